@@ -1,56 +1,107 @@
 """C = A @ B by blocks that all work equally long, whatever the number of tiles: stream-K.
 
 With 156 tiles and 132 multiprocessors the last 24 tiles take as long as the first 132. Here the
-steps along K of all tiles are one list, and each block takes an equal part of it. A block that
-gets a whole tile stores it; of a tile that is divided, blocks add their sums up in C, which begins
-as zeros.
+steps along K of the tiles that fill no whole wave, and of one wave more, are one list, of which
+each block takes an equal part. A tile that is divided is stored by the block that has its last
+steps; the others leave their sums in memory. Blocks walk backwards through their part, so that what
+they leave for the next block they compute first, and what they wait for last. As each of them waits
+for blocks before it alone, they all must run at once, or begin in order.
 
     python gemm_stream_k.py [--m 200] [--n 264] [--k 520] [--blocks 5] [--dtype float16]
                             [--target sm_90a] [--device cpu]
 """
 
-from gemm_split_k import run_adding
-
 import tilelang.language as T
 from tilelang.tools.example import Example, Option
 
 
-def gemm_stream_k(M, N, K, blocks, dtype, block_M=128, block_N=128, block_K=64, threads=128):
-    """Returns C (M, N) float32 += A (M, K) @ B (K, N) of ``dtype`` as a prim_func."""
-    columns, steps = -(-N // block_N), -(-K // block_K)
-    total = -(-M // block_M) * columns * steps
-    share = -(-total // blocks)  # steps of a block
+def tiles(M, N, target):
+    """Returns a tile's columns and the stages that the target has room for, as keywords.
+
+    Of 256 and 192 columns those that compute less beyond N.
+    """
+    if target != "sm_90a":
+        return {"block_N": 128, "num_stages": 3 if target == "sm_100a" else 2}
+    narrow = N <= 128 or M <= 128
+    return {"block_N": 128 if narrow else min((256, 192), key=lambda n: -(-N // n) * n)}
+
+
+def gemm_stream_k(
+    M, N, K, blocks, dtype, block_M=128, block_N=128, block_K=64, num_stages=3, group=12
+):
+    """Returns C (M, N) = A (M, K) @ B (K, N) of ``dtype`` as a prim_func; sums are float32.
+
+    ``group`` rows of tiles are walked through together, so that the L2 cache serves them.
+    """
+    threads = 256
+    rows, columns, steps = -(-M // block_M), -(-N // block_N), -(-K // block_K)
+    waves = max(0, rows * columns // blocks - (rows * columns % blocks > 0))
+    shared = rows * columns - waves * blocks  # tiles whose steps are shared
+    total = shared * steps
+    share = max(1, -(-total // blocks))  # steps of a block
 
     @T.prim_func
     def gemm_stream_k(
         A: T.Tensor((M, K), dtype),
         B: T.Tensor((K, N), dtype),
-        C: T.Tensor((M, N), "float32"),
+        C: T.Tensor((M, N), dtype),
     ):
+        left = T.alloc_global((blocks, threads), "int32", zeroed=True)
+        sums = T.alloc_global((blocks, block_M, block_N), "float32")
         with T.Kernel(blocks, threads=threads) as block:
             A_shared = T.alloc_shared((block_M, block_K), dtype)
             B_shared = T.alloc_shared((block_K, block_N), dtype)
+            C_shared = T.alloc_shared((block_M, block_N), dtype)
             C_local = T.alloc_fragment((block_M, block_N), "float32")
-            step = T.alloc_var("int32")  # the next one, counted through all tiles
+            step = T.alloc_var("int32")  # the end of what is to do of the list
+            turn = T.alloc_var("int32", init=0)  # of whole tiles
 
-            step = block * share
-            end = T.min(step + share, total)
-            while step < end:
-                tile, first = step // steps, step % steps
-                last = T.min(first + end - step, steps)  # of this tile, exclusive
-                row, column = tile // columns * block_M, tile % columns * block_N
+            begin = T.min(block * share, total)
+            step = T.min(begin + share, total)
+            while step > begin or turn < waves:
+                whole = step <= begin
+                tile = T.if_then_else(
+                    whole, shared + turn * blocks + block, T.max(step - 1, 0) // steps
+                )
+                last = T.if_then_else(whole, steps, step - tile * steps)
+                first = T.if_then_else(whole, 0, T.max(begin - tile * steps, 0))
+                panel, place = tile // (group * columns), tile % (group * columns)
+                height = T.min(group, rows - panel * group)
+                row = (panel * group + place % height) * block_M
+                column = place // height * block_N
+                T.assume(row >= 0)
+                T.assume(column >= 0)
                 T.clear(C_local)
-                for k in T.Pipelined(last - first, num_stages=3):
+                for k in T.Pipelined(last - first, num_stages=num_stages):
                     T.copy(A[row, (first + k) * block_K], A_shared)
                     T.copy(B[(first + k) * block_K, column], B_shared)
                     T.gemm(A_shared, B_shared, C_local)
-                if last - first == steps:
-                    T.copy(C_local, C[row, column])
+                if last < steps:
+                    for i, j in T.Parallel(block_M, block_N):
+                        sums[block, i, j] = C_local[i, j]
+                    T.atomic_store(left[block, T.get_thread_binding()], 1, "release")
                 else:
-                    T.atomic_add(C[row, column], C_local)
-                step += last - first
+                    for other in T.serial(
+                        T.if_then_else(first > 0, tile * steps // share, block), block
+                    ):
+                        take(left, other)
+                        for i, j in T.Parallel(block_M, block_N):
+                            C_local[i, j] += sums[other, i, j]
+                    T.copy(C_local, C_shared)
+                    T.copy(C_shared, C[row, column])
+                turn += T.if_then_else(whole, 1, 0)
+                step -= T.if_then_else(whole, 0, last - first)
 
     return gemm_stream_k
+
+
+@T.macro
+def take(left, other):
+    """Waits for what the same thread of another block has left; the flag is zero again."""
+    thread, found = T.get_thread_binding(), T.alloc_var("int32", init=0)
+    while found == 0:
+        found = T.atomic_load(left[other, thread], "acquire")
+    T.atomic_store(left[other, thread], 0)
 
 
 def main():
@@ -60,12 +111,19 @@ def main():
         m=Option("rows of A and C", 200, 1536),
         n=Option("columns of B and C", 264, 1664),
         k=Option("columns of A, rows of B", 520, 8192),
-        blocks=Option("blocks: as many as run at a time, two a multiprocessor", 5, 264),
-        dtype=Option("element type of A and B", "float16", choices=("float16", "bfloat16")),
+        blocks=Option("blocks: as many as run at a time, one a multiprocessor", 5, 132),
+        dtype=Option("element type of A, B and C", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    kernel = example.compile(gemm_stream_k(args.m, args.n, args.k, args.blocks, args.dtype))
-    run_adding(example, kernel)
+    sizes = args.m, args.n, args.k
+    own = tiles(args.m, args.n, args.target)
+    kernel = example.compile(gemm_stream_k(*sizes, args.blocks, args.dtype, **own))
+    a = example.normal(args.m, args.k, dtype=args.dtype)
+    b = example.normal(args.k, args.n, dtype=args.dtype)
+    c = example.output(args.m, args.n, dtype=args.dtype)
+    kernel(a, b, c)
+    example.check("C", c, a.double() @ b.double())
+    example.speed(lambda: kernel(a, b, c), lambda: a @ b, flops=2 * args.m * args.n * args.k)
 
 
 if __name__ == "__main__":

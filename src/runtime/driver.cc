@@ -40,7 +40,6 @@ Api LoadAll(void* library) {
   Load(library, "cuMemAlloc_v2", &api.allocate);
   Load(library, "cuMemFree_v2", &api.free);
   Load(library, "cuMemsetD8Async", &api.memset);
-  Load(library, "cuMemcpyAsync", &api.copy);
   Load(library, "cuStreamIsCapturing", &api.is_capturing);
   Load(library, "cuTensorMapEncodeTiled", &api.encode_tiled);
   return api;

@@ -68,7 +68,6 @@ struct Api {
   Result (*allocate)(uint64_t* address, size_t bytes);
   Result (*free)(uint64_t address);
   Result (*memset)(uint64_t address, unsigned char value, size_t bytes, Stream stream);
-  Result (*copy)(uint64_t to, uint64_t from, size_t bytes, Stream stream);
   Result (*is_capturing)(Stream stream, int* status);
   Result (*encode_tiled)(TensorMap* map, int dtype, uint32_t rank, void* address,
                          const uint64_t* dims, const uint64_t* strides, const uint32_t* box,

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import _ffi
 from ..errors import ArgumentError, DriverError
 from .device import Source, host_bytes, wrong_dtype
 from .errors import missing_library
@@ -33,17 +32,17 @@ class CudaEvent:
 
 
 class CudaQueue:
-    """A CUDA stream: one of our own, or the current one of the calling thread."""
+    """A CUDA stream; None stands for the current one of the calling thread."""
 
     def __init__(self, torch: Any, stream: Any, current: bool) -> None:
         self._torch, self.stream, self._current = torch, stream, current
         self.handle = stream.cuda_stream
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CudaQueue) and self.handle == other.handle
+        return isinstance(other, CudaQueue) and self.stream == other.stream
 
     def __hash__(self) -> int:
-        return hash(self.handle)
+        return hash(self.stream)
 
     def submit(
         self,
@@ -79,27 +78,19 @@ class CudaDevice:
                 f"device={name!r}, but torch finds no GPU here",
                 notes=["device='emulator' needs none"],
             )
+        from cuda.bindings import driver
+
         self.target = target
         self._dtypes: dict[np.dtype, Any] = {}
-        self._torch = torch
-        self._copy_async = _ffi.get("runtime.CopyAsync")
+        self._torch, self._driver = torch, driver
         index = torch.device(name).index
         self._index = torch.cuda.current_device() if index is None else index
         self._device = torch.device("cuda", self._index)
-        self._current_handle = torch._C._cuda_getCurrentRawStream
-        self._caller = self._current()
 
     def queue(self, name: str) -> CudaQueue:
         return CudaQueue(self._torch, self._torch.cuda.Stream(self._device), current=False)
 
     def caller(self) -> CudaQueue:
-        queue = self._caller
-        # To make torch's object for a stream takes longer than to launch a kernel there.
-        if queue.handle != self._current_handle(self._index):
-            self._caller = queue = self._current()
-        return queue
-
-    def _current(self) -> CudaQueue:
         return CudaQueue(self._torch, self._torch.cuda.current_stream(self._device), current=True)
 
     def own_queue(self, name: str) -> AbstractContextManager[Any]:
@@ -137,19 +128,23 @@ class CudaDevice:
         reads: Sequence[Hashable] = (),
         writes: Sequence[Hashable] = (),
     ) -> None:
+        if self._torch.cuda.current_device() != self._index:
+            with self._torch.cuda.device(self._device):
+                self.upload(queue, source, target, size)
+            return
         address, to = source[0].address + source[1], target[0].data_ptr() + target[1]
-        self._copy_async(to, address, size, queue.handle, self._index)
+        [status] = self._driver.cuMemcpyAsync(to, address, size, queue.handle)
+        if status == self._driver.CUresult.CUDA_ERROR_INVALID_CONTEXT:  # a thread's first work
+            queue.record()
+            [status] = self._driver.cuMemcpyAsync(to, address, size, queue.handle)
+        if status:
+            raise DriverError(f"copying {size} bytes to {self._device}: {status.name}")
 
     def _tensor(self, memory: Any) -> Any:
         return self._torch.from_numpy(memory) if isinstance(memory, np.ndarray) else memory
 
     def words(self, memory: Any, dtype: str, count: int) -> Any:
-        word = getattr(self._torch, dtype)
-        rows = memory.view(-1, count * word.itemsize // memory.element_size())
-        return rows if rows.dtype is word else rows.view(word)
-
-    def span(self, memory: Any, first: int, size: int) -> Any:
-        return memory.view(-1).view(self._torch.uint8)[first : first + size]
+        return memory.view(getattr(self._torch, dtype)).view(-1, count)
 
     def tiles(self, memory: Any, dtype: np.dtype, shape: Sequence[int]) -> Any:
         return memory.view(self._torch_dtype(dtype)).view(tuple(shape))
@@ -166,8 +161,6 @@ class CudaDevice:
 
     def source(self, data: Any, dtype: np.dtype) -> Source:
         torch = self._torch
-        if isinstance(data, np.ndarray):
-            return self._host_source(host_bytes(data, dtype), dtype)
         if not isinstance(data, torch.Tensor):
             kind = data.__dlpack_device__()[0] if hasattr(data, "__dlpack_device__") else None
             if kind not in (_CUDA, _CUDA_HOST, _CUDA_MANAGED):
@@ -176,18 +169,19 @@ class CudaDevice:
         if data.dtype is not self._torch_dtype(dtype):
             raise wrong_dtype(str(data.dtype).removeprefix("torch."), dtype)
         plain = data.is_contiguous() and not (data.is_conj() or data.is_neg())
-        if not plain or data.requires_grad:
-            data = data.detach().resolve_conj().resolve_neg().contiguous()
+        flat = data if plain else data.detach().resolve_conj().resolve_neg().contiguous()
         if data.is_cpu:
-            if not data.is_pinned():
-                return self._host_source(data.view(-1).view(torch.uint8).numpy(), dtype)
-            return Source("pinned", data.numel(), data, data.data_ptr())
-        if data.get_device() != self._index:
+            if not flat.is_pinned():
+                flat = flat.detach().view(-1).view(torch.uint8)
+                return self._host_source(flat.numpy(), dtype)
+            return Source("pinned", flat.numel(), flat, flat.data_ptr())
+        flat = flat.detach().view(-1).view(torch.uint8)
+        if data.device.index != self._index:
             raise ArgumentError(
                 f"the array is on {data.device}, the stream on {self._device}",
                 notes=["move it, or open the stream there"],
             )
-        return Source("device", data.numel(), data, data.data_ptr())
+        return Source("device", data.numel(), flat, flat.data_ptr())
 
     def _torch_dtype(self, dtype: np.dtype) -> Any:
         found = self._dtypes.get(dtype)

@@ -50,8 +50,7 @@ class Source(NamedTuple):
     Attributes:
         kind: where it lies: "host", "pinned" (in memory that the device reads) or "device".
         elements: how many.
-        bytes: its memory in one piece: bytes in an array of NumPy ("host"), or an array of the
-            device's library.
+        bytes: its memory, one-dimensional: an array of NumPy ("host") or of the device's library.
         address: of its first byte; 0 if only the host reads it.
     """
 
@@ -104,10 +103,7 @@ class Device(Protocol):
         """Lets a queue copy bytes of pinned memory from an offset on to those of the device."""
 
     def words(self, memory: Any, dtype: str, count: int) -> Any:
-        """Returns memory in one piece as ``(n, count)`` words of an unsigned type."""
-
-    def span(self, memory: Any, first: int, size: int) -> Any:
-        """Returns ``size`` bytes of memory in one piece from an offset on."""
+        """Returns bytes as ``(n, count)`` words of an unsigned type."""
 
     def tiles(self, memory: Any, dtype: np.dtype, shape: Sequence[int]) -> Any:
         """Returns bytes as an array that speaks DLPack."""

@@ -205,9 +205,6 @@ class EmulatedDevice:
     def words(self, memory: np.ndarray, dtype: str, count: int) -> np.ndarray:
         return memory.view(dtype).reshape(-1, count)
 
-    def span(self, memory: np.ndarray, first: int, size: int) -> np.ndarray:
-        return memory[first : first + size]
-
     def tiles(self, memory: np.ndarray, dtype: np.dtype, shape: Sequence[int]) -> np.ndarray:
         return memory.view(dtype).reshape(tuple(shape))
 

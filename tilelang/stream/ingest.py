@@ -194,7 +194,7 @@ class Ingest:
         size = self._plan.dtype.itemsize
         span, address = source.bytes, source.address + first * size
         if first or count < source.elements:
-            span = self._device.span(span, first * size, count * size)
+            span = span[first * size : (first + count) * size]
         queue = self._device.caller()
         if queue not in self._joining:
             queue.wait(self._scatters.record(), "reopened")
@@ -225,7 +225,7 @@ class Ingest:
                 # A slice of a tensor takes some microseconds.
                 elements = span
                 if length < count:
-                    elements = self._device.span(span, first * size, length * size)
+                    elements = span[first * size : (first + length) * size]
                 kernel.run(
                     self._device.words(elements, words.dtype, words.lanes),
                     pools,

@@ -5,13 +5,22 @@ namespace tl {
 
 enum class Order { kRelaxed, kAcquire, kRelease, kAcqRel, kSeqCst };
 
+// Acquires and releases need no fence that is sequentially consistent, as __threadfence() is.
+template <Order kOrder>
+TL_DEVICE void fence() {
+  if constexpr (kOrder == Order::kSeqCst) {
+    __threadfence();
+  } else {
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  }
+}
 template <Order kOrder>
 TL_DEVICE void fence_before() {
-  if constexpr (kOrder != Order::kRelaxed && kOrder != Order::kAcquire) __threadfence();
+  if constexpr (kOrder != Order::kRelaxed && kOrder != Order::kAcquire) fence<kOrder>();
 }
 template <Order kOrder>
 TL_DEVICE void fence_after() {
-  if constexpr (kOrder != Order::kRelaxed && kOrder != Order::kRelease) __threadfence();
+  if constexpr (kOrder != Order::kRelaxed && kOrder != Order::kRelease) fence<kOrder>();
 }
 
 // The unsigned integer of T's size that CUDA's atomic functions take.
@@ -183,16 +192,49 @@ TL_DEVICE void atomic_addx4(T* address, T x, T y, T z, T w) {
   atomic_addx2<kOrder>(address + 2, z, w);
 }
 
+TL_DEVICE unsigned short load_acquire(const unsigned short* address) {
+  unsigned short value;
+  asm volatile("ld.acquire.gpu.b16 %0, [%1];" : "=h"(value) : "l"(address) : "memory");
+  return value;
+}
+TL_DEVICE unsigned int load_acquire(const unsigned int* address) {
+  unsigned int value;
+  asm volatile("ld.acquire.gpu.b32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return value;
+}
+TL_DEVICE unsigned long long load_acquire(const unsigned long long* address) {
+  unsigned long long value;
+  asm volatile("ld.acquire.gpu.b64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
+  return value;
+}
+TL_DEVICE void store_release(unsigned short* address, unsigned short value) {
+  asm volatile("st.release.gpu.b16 [%0], %1;" ::"l"(address), "h"(value) : "memory");
+}
+TL_DEVICE void store_release(unsigned int* address, unsigned int value) {
+  asm volatile("st.release.gpu.b32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
+}
+TL_DEVICE void store_release(unsigned long long* address, unsigned long long value) {
+  asm volatile("st.release.gpu.b64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
+}
+
 template <Order kOrder = Order::kRelaxed, typename T>
 TL_DEVICE T atomic_load(const T* address) {
   if constexpr (kOrder == Order::kSeqCst) __threadfence();
-  T value = *const_cast<const volatile T*>(address);
-  fence_after<kOrder>();
-  return value;
+  if constexpr (kOrder == Order::kRelaxed) {
+    return *const_cast<const volatile T*>(address);
+  } else {
+    using Word = typename word<sizeof(T)>::type;
+    return __builtin_bit_cast(T, load_acquire(reinterpret_cast<const Word*>(address)));
+  }
 }
 template <Order kOrder = Order::kRelaxed, typename T>
 TL_DEVICE void atomic_store(T* address, T value) {
-  fence_before<kOrder>();
+  if constexpr (kOrder == Order::kRelease) {
+    using Word = typename word<sizeof(T)>::type;
+    store_release(reinterpret_cast<Word*>(address), __builtin_bit_cast(Word, value));
+    return;
+  }
+  if constexpr (kOrder == Order::kSeqCst) __threadfence();
   *const_cast<volatile T*>(address) = value;
   if constexpr (kOrder == Order::kSeqCst) __threadfence();
 }

@@ -91,21 +91,6 @@ def test_an_array_of_a_side_stream_is_read_after_it_is_made():
     assert bool((batch.tiles == 50).all())
 
 
-def test_the_current_stream_may_change_from_one_append_to_the_next():
-    stream = TileStream((None, 1024, 1024), (1, 64, 64), "float32", "cuda", batch=64)
-    queues = [torch.cuda.current_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
-    for value in range(8):
-        with torch.cuda.stream(queues[value % 3]), torch.no_grad():
-            data = torch.zeros(1024, 1024, device="cuda", requires_grad=value % 2 == 0)
-            for _ in range(20):
-                data += value
-            stream.append(data)
-            data.fill_(-1)
-    found = [batch.tiles.reshape(-1, 64 * 64).cpu().numpy() for batch in stream.ready()]
-    expected = np.repeat(20 * np.arange(8), 256)
-    np.testing.assert_array_equal(np.concatenate(found), np.tile(expected[:, None], 64 * 64))
-
-
 def test_pinned_memory_is_free_after_its_event():
     stream = TileStream((None, 512, 512), (4, 64, 64), "uint16", "cuda")
     frame, event = torch.empty(4, 512, 512, dtype=torch.uint16).pin_memory(), None
