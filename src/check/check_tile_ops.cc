@@ -3,6 +3,7 @@
 
 #include "check/check_parts.h"
 #include "ir/error.h"
+#include "ir/padded.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "op/copy_scales.h"
@@ -69,7 +70,8 @@ class TileOpChecker : public ir::StmtVisitor {
   void Visit(const ir::CopyNode* op) override {
     RefuseBarrier("T.copy", op->src, op->span);
     RefuseBarrier("T.copy", op->dst, op->span);
-    if (op::IsScaleCopy(op)) return;  // Python has seen to the extents
+    // Python has seen to the extents.
+    if (op::IsScaleCopy(op) || ir::PaddedType(op) != nullptr) return;
     Extents src = Significant(op->src), dst = Significant(op->dst);
     if (!Differ(src, dst)) return;
     TL_USER_ERROR(kShape, op->span,

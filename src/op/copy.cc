@@ -1,6 +1,7 @@
 #include "op/copy.h"
 
 #include "ir/error.h"
+#include "ir/padded.h"
 #include "ir/printer.h"
 #include "op/safe_values.h"
 
@@ -29,12 +30,12 @@ Array<Var> IndexVars(size_t count, const Span& span) {
   return vars;
 }
 
-// region.mins + the loop variables in the moving dimensions.
-Array<Expr> ElementAt(const Region& region, const MovingDims& moving, const Array<Var>& vars) {
+// region.mins + the offsets in the moving dimensions.
+Array<Expr> ElementAt(const Region& region, const MovingDims& moving, const Array<Expr>& offsets) {
   std::vector<Expr> indices(region->mins.begin(), region->mins.end());
   for (size_t i = 0; i < moving.dims.size(); ++i) {
     Expr& index = indices[moving.dims[i]];
-    index = index + ir::CastTo(index.dtype(), vars[i]);
+    index = index + ir::CastTo(index.dtype(), offsets[i]);
   }
   return Array<Expr>(indices.begin(), indices.end());
 }
@@ -54,6 +55,37 @@ Stmt TileLoop(const Array<Var>& vars, const Array<Expr>& extents, Stmt body, boo
   return body;
 }
 
+// Of the last dimension of both sides, the variable as a byte of a unit, in a dimension of its own.
+struct CopyVars {
+  Array<Var> vars;
+  Array<Expr> extents;
+  Array<Expr> from;  // what is added to the corner of src, and of dst, in the moving dimensions
+  Array<Expr> to;
+};
+
+CopyVars VarsOf(const ir::CopyNode* op, const MovingDims& to) {
+  const ir::SmallFloat* padded = ir::PaddedType(op);
+  size_t more = padded != nullptr ? 1 : 0;
+  CopyVars found{IndexVars(to.dims.size() + more, op->span), to.extents, {}, {}};
+  for (size_t i = 0; i < to.dims.size(); ++i) {
+    found.from.push_back(found.vars[i]);
+    found.to.push_back(found.vars[i]);
+  }
+  if (padded == nullptr) return found;
+  auto last = static_cast<int64_t>(to.dims.size()) - 1;
+  auto number = [](int64_t n) { return ir::Const(ir::dtypes::kInt32, n); };
+  Expr bytes = number(padded->UnitBytes());
+  Expr unit = number(ir::kPaddedUnit);
+  bool loads = op->dst->buffer.IsShared();
+  found.extents.Set(last, ir::FloorDiv(to.extents[last], loads ? unit : bytes));
+  found.extents.push_back(bytes);
+  Expr tensor = found.vars[last] * bytes + found.vars[last + 1];
+  Expr tile = found.vars[last] * unit + found.vars[last + 1];
+  found.from.Set(last, loads ? tensor : tile);
+  found.to.Set(last, loads ? tile : tensor);
+  return found;
+}
+
 }  // namespace
 
 Stmt CopyLoop(const ir::CopyNode* op,
@@ -65,15 +97,15 @@ Stmt CopyLoop(const ir::CopyNode* op,
                   "T.copy between regions of different rank: " << ir::Print(op->src) << " and "
                                                                << ir::Print(op->dst));
   }
-  Array<Var> vars = IndexVars(to.dims.size(), op->span);
-  Expr value = ir::Load(op->src->buffer, ElementAt(op->src, from, vars), op->span);
+  CopyVars vars = VarsOf(op, to);
+  Expr value = ir::Load(op->src->buffer, ElementAt(op->src, from, vars.from), op->span);
   if (auto safe = op->annotations.Get(kSafeValue)) {
     value = ir::Call(value.dtype(), kLoadOr, {value, (*safe).cast<Expr>()}, {}, op->span);
   }
-  Expr target = ir::Load(op->dst->buffer, ElementAt(op->dst, to, vars), op->span);
+  Expr target = ir::Load(op->dst->buffer, ElementAt(op->dst, to, vars.to), op->span);
   Stmt body = move(target, ir::CastTo(op->dst->buffer->dtype, value, op->span));
   bool serial = op->dst->buffer.IsLocal();
-  return TileLoop(vars, to.extents, body, serial, op->annotations, op->span);
+  return TileLoop(vars.vars, vars.extents, body, serial, op->annotations, op->span);
 }
 
 Stmt ExpandCopy(const ir::CopyNode* op) {
@@ -90,7 +122,8 @@ Stmt ExpandCopy(const ir::CopyNode* op) {
 Stmt ExpandFill(const ir::FillNode* op) {
   MovingDims to = Moving(op->dst);
   Array<Var> vars = IndexVars(to.dims.size(), op->span);
-  Stmt body = ir::Store(op->dst->buffer, ElementAt(op->dst, to, vars), op->value, op->span);
+  Stmt body = ir::Store(op->dst->buffer, ElementAt(op->dst, to, {vars.begin(), vars.end()}),
+                        op->value, op->span);
   return TileLoop(vars, to.extents, body, op->dst->buffer.IsLocal(), {}, op->span);
 }
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "ir/padded.h"
 #include "ir/printer.h"
 #include "layout/smem_layout.h"
 #include "op/copy.h"
@@ -18,6 +19,16 @@ const Region& SharedSide(const ir::CopyNode* op) { return IsTmaLoad(op) ? op->ds
 namespace {
 
 constexpr int64_t kMaxRank = 5;
+// CUDA driver API, cuTensorMapEncodeTiled: of 4 and 6 bits in padded units, boxes begin at
+// multiples of 128 elements and have so many, and strides are multiples of 32 bytes.
+constexpr int64_t kPaddedBox = 128;
+constexpr int64_t kPaddedAlign = 32;
+constexpr int64_t kMajorOfPaddedMaps = 10;
+
+int64_t PaddedBits(const ir::CopyNode* op) {
+  const ir::SmallFloat* type = ir::PaddedType(op);
+  return type != nullptr ? type->bits : 0;
+}
 constexpr int64_t kMaxBoxExtent = 256;
 constexpr int64_t kGlobalAlign = 16;   // bytes, of strides and of a box's rows
 constexpr int64_t kSharedAlign = 128;  // bytes, of a box in shared memory
@@ -38,17 +49,40 @@ bool HasTensorMapType(ir::DType type) {
   return false;
 }
 
-std::string StrideObstacle(const Buffer& buffer, Context* ctx) {
+std::string StrideObstacle(const Buffer& buffer, int64_t align, Context* ctx) {
   Array<Expr> strides = buffer.Strides();
   if (!ctx->analyzer->CanProve(ir::MakeEq(strides.back(), ir::Const(strides.back().dtype(), 1)))) {
     return "the last dimension of " + std::string(buffer->name) + " is not contiguous";
   }
   int64_t bytes = ir::Bytes(buffer->dtype);
-  int64_t elements = kGlobalAlign / std::gcd(kGlobalAlign, bytes);
+  int64_t elements = align / std::gcd(align, bytes);
   for (size_t d = 0; d + 1 < strides.size(); ++d) {
     if (ctx->analyzer->Divides(strides[d], elements)) continue;
     return "stride " + ir::Print(strides[d]) + " of dimension " + std::to_string(d) + " of " +
-           std::string(buffer->name) + " is not known to be a multiple of 16 bytes";
+           std::string(buffer->name) + " is not known to be a multiple of " +
+           std::to_string(align) + " bytes";
+  }
+  return "";
+}
+
+// Of the elements of padded tiles, in whose tensors the last dimension has bytes.
+std::string PaddedObstacle(const ir::CopyNode* op, Context* ctx) {
+  int64_t bits = PaddedBits(op);
+  if (bits == 0) return "";
+  std::string types = "there are tensor maps of padded elements of " + std::to_string(bits) +
+                      " bits from sm_100 on";
+  if (ctx->target->major < kMajorOfPaddedMaps) return types;
+  if (!IsTmaLoad(op)) return "it does not store padded tiles";
+  const Region& global = GlobalSide(op);
+  int64_t step = kPaddedBox * bits / 8;
+  for (const auto& [what, bytes] :
+       {std::pair("the last extent of " + std::string(global->buffer->name),
+                  global->buffer->shape.back()),
+        {"its first column", global->mins.back()},
+        {"its number of columns", global->extents.back()}}) {
+    if (ctx->analyzer->Divides(bytes, step)) continue;
+    return what + " is not known to be a multiple of " + std::to_string(kPaddedBox) +
+           " elements of " + std::to_string(bits) + " bits";
   }
   return "";
 }
@@ -81,7 +115,9 @@ std::string ShapeObstacle(const ir::CopyNode* op, const Context& ctx) {
   MovingDims to = Moving(SharedSide(op));
   auto extents = ir::AsInts(from.extents);
   if (!extents || !ir::AsInts(to.extents)) return "its extents are not constants";
-  if (from.dims.size() != to.dims.size() || *extents != *ir::AsInts(to.extents)) {
+  Coord of_tile = *ir::AsInts(to.extents);
+  if (PaddedBits(op) != 0 && !of_tile.empty()) of_tile.back() = of_tile.back() * PaddedBits(op) / 8;
+  if (from.dims.size() != to.dims.size() || *extents != of_tile) {
     return "the two regions differ in shape";
   }
   if (from.dims.empty() || from.dims.back() + 1 != global->extents.size()) {
@@ -207,11 +243,15 @@ TmaBoxes Cut(const ir::CopyNode* op, const Storage& storage, Context* ctx) {
   const Region& shared = SharedSide(op);
   MovingDims from = Moving(global);
   MovingDims to = Moving(shared);
-  Coord extents = *ir::AsInts(from.extents);
+  Coord extents = *ir::AsInts(to.extents);
   size_t last = shared->mins.size() - 1;
   if (to.dims.back() != last) return Refused("it does not move along the last shared dimension");
-  TmaBoxes boxes{Coord(global->mins.size(), 1), Coord(global->mins.size(), 1), storage.swizzle,
-                 storage.atomicity, ""};
+  TmaBoxes boxes{Coord(global->mins.size(), 1),
+                 Coord(global->mins.size(), 1),
+                 storage.swizzle,
+                 storage.atomicity,
+                 PaddedBits(op),
+                 ""};
   int64_t dense = 1;  // elements that one box covers without a gap so far
   for (size_t i = extents.size(); i-- > 0;) {
     size_t d = to.dims[i];
@@ -223,7 +263,10 @@ TmaBoxes Cut(const ir::CopyNode* op, const Storage& storage, Context* ctx) {
       if (storage.swizzle > 0 && row != storage.atom) {
         return Refused("its rows are shorter than an atom of the shared layout");
       }
-      box = BoxExtent(row, 1);
+      box = boxes.padded_bits != 0 ? std::min(row, kPaddedBox) : BoxExtent(row, 1);
+      if (boxes.padded_bits != 0 && (box != kPaddedBox || extent % box != 0)) {
+        return Refused("the shared layout has no rows of 128 padded elements");
+      }
     } else if (storage.strides[d] == dense) {
       box = BoxExtent(extent, d + 1 == last ? kAtomRows : 1);
     }
@@ -265,8 +308,10 @@ std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
   if (!alone && (ctx->threads.begin % kWarp != 0 || ctx->threads.count % kWarp != 0)) {
     return "the threads that reach it are not whole warps";
   }
-  for (const std::string& reason : {SumObstacle(op), ShapeObstacle(op, *ctx),
-                                    StrideObstacle(global, ctx), CornerObstacle(op, ctx)}) {
+  int64_t align = PaddedBits(op) != 0 ? kPaddedAlign : kGlobalAlign;
+  for (const std::string& reason :
+       {PaddedObstacle(op, ctx), SumObstacle(op), ShapeObstacle(op, *ctx),
+        StrideObstacle(global, align, ctx), CornerObstacle(op, ctx)}) {
     if (!reason.empty()) return reason;
   }
   return "";
@@ -313,8 +358,9 @@ class TmaInstruction : public TileInstruction {
       return {TilePlan(), prefix + boxes.reason};
     }
     auto plan = ffi::make_object<TmaPlanNode>(this, ctx->threads);
-    plan->bytes = layout::Product(boxes.box) * layout::Product(boxes.counts) *
-                  ir::Bytes(shared->buffer->dtype);
+    // An mbarrier counts the bytes of padded elements that the tensor has.
+    int64_t bits = boxes.padded_bits != 0 ? boxes.padded_bits : shared->buffer->dtype.bits;
+    plan->bytes = layout::Product(boxes.box) * layout::Product(boxes.counts) * bits / 8;
     plan->boxes = std::move(boxes);
     return {TilePlan(std::move(plan)), ""};
   }

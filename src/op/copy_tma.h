@@ -42,6 +42,8 @@ struct TmaBoxes {
   Coord counts;
   int64_t swizzle = 0;            // bytes; 0: none
   int64_t swizzle_atomicity = 0;  // bytes of the chunks that it moves
+  // Of elements in padded tiles; 0: elements are those of the buffers. The box counts elements.
+  int64_t padded_bits = 0;
   std::string reason;  // why no boxes write the layout of the shared buffer; empty when they do
 };
 class TmaPlanNode : public TilePlanNode {

@@ -1,4 +1,5 @@
 #include "ir/error.h"
+#include "ir/padded.h"
 #include "ir/visitor.h"
 #include "layout/symbolic.h"
 #include "op/copy.h"
@@ -10,11 +11,25 @@
 
 namespace tilelang::op {
 
+namespace {
+
+// The number of an element along the last dimension of a tensor, which has bytes if its elements
+// are padded.
+Expr ElementOf(const Expr& place, const TmaBoxes& boxes) {
+  if (boxes.padded_bits == 0) return place;
+  auto number = [&](int64_t n) { return ir::Const(place.dtype(), n); };
+  return ir::FloorDiv(place * number(8), number(boxes.padded_bits));
+}
+
+}  // namespace
+
 ir::Var TensorMaps::Get(const Buffer& global, const Buffer& flat, const TmaBoxes& boxes) {
   Array<int64_t> box(boxes.box.rbegin(), boxes.box.rend());
+  ir::DType type = global->dtype;
+  if (boxes.padded_bits != 0) type = {kDLUInt, static_cast<uint8_t>(boxes.padded_bits), 1};
   for (size_t i = 0; i < maps_.size(); ++i) {
     bool same = buffers_[i].same_as(global) && maps_[i]->swizzle == boxes.swizzle &&
-                maps_[i]->swizzle_atomicity == boxes.swizzle_atomicity &&
+                maps_[i]->swizzle_atomicity == boxes.swizzle_atomicity && maps_[i]->dtype == type &&
                 std::equal(box.begin(), box.end(), maps_[i]->box.begin(), maps_[i]->box.end());
     if (same) return maps_[i]->var;
   }
@@ -24,13 +39,16 @@ ir::Var TensorMaps::Get(const Buffer& global, const Buffer& flat, const TmaBoxes
   Array<Expr> strides;
   Array<Expr> element_strides = global.Strides();
   for (size_t d = global->shape.size(); d-- > 0;) {
+    if (d + 1 == global->shape.size()) {
+      dims.push_back(ElementOf(wide(global->shape[d]), boxes));
+      continue;
+    }
     dims.push_back(wide(global->shape[d]));
-    if (d + 1 == global->shape.size()) continue;
     strides.push_back(wide(element_strides[d]) *
                       ir::Const(ir::dtypes::kInt64, ir::Bytes(global->dtype)));
   }
   maps_.push_back(TensorMapInfo(var, flat, dims, strides, box, {}, boxes.swizzle,
-                                boxes.swizzle_atomicity, global->dtype, /*oob_nan=*/false));
+                                boxes.swizzle_atomicity, type, /*oob_nan=*/false));
   buffers_.push_back(global);
   return var;
 }
@@ -71,6 +89,7 @@ class TmaLowerer {
     args.push_back(ir::AddressOf(lowering_.buffers->Get(shared_->buffer), {SharedOffset(index)}));
     for (size_t d = index.size(); d-- > 0;) {
       Expr corner = ir::CastTo(ir::dtypes::kInt32, lowering_.scalar->Mutate(global_->mins[d]));
+      if (d + 1 == index.size()) corner = ElementOf(corner, boxes_);
       args.push_back(lowering_.ctx->analyzer->Simplify(corner + I32(index[d] * boxes_.box[d])));
     }
     bool adds = op_->annotations.count(ir::kAdds) != 0;
@@ -107,6 +126,9 @@ class TmaLowerer {
               Array<Buffer>{lowering_.buffers->Get(shared_->buffer)});
     attrs.Set("extents", Array<int64_t>{layout::Product(boxes_.box)});
     attrs.Set("async", true);
+    if (boxes_.padded_bits != 0) {
+      attrs.Set(ir::kPackedBytes, layout::Product(boxes_.box) * boxes_.padded_bits / 8);
+    }
     if (lowering_.multicast != 0 && op_->mbar.defined()) {
       attrs.Set(kRemoteWrites, Array<Buffer>{lowering_.buffers->Get(shared_->buffer)});
     }

@@ -1,5 +1,6 @@
 #include "op/gemm_mma_scales.h"
 
+#include "ir/padded.h"
 #include "op/effect.h"
 #include "op/gemm_operands.h"
 #include "op/gemm_scale_factors.h"
@@ -11,8 +12,9 @@ namespace {
 constexpr int64_t kBlocksOfWord = 4;
 constexpr int64_t kMajorOfScaledMma = 12;
 
-const char* Float8Name(const Region& matrix) {
-  return matrix->buffer->dtype == ir::dtypes::kFloat8E5M2 ? "e5m2" : "e4m3";
+std::string NameOfFloat(const ir::GemmOperandNode* matrix) {
+  if (const ir::SmallFloat* padded = ir::PaddedType(matrix->buffer())) return padded->ptx;
+  return matrix->buffer()->dtype == ir::dtypes::kFloat8E5M2 ? "e5m2" : "e4m3";
 }
 
 // Atoms of 16 rows share a register by two, atoms of 8 columns by four.
@@ -32,7 +34,9 @@ std::string ScaledMmaFunction(const ir::GemmNode* op) {
   if (FormatOfMatrices(op) == ir::GemmFormat::kE2M1x2) {
     return FormatOfScales(op) == ir::GemmFormat::kUE8M0 ? "mma_mxf4" : "mma_nvf4";
   }
-  return std::string("mma_mxf8_") + Float8Name(MatrixA(op)) + "_" + Float8Name(MatrixB(op));
+  using Kind = ir::GemmOperandKind;
+  return "mma_mxf8f6f4_" + NameOfFloat(op->Operand(Kind::kA)) + "_" +
+         NameOfFloat(op->Operand(Kind::kB));
 }
 
 int64_t StepsOfScaleWord(const ir::GemmNode* op) { return kBlocksOfWord / ScaleBlocksOf(op).per_k; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/padded.h"
 #include "op/copy_scales.h"
 #include "op/cta_pair.h"
 #include "op/effect.h"
@@ -63,25 +64,60 @@ Expr PowerOfTwo(const Expr& byte, const Span& span) {
   return ir::Call(ir::dtypes::kFloat32, "reinterpret", {word});
 }
 
-// One of the two e2m1 floats of a byte, whose number is `half`, as float32: a sign, two bits of
-// exponent with bias 1, and one of mantissa.
-Expr FloatOfNibble(const Expr& byte, const Expr& half, const Span& span) {
-  auto binary = [&](ir::BinaryOp op, const Expr& a, uint32_t b) {
+// The float of a code (uint32), as float32.
+Expr FloatOfCode(const Expr& code, const ir::SmallFloat& type, const Span& span) {
+  auto binary = [&](ir::BinaryOp op, const Expr& a, int64_t b) {
     return ir::MakeBinary(op, a, U32(b), span);
   };
-  Expr word = ir::CastTo(ir::dtypes::kUInt32, byte);
-  Expr distance = binary(ir::BinaryOp::kMul, ir::CastTo(ir::dtypes::kUInt32, half), 4);
-  Expr code = ir::MakeBinary(ir::BinaryOp::kShr, word, distance, span);
-  Expr magnitude = binary(ir::BinaryOp::kBitAnd, code, 7);
-  Expr sign = binary(ir::BinaryOp::kShl, binary(ir::BinaryOp::kBitAnd, code, 8), 28);
-  // Exponent and mantissa lie side by side in both types; 126 is the difference of the biases.
-  Expr bits = binary(ir::BinaryOp::kShl, magnitude, 22);
-  bits = binary(ir::BinaryOp::kAdd, bits, 126U << 23);
-  // The subnormal one, 0.5, and 0.
-  bits = ir::Select(ir::MakeEq(magnitude, U32(1)), U32(126U << 23), bits);
-  bits = ir::Select(ir::MakeEq(magnitude, U32(0)), U32(0), bits);
-  bits = ir::MakeBinary(ir::BinaryOp::kBitOr, bits, sign, span);
-  return ir::Call(ir::dtypes::kFloat32, "reinterpret", {bits});
+  auto power = [](int64_t exponent) { return static_cast<int64_t>(127 + exponent) << 23; };
+  int64_t sign_bit = int64_t{1} << (type.bits - 1);
+  Expr size = binary(ir::BinaryOp::kBitAnd, code, sign_bit - 1);
+  Expr sign =
+      binary(ir::BinaryOp::kShl, binary(ir::BinaryOp::kBitAnd, code, sign_bit), 32 - type.bits);
+  // Exponent and fraction lie side by side in both types.
+  Expr bits = binary(ir::BinaryOp::kShl, size, 23 - type.fraction);
+  bits = binary(ir::BinaryOp::kAdd, bits, power(-type.bias));
+  auto float_of = [](const Expr& word) {
+    return ir::Call(ir::dtypes::kFloat32, "reinterpret", {word});
+  };
+  // Subnormal numbers are multiples of the least.
+  Expr least = float_of(U32(power(1 - type.bias - type.fraction)));
+  Expr small = ir::CastTo(ir::dtypes::kFloat32, size) * least;
+  Expr is_small = ir::MakeBinary(ir::BinaryOp::kLt, size, U32(int64_t{1} << type.fraction), span);
+  Expr magnitude = ir::Select(is_small, small, float_of(bits));
+  Expr word = ir::Call(ir::dtypes::kUInt32, "reinterpret", {magnitude});
+  return float_of(ir::MakeBinary(ir::BinaryOp::kBitOr, word, sign, span));
+}
+
+// The element at `at`, whose last index counts elements, as float32.
+Expr ElementAsFloat(const ir::GemmOperandNode* matrix, Array<Expr> at, const Span& span) {
+  bool nibbles = matrix->element_format() == ir::GemmFormat::kE2M1x2;
+  const ir::SmallFloat* type = nibbles ? &ir::kE2M1 : ir::PaddedType(matrix->buffer());
+  auto load = [&](const Expr& last) {
+    at.Set(static_cast<int64_t>(at.size()) - 1, last);
+    return ir::Load(matrix->buffer(), at);
+  };
+  Expr element = at.back();
+  if (type == nullptr) return ir::CastTo(ir::dtypes::kFloat32, load(element));
+  auto word = [&](const Expr& byte) { return ir::CastTo(ir::dtypes::kUInt32, load(byte)); };
+  auto shifted = [&](ir::BinaryOp op, const Expr& value, const Expr& distance) {
+    return ir::MakeBinary(op, value, ir::CastTo(ir::dtypes::kUInt32, distance), span);
+  };
+  if (nibbles) {
+    Expr code = shifted(ir::BinaryOp::kShr, word(ir::FloorDiv(element, I32(2))),
+                        ir::FloorMod(element, I32(2)) * I32(4));
+    return FloatOfCode(code, *type, span);
+  }
+  // Within a unit an element begins in one byte and may end in the next.
+  Expr in_unit = ir::FloorMod(element, I32(ir::kPaddedUnit));
+  Expr bit = in_unit * I32(type->bits);
+  Expr unit = element - in_unit;
+  Expr low = word(unit + ir::FloorDiv(bit, I32(8)));
+  Expr high = word(unit + ir::FloorDiv(bit + I32(type->bits - 1), I32(8)));
+  Expr both =
+      ir::MakeBinary(ir::BinaryOp::kBitOr, low, shifted(ir::BinaryOp::kShl, high, I32(8)), span);
+  Expr code = shifted(ir::BinaryOp::kShr, both, ir::FloorMod(bit, I32(8)));
+  return FloatOfCode(code, *type, span);
 }
 
 }  // namespace
@@ -135,15 +171,12 @@ Region Multiplied(const ir::GemmNode* op, const ir::GemmOperandNode* matrix,
   Array<Expr> at = source->mins;
   auto last = static_cast<int64_t>(rank) - 1;
   at.Set(last - 1, at[last - 1] + i);
-  Expr byte = nibbles ? ir::FloorDiv(j, I32(2)) : Expr(j);
-  at.Set(last, at[last] + byte);
+  at.Set(last, (nibbles ? at[last] * I32(2) : at[last]) + j);
   bool k_last = matrix->DimAlong(ir::GemmDim::kK) == rank - 1;
-  Expr block = ir::FloorDiv(k_last ? byte : Expr(i), I32(ScaleBlocksOf(op).bytes));
+  int64_t block_elements = ScaleBlocksOf(op).bytes * (nibbles ? 2 : 1);
+  Expr block = ir::FloorDiv(k_last ? Expr(j) : Expr(i), I32(block_elements));
   Expr factor = ScaleFactorAt(op->Operand(factors), k_last ? i : j, block);
-  Expr value = ir::Load(source->buffer, at);
-  value = nibbles ? FloatOfNibble(value, ir::FloorMod(j, I32(2)), op->span)
-                  : ir::CastTo(ir::dtypes::kFloat32, value);
-  value = value * factor;
+  Expr value = ElementAsFloat(matrix, at, op->span) * factor;
   Stmt store = ir::Store(product, {i, j}, ir::CastTo(ir::dtypes::kBFloat16, value), op->span);
   stmts->push_back(ir::Alloc(product, op->span));
   stmts->push_back(ir::ParallelFor({i, j}, shape, store, {}, op->span));

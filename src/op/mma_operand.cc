@@ -1,5 +1,7 @@
 #include "op/mma_operand.h"
 
+#include "ir/error.h"
+#include "ir/padded.h"
 #include "layout/smem_layout.h"
 #include "op/effect.h"
 
@@ -20,6 +22,12 @@ MmaOperand::MmaOperand(const Region& region, const Shape& shape, const layout::M
   const Context& ctx = *lowering->ctx;
   lane_ = ir::FloorMod(ctx.thread - I32(ctx.threads.begin), I32(32));
   by_matrix_ = HasChunks();
+  if (by_matrix_ || ir::PaddedType(region->buffer) == nullptr) return;
+  TL_USER_ERROR(kLayout, span,
+                "T.gemm by mma.sync: the layout of "
+                    << std::string(region->buffer->name)
+                    << " divides the 16 bytes in which elements of a padded tile lie; leave the "
+                       "choice to the compiler");
 }
 
 bool MmaOperand::HasChunks() const {
@@ -73,10 +81,14 @@ Stmt MmaOperand::LoadMatrices(const Expr& line, const Expr& k, const Buffer& reg
   Map<String, Any> attrs;
   attrs.Set("reads", Array<Buffer>{shared});
   attrs.Set("extents", Array<int64_t>{kRowBytes / ir::Bytes(shared->dtype)});
-  std::string name =
-      "ldmatrix<" + std::to_string(count) + (shape_.lines_first ? ", false>" : ", true>");
-  return DeviceEffect("mma_sm80.h", name,
-                      {ir::AddressOf(regs, {at}), ir::AddressOf(shared, {offset})}, span_, attrs);
+  Array<Expr> args = {ir::AddressOf(regs, {at}), ir::AddressOf(shared, {offset})};
+  std::string name = std::to_string(count);
+  if (const ir::SmallFloat* padded = ir::PaddedType(region_->buffer)) {
+    name = "ldmatrix_padded<" + name + ", " + std::to_string(padded->bits) + ">";
+    return DeviceEffect("mma_sm120.h", name, args, span_, attrs);
+  }
+  name = "ldmatrix<" + name + (shape_.lines_first ? ", false>" : ", true>");
+  return DeviceEffect("mma_sm80.h", name, args, span_, attrs);
 }
 
 Stmt MmaOperand::LoadElements(const Expr& line, const Expr& k, const Buffer& regs,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ir/next_tile.h"
+#include "ir/padded.h"
 #include "ir/visitor.h"
 #include "layout/tcgen05_layout.h"
 
@@ -299,7 +300,10 @@ void Tracer::Operate(const Step& step) {
       break;
   }
   AddTouches(step, call, &event);
-  if (event.kind == OperationKind::kTmaLoad) {
+  auto packed = call->attrs.Get(ir::kPackedBytes);
+  if (packed) {
+    event.number = (*packed).cast<int64_t>();
+  } else if (event.kind == OperationKind::kTmaLoad) {
     for (size_t i = 0; i < event.num_touches; ++i) {
       const Touch& touch = trace_.touches[event.first_touch + i];
       event.number += touch.end - touch.begin;

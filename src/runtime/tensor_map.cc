@@ -8,9 +8,13 @@ namespace tilelang::runtime {
 
 namespace {
 
+// Of elements that become units of 16 bytes in shared memory, which have a type of 4 or 6 bits.
+bool IsPadded(ir::DType dtype) { return dtype.bits < 8; }
+
 // CUtensorMapDataType. Types of 8 bits, floating point or not, move as bytes.
 int DriverDType(ir::DType dtype) {
   if (dtype.bits == 8) return 0;
+  if (IsPadded(dtype)) return dtype.bits == 4 ? 14 : 15;
   if (dtype == ir::dtypes::kUInt16 || dtype == ir::dtypes::kInt16) return 1;
   if (dtype == ir::dtypes::kUInt32) return 2;
   if (dtype == ir::dtypes::kInt32) return 3;
@@ -69,8 +73,9 @@ TensorMapPlan::Geometry TensorMapPlan::Evaluate(const CallState& state) const {
   }
   const DLTensor& tensor = *state.tensors[tensor_index_];
   geometry.address = static_cast<char*>(tensor.data) + tensor.byte_offset;
-  if (reinterpret_cast<uintptr_t>(geometry.address) % 16 != 0) {
-    Fail(spec_, "its address is not a multiple of 16 bytes");
+  uintptr_t align = IsPadded(spec_->dtype) ? 32 : 16;
+  if (reinterpret_cast<uintptr_t>(geometry.address) % align != 0) {
+    Fail(spec_, "its address is not a multiple of " + std::to_string(align) + " bytes");
   }
   for (size_t i = 0; i < dims_.size(); ++i) {
     if (geometry.dims[i] > (uint64_t{1} << 32)) {
@@ -79,9 +84,9 @@ TensorMapPlan::Geometry TensorMapPlan::Evaluate(const CallState& state) const {
   }
   for (size_t i = 0; i < strides_.size(); ++i) {
     geometry.strides[i] = strides_[i].Evaluate(state.values.data());
-    if (geometry.strides[i] % 16 != 0) {
-      Fail(spec_,
-           "a stride of " + std::to_string(geometry.strides[i]) + " bytes is not a multiple of 16");
+    if (geometry.strides[i] % align != 0) {
+      Fail(spec_, "a stride of " + std::to_string(geometry.strides[i]) +
+                      " bytes is not a multiple of " + std::to_string(align));
     }
   }
   return geometry;

@@ -216,6 +216,8 @@ def _argument(device: Any, arg: Any, array: np.ndarray) -> Any:
 _SWIZZLES = (None, "32B", "64B", "128B", "128B_atom32B")
 _INTERLEAVES = (None, "16B", "32B")
 _OOB_FILLS = ("zeros", "nan")
+# Of elements that are padded in shared memory; others have their own names.
+_PADDED = {"uint4": "u4_unpack_u8", "uint6": "u6_unpack_u8"}
 
 
 def _tensor_map(device: Any, description: Mapping[str, Any], array: np.ndarray) -> Any:
@@ -226,5 +228,5 @@ def _tensor_map(device: Any, description: Mapping[str, Any], array: np.ndarray) 
         interleave=_INTERLEAVES[int(description["interleave"])],
         oob_fill=_OOB_FILLS[int(description["oob_fill"])],
         element_strides=tuple(reversed(description["element_strides"])),
-        dtype=str(description["dtype"]),
+        dtype=_PADDED.get(str(description["dtype"]), str(description["dtype"])),
     )

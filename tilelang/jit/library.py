@@ -30,7 +30,7 @@ _SCALARS = {
 #: CUtensorMapDataType, cuda.h.
 _MAP_TYPES = {
     "uint16": 1, "int16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6,
-    "float32": 7, "float64": 8, "bfloat16": 9,
+    "float32": 7, "float64": 8, "bfloat16": 9, "uint4": 14, "uint6": 15,
 }  # fmt: skip
 _INFIX: dict[int, str] = {
     BinaryOp.ADD: "+", BinaryOp.SUB: "-", BinaryOp.MUL: "*", BinaryOp.EQ: "==", BinaryOp.NE: "!=",

@@ -16,7 +16,7 @@ from .builder import Builder, current, in_block, in_kernel
 from .codec import NarrowType, narrow_type
 from .tensor import check_extent
 from .variable import allocate as allocate_variable
-from .view import codes_of, tile_of
+from .view import PADDED, View, codes_of, extents_in_bytes, padded_of, tile_of
 
 _alloc = _ffi.get("ir.Alloc")
 
@@ -30,6 +30,8 @@ _SCOPES = {
 
 # Types that shared memory holds as they lie in tensors: instructions read them there.
 _CODES_IN_SHARED = ("float8_e8m0fnu",)
+_PACKED_TYPES = ("int4", "uint4", "float4_e2m1fn")
+_PADDED_TYPES = ("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")
 
 
 def _constant_shape(what: str, shape: Any) -> list[int]:
@@ -71,14 +73,19 @@ def _tile(what: str, shape: Any, dtype: Any, scope: str) -> Any:
 
 
 def _packed(what: str, dims: list[int], narrow: NarrowType, scope: str) -> Any:
-    if dims[-1] % narrow.packing:
+    extents = extents_in_bytes(f"{what}({shape_text(dims)}) of {narrow!r}", dims, narrow)
+    return codes_of(_allocate(what, extents, dtype_of("uint8"), scope, {}), narrow)
+
+
+def _padded(what: str, dims: list[int], narrow: NarrowType) -> Any:
+    if dims[-1] % PADDED:
         raise errors.ShapeError(
-            f"{what}({shape_text(dims)}) of {narrow!r}: its last extent is odd; two elements share "
-            "a byte",
+            f"{what}({shape_text(dims)}) of {narrow!r}: its last extent is no multiple of {PADDED}"
+            f"; {PADDED} elements begin in each {PADDED} bytes of a padded tile",
             span=span.here(),
         )
-    extents = [*dims[:-1], dims[-1] // narrow.packing]
-    return codes_of(_allocate(what, extents, dtype_of("uint8"), scope, {}), narrow)
+    attrs = {"padded_type": str(narrow)}
+    return padded_of(_allocate(what, dims, dtype_of("uint8"), "shared.dyn", attrs), narrow)
 
 
 def alloc_scratch(shape: Any, dtype: Any) -> Buffer:
@@ -93,7 +100,13 @@ def alloc_contributions(shape: Any, dtype: Any, attrs: dict[str, Any]) -> Buffer
     return _allocate("T.alloc_reducer", dims, dtype_of(dtype), "shared.dyn", attrs)
 
 
-def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn", packed: bool = False) -> Buffer:
+def alloc_shared(
+    shape: Any,
+    dtype: Any,
+    scope: str = "shared.dyn",
+    packed: bool = False,
+    padded: bool = False,
+) -> Buffer:
     """A tile in the shared memory of the thread block.
 
     Args:
@@ -103,22 +116,34 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn", packed: bool
         packed: elements of 4 bits (int4, uint4, float4_e2m1fn) lie two in a byte, as in tensors and
             as block-scaled tensor cores read them, not each in an element of a larger type. T.copy
             brings the bytes; threads read elements, and write them by T.copy from a fragment.
+        padded: the same of elements of 6 and 4 bits (float6_e2m3fn, float6_e3m2fn, float4_e2m1fn),
+            of which 16 fill the first 12, or 8, of 16 bytes, as block-scaled tensor cores read
+            types of different sizes in one gemm.
 
     Raises:
-        ShapeError: an extent is not a positive constant; an odd last one of a packed tile.
-        DTypeError: packed with a type that is not of 4 bits.
+        ShapeError: an extent is not a positive constant; a last one that does not fill the bytes
+            of a packed or padded tile.
+        DTypeError: packed with a type that is not of 4 bits, padded with one that is no float of 4
+            or 6.
     """
-    narrow = narrow_type(dtype)
-    if not packed:
+    if not (packed or padded):
         return _tile("T.alloc_shared", shape, dtype, scope)
-    if narrow is None or narrow.packing == 1 or _SCOPES.get(scope) != "shared.dyn":
+    narrow = narrow_type(dtype)
+    how, types = ("padded", _PADDED_TYPES) if padded else ("packed", _PACKED_TYPES)
+    if narrow not in types or _SCOPES.get(scope) != "shared.dyn" or (packed and padded):
+        also = how == "packed" and narrow in _PADDED_TYPES
         raise errors.DTypeError(
-            f"T.alloc_shared(..., {dtype}, packed=True): types of 4 bits are packed, in shared "
-            "memory",
+            f"T.alloc_shared(..., {dtype}, {how}=True): types of "
+            f"{'4 or 6' if padded else '4'} bits are {how}, in shared memory",
             span=span.here(),
-            notes=["those are T.int4, T.uint4 and T.float4_e2m1fn"],
-        )
+            notes=[
+                f"{narrow!r} has padded=True" if also
+                else f"those are {' and '.join(f'T.{each}' for each in types)}"
+            ],
+        )  # fmt: skip
     dims = _constant_shape("T.alloc_shared", shape)
+    if padded:
+        return _padded("T.alloc_shared", dims, narrow)
     return _packed("T.alloc_shared", dims, narrow, "shared.dyn")
 
 
@@ -170,7 +195,13 @@ def alloc_global(shape: Any, dtype: Any, scope: str = "global", zeroed: bool = F
             notes=["allocate before `with T.Kernel(...)`, for all blocks together"],
         )
     dims = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return _allocate_global(builder, dims, dtype_of(dtype), {"zeroed": True} if zeroed else {})
+    attrs = {"zeroed": True} if zeroed else {}
+    narrow = narrow_type(dtype)
+    if narrow is None:
+        return _allocate_global(builder, dims, dtype_of(dtype), attrs)
+    extents = extents_in_bytes(f"T.alloc_global({shape_text(dims)}) of {narrow!r}", dims, narrow)
+    source = _allocate_global(builder, extents, dtype_of("uint8"), attrs)
+    return View(source, dims, narrow, narrow.codec)
 
 
 def _allocate_global(

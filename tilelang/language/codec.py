@@ -1,4 +1,4 @@
-"""How elements of types that nothing computes with lie in memory: 4-bit types, some of 8 bits.
+"""How elements of types that nothing computes with lie in memory: of 4 and 6 bits, some of 8.
 
 An element becomes a value of a type that holds all of them exactly, and back.
 """
@@ -6,6 +6,7 @@ An element becomes a value of a type that holds all of them exactly, and back.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import lcm
 from typing import Any, NamedTuple
 
 from ..ir.dtype import FLOAT32, UINT32, dtype_of
@@ -74,6 +75,42 @@ def _e2m1_bits(value: Expr) -> Expr:
     return select(x != x, const(7, _UINT8), code | sign)
 
 
+def _nearest_code(x: Expr, fraction: int, bias: int, most: int) -> Expr:
+    """The code of |x| (float32), halves to even, as uint32; not more than ``most``, nor of NaN."""
+    size = reinterpreted(x, UINT32) & 0x7FFFFFFF
+    dropped = 23 - fraction
+    odd = size >> dropped & 1
+    rounded = (size + odd + ((1 << (dropped - 1)) - 1)) >> dropped
+    normal = rounded - ((127 - bias) << fraction)
+    steps = call(FLOAT32, "fabs", [x]) * const(2.0 ** (bias + fraction - 1), FLOAT32)
+    small = cast(call(FLOAT32, "nearbyint", [steps]), UINT32)
+    code = select(size >= (128 - bias) << 23, normal, small)
+    return select(code > most, const(most, UINT32), code)
+
+
+class _Small(NamedTuple):
+    """A 6-bit float of OCP's MX formats, without infinity and NaN; float16 holds all values."""
+
+    fraction: int
+    bias: int
+
+    def decode(self, bits: Expr) -> Expr:
+        """Exponent and fraction at their places in float16, whose bias is 15."""
+        wide = cast(bits, _UINT16)
+        placed = (wide & 0x1F) << (10 - self.fraction) | (wide & 0x20) << 10
+        return reinterpreted(placed, _FLOAT16) * const(2.0 ** (15 - self.bias), _FLOAT16)
+
+    def encode(self, value: Expr) -> Expr:
+        """As ``cvt.rn.satfinite``: halves to even; NaN becomes the greatest value."""
+        x = cast(value, FLOAT32)
+        code = _nearest_code(x, self.fraction, self.bias, 0x1F)
+        sign = select(x != x, const(0, UINT32), reinterpreted(x, UINT32) >> 26 & 0x20)
+        return cast(code | sign, _UINT8)
+
+
+_E2M3, _E3M2 = _Small(3, 1), _Small(2, 3)
+
+
 def _e8m0_value(bits: Expr) -> Expr:
     """2 ** (bits - 127); 255 is NaN. float32 holds 2 ** -127 as a subnormal number."""
     wide = cast(bits, UINT32)
@@ -109,17 +146,10 @@ class _Fnuz(NamedTuple):
     def encode(self, value: Expr) -> Expr:
         """The nearest value, halves to even; what is greater than all becomes the greatest."""
         x = cast(value, FLOAT32)
-        word = reinterpreted(x, UINT32)
-        size, dropped = word & 0x7FFFFFFF, 23 - self.fraction
-        odd = size >> dropped & 1
-        rounded = (size + odd + ((1 << (dropped - 1)) - 1)) >> dropped
-        normal = rounded - ((127 - self.bias) << self.fraction)
-        steps = call(FLOAT32, "fabs", [x]) * const(2.0 ** (self.bias + self.fraction - 1), FLOAT32)
-        small = cast(call(FLOAT32, "nearbyint", [steps]), UINT32)
-        code = select(size >= (128 - self.bias) << 23, normal, small)
-        limited = select(code > 0x7F, const(0x7F, UINT32), code)
-        sign = select(limited == 0, const(0, UINT32), word >> 24 & 0x80)
-        return cast(select(x != x, const(0x80, UINT32), limited | sign), _UINT8)
+        code = _nearest_code(x, self.fraction, self.bias, 0x7F)
+        signed = reinterpreted(x, UINT32) >> 24 & 0x80
+        sign = select(code == 0, const(0, UINT32), signed)
+        return cast(select(x != x, const(0x80, UINT32), code | sign), _UINT8)
 
 
 _E4M3FNUZ, _E5M2FNUZ = _Fnuz(3, 8), _Fnuz(2, 16)
@@ -146,9 +176,10 @@ class NarrowType(str):
         return self.codec.bits
 
     @property
-    def packing(self) -> int:
-        """How many elements share a byte."""
-        return 8 // self.bits
+    def packing(self) -> tuple[int, int]:
+        """The least number of elements that fill bytes, and how many: (2, 1) of 4 bits."""
+        elements = lcm(self.bits, 8) // self.bits
+        return elements, elements * self.bits // 8
 
     def __call__(self, value: Any) -> Expr:
         """Returns the nearest value of this type."""
@@ -170,6 +201,8 @@ CODECS: dict[str, Codec] = {
     "uint4": Codec(4, _UINT8, lambda bits: bits, _low_bits),
     "float4_e2m1fn": Codec(4, _FLOAT16, _e2m1_value, _e2m1_bits),
     "float4_e2m1_unpacked": Codec(8, _FLOAT16, lambda bits: _e2m1_value(bits & 15), _e2m1_bits),
+    "float6_e2m3fn": Codec(6, _FLOAT16, _E2M3.decode, _E2M3.encode),
+    "float6_e3m2fn": Codec(6, _FLOAT16, _E3M2.decode, _E3M2.encode),
     "float8_e8m0fnu": Codec(8, dtype_of("float32"), _e8m0_value, _e8m0_bits),
     "float8_e4m3fnuz": Codec(8, _FLOAT16, _E4M3FNUZ.decode, _E4M3FNUZ.encode),
     "float8_e5m2fnuz": Codec(8, _FLOAT16, _E5M2FNUZ.decode, _E5M2FNUZ.encode),

@@ -303,7 +303,8 @@ def _equations(parameters: EagerParameters) -> Iterator[_Equation]:
             continue
         shape = argument.shape
         if declared.narrow is not None:
-            shape = (*shape[:-1], shape[-1] * declared.narrow.packing)
+            elements, size = declared.narrow.packing
+            shape = (*shape[:-1], shape[-1] // size * elements)
         sides = [("dimension", declared.shape, shape)]
         if declared.strides:
             strides = argument.strides or _contiguous(argument.shape)

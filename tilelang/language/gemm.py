@@ -195,19 +195,19 @@ def emit_gemm(
         for name, x, k_last in zip("AB", operands, (not trans_a, trans_b), strict=False)
     ]
     a, b, c = (
-        _matrix(f"{name} of {what}", x if region is None else region)
-        for name, x, region in zip("ABC", operands, (*packed, None), strict=True)
+        _matrix(f"{name} of {what}", x if found is None else found[0])
+        for name, x, found in zip("ABC", operands, (*packed, None), strict=True)
     )
+    formats = [OWN if found is None else found[1] for found in (*packed, None)]
     rows_a, rows_b = (
-        [*each.shape[:-1], each.shape[-1] * (1 if region is None else 2)]
-        for each, region in zip((a, b), packed, strict=True)
+        [*each.shape[:-1], each.shape[-1] * (2 if form == E2M1X2 else 1)]
+        for each, form in zip((a, b), formats, strict=False)
     )
     if metadata is not None:
         rows_a[-2 if trans_a else -1] *= 2
     _check_shapes(what, (rows_a, rows_b, c.shape), trans_a, trans_b, "use_2cta" in notes)
     clear = _condition(f"clear_accum of {what}", clear_accum)
     barrier = None if mbar is None else barrier_element(f"mbar of {what}", mbar)
-    formats = [OWN if region is None else E2M1X2 for region in (*packed, None)]
     matrices = zip((a, b, c), (trans_a, trans_b, False), formats, strict=True)
     parts = [_operand(kind, *each) for kind, each in enumerate(matrices)]
     if scales is not None:

@@ -74,8 +74,8 @@ def given_scales(scale_a: Any, scale_b: Any, notes: dict[str, Any]) -> Scales | 
     return partial(scale_regions, (scale_a, scale_b))
 
 
-def packed_matrix(what: str, operand: Any, k_last: bool, scaled: bool) -> Region | None:
-    """Returns the bytes of a packed tile of float4_e2m1fn; None of any other operand.
+def packed_matrix(what: str, operand: Any, k_last: bool, scaled: bool) -> tuple[Region, int] | None:
+    """Returns the bytes of a packed or padded tile, and their format; None of any other operand.
 
     Args:
         what: the operand in messages.
@@ -90,28 +90,31 @@ def packed_matrix(what: str, operand: Any, k_last: bool, scaled: bool) -> Region
     if not isinstance(operand, (View, Part)):
         return None
     part = as_part(operand)
-    if part.view.sharing == 1 or part.view.codec is None:
+    view = part.view
+    if view.sharing == 1 or view.codec is None:
         return None
-    if str(part.view.dtype) != _FLOAT4 or not scaled:
+    dtype, how = str(view.dtype), "padded" if view.is_padded else "packed"
+    if (not view.is_padded and dtype != _FLOAT4) or not scaled:
+        lie = "16 elements in 16 bytes" if view.is_padded else "two elements in a byte"
         raise errors.DTypeError(
-            f"{what} is {part.view.describe()}, two elements in a byte; tensor cores read "
-            "float4_e2m1fn so, with scale_A= and scale_B=",
+            f"{what} is {view.describe()}, {lie}; tensor cores read "
+            f"{dtype if view.is_padded else _FLOAT4} so, with scale_A= and scale_B=",
             span=span.here(),
-            notes=["a tile that is allocated without packed=True has each element by itself"],
+            notes=[f"a tile that is allocated without {how}=True has each element by itself"],
         )
     if not k_last:
         raise errors.SemanticsError(
-            f"{what} is packed float4_e2m1fn, whose last dimension is K; this one's first is",
+            f"{what} is {how} {dtype}, whose last dimension is K; this one's first is",
             span=span.here(),
             notes=["A is (M, K), and B (N, K) with transpose_B=True"],
         )
-    region = part.view.codes(part)
+    region = view.codes(part)
     if region is None:
         raise errors.ShapeError(
             f"{what}: `{part}` starts or ends between two elements that share a byte",
             span=span.here(),
         )
-    return region
+    return region, OWN if view.is_padded else E2M1X2
 
 
 def scale_regions(
@@ -156,19 +159,26 @@ def scale_regions(
 
 
 def check_types(matrices: Sequence[Region], formats: Sequence[int]) -> None:
+    padded = [matrix.buffer.attrs.get("padded_type") for matrix in matrices]
     kinds = [
-        _FLOAT4 if form == E2M1X2 else str(matrix.buffer.dtype)
-        for matrix, form in zip(matrices, formats, strict=True)
+        str(name or (_FLOAT4 if form == E2M1X2 else matrix.buffer.dtype))
+        for matrix, form, name in zip(matrices, formats, padded, strict=True)
     ]
-    same = any(set(kinds[:2]) <= set(group) for group in (_FLOAT8, (_FLOAT4,)))
-    if same and kinds[2] == "float32":
+    packed = [form == E2M1X2 for form in formats[:2]]
+    of_bytes = all(
+        not pair and (name or kind in _FLOAT8)
+        for pair, kind, name in zip(packed, kinds, padded, strict=False)
+    )
+    if (all(packed) or of_bytes) and kinds[2] == "float32":
         return
     raise errors.DTypeError(
         f"T.gemm with scale factors of A {kinds[0]} and B {kinds[1]} into C {kinds[2]}",
         span=span.here(),
         notes=[
             "A and B are float8_e4m3fn or float8_e5m2, or both float4_e2m1fn in tiles of "
-            "T.alloc_shared(..., packed=True); C is float32"
+            "T.alloc_shared(..., packed=True); C is float32",
+            "beside float8 or each other float6_e2m3fn, float6_e3m2fn and float4_e2m1fn are in "
+            "tiles of T.alloc_shared(..., padded=True)",
         ],
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import lcm, prod
 from typing import Any
 
 from .. import _ffi, errors
@@ -19,7 +19,7 @@ from ..ir.buffer import (
     plain,
     shape_text,
 )
-from ..ir.dtype import DType, dtype_of
+from ..ir.dtype import UINT32, DType, dtype_of
 from ..ir.expr import Expr, Operand, as_expr, cast, const
 from ..ir.stmt import emit, store
 from .codec import Codec, NarrowType, reinterpreted
@@ -27,6 +27,8 @@ from .variable import Ref
 
 tvm_ffi = _ffi.tvm_ffi
 _PRIVATE = ("local", "local.var")
+#: Elements, and bytes, of a unit of padded tiles.
+PADDED = 16
 
 
 class Element(Operand):
@@ -100,6 +102,7 @@ class View:
         codec: how elements of a type without arithmetic lie in memory, or None.
         is_unpacked: whether an element of the source is a value of the view: in tiles of such a
             type.
+        is_padded: whether 16 elements begin in each 16 bytes of the source.
     """
 
     def __init__(
@@ -109,12 +112,14 @@ class View:
         dtype: Any,
         codec: Codec | None,
         is_unpacked: bool = False,
+        is_padded: bool = False,
     ) -> None:
         self.source = source
         self.shape = tuple(map(plain, shape))
         self.dtype = dtype
         self.codec = codec
         self.is_unpacked = is_unpacked
+        self.is_padded = is_padded
 
     name = property(lambda self: self.source.name)
     scope = property(lambda self: self.source.scope)
@@ -213,6 +218,9 @@ class View:
             return self._at(outer, number)
         if bits == wide and self.codec is None:
             return reinterpreted(self._at(outer, number), self.dtype)
+        if self.is_padded or (bits < wide and wide % bits):
+            assert self.codec is not None
+            return self.codec.decode(self._bits_at(outer, number))
         unit = dtype_of(f"uint{max(bits, 8)}")
         if bits <= wide:
             ratio = wide // bits
@@ -224,6 +232,21 @@ class View:
         else:
             found = self._gathered(outer, number, bits // wide, unit)
         return self.codec.decode(found) if self.codec else reinterpreted(found, self.dtype)
+
+    def _first_byte(self, number: Any) -> Any:
+        """Where the elements lie that fill bytes together with this one."""
+        elements, size = self.sharing, self._filled
+        if not self.is_padded:
+            return number // elements * size
+        return number // PADDED * PADDED + number % PADDED // elements * size
+
+    def _bits_at(self, outer: list[Any], number: Any) -> Expr:
+        """The bits of an element that begins within a byte, and may end in the next, as uint8."""
+        first, start = self._first_byte(number), number % self.sharing * self._bits
+        last = start + (self._bits - 1)
+        low, high = (cast(self._at(outer, first + bit // 8), "uint16") for bit in (start, last))
+        word = (low | high << 8) >> cast(as_expr(start % 8), "uint16")
+        return cast(word, "uint8") & ((1 << self._bits) - 1)
 
     def _gathered(self, outer: list[Any], number: Any, count: int, unit: DType) -> Expr:
         wide = int(self.source.dtype.bits)
@@ -257,7 +280,7 @@ class View:
         bits, wide = self._bits, int(self.source.dtype.bits)
         raw = self.bits_of(value)
         if bits < wide:
-            self._write_part(outer, number, raw, wide // bits)
+            self._write_part(outer, number, raw)
             return
         for part in range(bits // wide):
             piece = cast(raw >> (part * wide) if part else raw, f"uint{wide}")
@@ -266,25 +289,34 @@ class View:
 
     @property
     def sharing(self) -> int:
-        """How many elements share one of the source."""
-        return 1 if self.is_unpacked else max(1, int(self.source.dtype.bits) // self._bits)
+        """How many elements fill elements of the source together."""
+        return 1 if self.is_unpacked else lcm(int(self.source.dtype.bits), self._bits) // self._bits
+
+    @property
+    def _filled(self) -> int:
+        """How many elements of the source those fill."""
+        return self.sharing * self._bits // int(self.source.dtype.bits)
 
     def write_together(self, indices: Sequence[Any], values: Sequence[Any]) -> None:
-        """Emits the stores of elements that share one of the source, the first at ``indices``."""
+        """Emits the stores of elements that share some of the source, the first at ``indices``."""
         outer, number = self._number(indices)
-        unit = dtype_of(f"uint{self.source.dtype.bits}")
+        wide, size = int(self.source.dtype.bits), self._filled
+        unit = dtype_of(f"uint{wide if size == 1 else UINT32.bits}")
         word: Any = None
         for n, value in enumerate(values):
             raw = cast(self.bits_of(value), unit)
             word = raw if word is None else word | raw << (n * self._bits)
-        target = self._at(outer, number // self.sharing)
-        emit(store(target, reinterpreted(word, self.source.dtype)))
+        first = self._first_byte(number)
+        for part in range(size):
+            piece = cast(word >> (part * wide) if part else word, f"uint{wide}")
+            emit(store(self._at(outer, first + part), reinterpreted(piece, self.source.dtype)))
 
-    def _write_part(self, outer: list[Any], number: Any, raw: Expr, ratio: int) -> None:
+    def _write_part(self, outer: list[Any], number: Any, raw: Expr) -> None:
+        ratio, size = self.sharing, self._filled
         if self.scope not in _PRIVATE:
             raise errors.UnsupportedError(
-                f"{ratio} elements of {self.describe()} share one of memory, which threads cannot "
-                "write in parts",
+                f"{ratio} elements of {self.describe()} share {'one' if size == 1 else size} of "
+                "memory, which threads cannot write in parts",
                 span=span.here(),
                 notes=[
                     "compute a tile of this type (T.alloc_shared, T.alloc_fragment) and T.copy it, "
@@ -301,18 +333,25 @@ class View:
 
     # Boxes ----------------------------------------------------------------------------------
 
-    def codes(self, part: Part) -> Region | None:
-        """The region of the source with the bits of the same elements, if one has just these."""
+    def codes(self, part: Part, unit: int = 1) -> Region | None:
+        """The region of the source with the bits of the same elements, if one has just these.
+
+        Args:
+            part: of the view.
+            unit: elements at a multiple of which it begins and ends, at least.
+        """
         if self.codec is None or self.is_unpacked:
             return None
-        sharing = self.sharing
+        elements, size = (1, 1) if self.is_padded else (self.sharing, self._filled)
+        unit = max(PADDED if self.is_padded else elements, unit)
         if not _all_equal(self.shape[:-1], self.source.shape[:-1]):
             return None
         low, extent = part.mins[-1], part.extents[-1]
-        if not (_is_multiple(low, sharing) and _is_multiple(extent, sharing)):
+        if not (_is_multiple(low, unit) and _is_multiple(extent, unit)):
             return None
-        mins = [*part.mins[:-1], plain(low // sharing)]
-        return make_region(self.source, mins, [*part.extents[:-1], plain(extent // sharing)])
+        mins = [*part.mins[:-1], plain(low // elements * size)]
+        extents = [*part.extents[:-1], plain(extent // elements * size)]
+        return make_region(self.source, mins, extents)
 
     def box(self, part: Part) -> Region | None:
         """The region of the source that holds the same elements in the same order, if one does."""
@@ -480,15 +519,25 @@ def tensor_of(name: str, shape: Sequence[Any], dtype: NarrowType) -> View:
     Raises:
         ShapeError: rows that do not fill their bytes.
     """
-    last = plain(shape[-1])
-    if isinstance(last, int) and last % dtype.packing:
-        raise errors.ShapeError(
-            f"the last extent of {name}: {dtype}{list(shape)} is odd; two elements share a byte",
-            span=span.here(),
-        )
-    extents = [*shape[:-1], last // dtype.packing]
+    extents = extents_in_bytes(f"{name}: {dtype}{list(map(plain, shape))}", shape, dtype)
     source = make_buffer(name, dtype_of("uint8"), extents, "global", attrs={"packed": True})
     return View(source, shape, dtype, dtype.codec)
+
+
+def extents_in_bytes(what: str, shape: Sequence[Any], dtype: NarrowType) -> list[Any]:
+    """The extents of the bytes that elements lie in, in the order of bits.
+
+    Raises:
+        ShapeError: rows that do not fill their bytes.
+    """
+    last, (elements, size) = plain(shape[-1]), dtype.packing
+    if isinstance(last, int) and last % elements:
+        raise errors.ShapeError(
+            f"the last extent of {what} is no multiple of {elements}; {elements} elements of "
+            f"{dtype.bits} bits share {'a byte' if size == 1 else f'{size} bytes'}",
+            span=span.here(),
+        )
+    return [*shape[:-1], last // elements * size]
 
 
 def tile_of(buffer: Buffer, dtype: NarrowType) -> View:
@@ -498,5 +547,11 @@ def tile_of(buffer: Buffer, dtype: NarrowType) -> View:
 
 def codes_of(buffer: Buffer, dtype: NarrowType) -> View:
     """A tile of elements of a narrow type as they lie in tensors, in the bytes of ``buffer``."""
-    shape = [*buffer.shape[:-1], buffer.shape[-1] * dtype.packing]
+    elements, size = dtype.packing
+    shape = [*buffer.shape[:-1], buffer.shape[-1] // size * elements]
     return View(buffer, shape, dtype, dtype.codec)
+
+
+def padded_of(buffer: Buffer, dtype: NarrowType) -> View:
+    """A tile of elements of 4 or 6 bits, of which 16 begin in each 16 bytes of ``buffer``."""
+    return View(buffer, buffer.shape, dtype, dtype.codec, is_padded=True)

@@ -14,7 +14,7 @@ from .builder import current
 from .loops import Parallel
 from .region import as_part, as_region, corner, corner_extents, significant
 from .scalar import AND, logical
-from .view import Element, Part, View
+from .view import PADDED, Element, Part, View
 
 _if = _ffi.get("ir.If")
 VIEWS = (View, Part, Element)
@@ -50,8 +50,14 @@ def _codes(src: Side, dst: Side) -> tuple[Region, Region] | None:
     """The bits of two tiles of one narrow type, which a copy need not understand."""
     if not (isinstance(src, Part) and isinstance(dst, Part)) or src.view.dtype != dst.view.dtype:
         return None
-    regions = src.view.codes(src), dst.view.codes(dst)
-    return None if regions[0] is None or regions[1] is None else (regions[0], regions[1])
+    pads = src.view.is_padded != dst.view.is_padded
+    unit = PADDED if pads else 1
+    first, second = src.view.codes(src, unit), dst.view.codes(dst, unit)
+    if first is None or second is None:
+        return None
+    # Pads come and go between tensors and shared memory.
+    of_tensor = {src.view.scope, dst.view.scope} == {"global", "shared.dyn"}
+    return (first, second) if of_tensor or not pads else None
 
 
 def _side(what: str, operand: Any) -> Side:
