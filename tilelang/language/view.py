@@ -235,7 +235,7 @@ class View:
 
     def _first_byte(self, number: Any) -> Any:
         """Where the elements lie that fill bytes together with this one."""
-        elements, size = self.sharing, self._filled
+        elements, size = self.sharing, self.filled
         if not self.is_padded:
             return number // elements * size
         return number // PADDED * PADDED + number % PADDED // elements * size
@@ -293,14 +293,14 @@ class View:
         return 1 if self.is_unpacked else lcm(int(self.source.dtype.bits), self._bits) // self._bits
 
     @property
-    def _filled(self) -> int:
+    def filled(self) -> int:
         """How many elements of the source those fill."""
         return self.sharing * self._bits // int(self.source.dtype.bits)
 
     def write_together(self, indices: Sequence[Any], values: Sequence[Any]) -> None:
         """Emits the stores of elements that share some of the source, the first at ``indices``."""
         outer, number = self._number(indices)
-        wide, size = int(self.source.dtype.bits), self._filled
+        wide, size = int(self.source.dtype.bits), self.filled
         unit = dtype_of(f"uint{wide if size == 1 else UINT32.bits}")
         word: Any = None
         for n, value in enumerate(values):
@@ -312,7 +312,7 @@ class View:
             emit(store(self._at(outer, first + part), reinterpreted(piece, self.source.dtype)))
 
     def _write_part(self, outer: list[Any], number: Any, raw: Expr) -> None:
-        ratio, size = self.sharing, self._filled
+        ratio, size = self.sharing, self.filled
         if self.scope not in _PRIVATE:
             raise errors.UnsupportedError(
                 f"{ratio} elements of {self.describe()} share {'one' if size == 1 else size} of "
@@ -342,7 +342,7 @@ class View:
         """
         if self.codec is None or self.is_unpacked:
             return None
-        elements, size = (1, 1) if self.is_padded else (self.sharing, self._filled)
+        elements, size = (1, 1) if self.is_padded else (self.sharing, self.filled)
         unit = max(PADDED if self.is_padded else elements, unit)
         if not _all_equal(self.shape[:-1], self.source.shape[:-1]):
             return None

@@ -124,6 +124,10 @@ class _Walk:
     def sharing(self) -> int:
         return 1 if isinstance(self.side, Region) else self.side.view.sharing
 
+    @property
+    def filled(self) -> int:
+        return 1 if isinstance(self.side, Region) else self.side.view.filled
+
 
 def is_dynamic(region: Any) -> bool:
     """Whether the shape of a tile is known only at run time."""
@@ -150,9 +154,10 @@ def elementwise(what: str, dst: Side, value: Callable[[list[Any]], Expr]) -> Non
     if sharing > 1:
         last = target.side.mins[-1]
         if extents[-1] % sharing or (isinstance(plain(last), int) and plain(last) % sharing):
+            count = "one" if target.filled == 1 else target.filled
             raise errors.UnsupportedError(
-                f"{what} to `{dst}`: {sharing} elements share one of memory; the tile starts and "
-                "ends between them",
+                f"{what} to `{dst}`: {sharing} elements share {count} of memory; the tile starts "
+                "and ends between them",
                 span=span.here(),
                 notes=[f"make its last extent and its start multiples of {sharing}"],
             )

@@ -12,15 +12,15 @@ from .example import Example, Option
 #: rows whose factors are in one atom, and factors of each in it
 ATOM = 128
 OF_ROW = 4
-#: magnitudes of float4_e2m1fn by their codes
-E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+#: bits of types that share bytes, those of their fraction, and the bias of their exponent
+SMALL = {"float4_e2m1fn": (4, 1, 1), "float6_e3m2fn": (6, 2, 3)}
 
 
 class Format(NamedTuple):
     """A block-scaled format.
 
     Attributes:
-        elements: name of the type of elements; those of four bits lie two in a byte.
+        elements: name of the type of elements; those of four and six bits share bytes.
         factors: type of the factors.
         shared: elements of a row that share a factor.
         most: the largest element.
@@ -33,8 +33,8 @@ class Format(NamedTuple):
 
     @property
     def packed(self) -> bool:
-        """Whether elements lie two in a byte."""
-        return self.elements == "float4_e2m1fn"
+        """Whether elements share bytes."""
+        return self.elements in SMALL
 
     @property
     def depth(self) -> int:
@@ -46,6 +46,7 @@ class Format(NamedTuple):
 FORMATS = {
     "fp8": Format("float8_e4m3fn", torch.float32, 128, 448.0),
     "mxfp8": Format("float8_e4m3fn", torch.float8_e8m0fnu, 32, 448.0),
+    "mxfp6": Format("float6_e3m2fn", torch.float8_e8m0fnu, 32, 28.0),
     "mxfp4": Format("float4_e2m1fn", torch.float8_e8m0fnu, 32, 6.0),
     "nvfp4": Format("float4_e2m1fn", torch.float8_e4m3fn, 16, 6.0),
 }
@@ -69,7 +70,7 @@ def quantised(x: torch.Tensor, form: str) -> tuple[torch.Tensor, torch.Tensor]:
         factors = largest.clamp_min(2.0**-126)
     scaled = (groups * (1 / factors.float())[..., None]).flatten(-2)
     if kind.packed:
-        return _packed(scaled), factors
+        return _packed(_codes(scaled, kind.elements), SMALL[kind.elements][0]), factors
     return scaled.to(getattr(torch, kind.elements)), factors
 
 
@@ -77,21 +78,44 @@ def values(elements: torch.Tensor, factors: torch.Tensor, form: str) -> torch.Te
     """Returns what elements and factors stand for, in float64."""
     kind = FORMATS[form]
     if kind.packed:
-        codes = torch.stack([elements & 15, elements >> 4], -1).flatten(-2).long()
-        magnitudes = torch.tensor(E2M1, dtype=torch.float64, device=elements.device)
-        wide = magnitudes[codes & 7] * (1 - 2 * (codes >> 3))
+        bits = SMALL[kind.elements][0]
+        codes, most = _unpacked(elements, bits), 2 ** (bits - 1) - 1
+        sizes = _magnitudes(kind.elements, elements.device)
+        wide = sizes[codes & most] * (1 - 2 * (codes > most))
     else:
         wide = elements.double()
     return wide * factors.double().repeat_interleave(kind.shared, -1)
 
 
-def _packed(x: torch.Tensor) -> torch.Tensor:
-    """Codes of the nearest values of E2M1, of two as near the even one; two in a byte."""
-    magnitudes = torch.tensor([*E2M1, torch.inf], device=x.device)
-    between = (magnitudes[1:] + magnitudes[:-1]) / 2
+def _magnitudes(elements: str, device: torch.device) -> torch.Tensor:
+    """The numbers of a type that are not negative, by their codes: exponent, then fraction."""
+    bits, fraction, bias = SMALL[elements]
+    codes = torch.arange(2 ** (bits - 1), dtype=torch.float64, device=device)
+    exponent, part = codes.div(2**fraction, rounding_mode="floor"), codes % 2**fraction
+    subnormal = exponent == 0
+    size = part + torch.where(subnormal, 0, 2**fraction)
+    return size * torch.exp2(exponent + subnormal.double() - bias - fraction)
+
+
+def _codes(x: torch.Tensor, elements: str) -> torch.Tensor:
+    """Codes of the nearest numbers of a type, of two as near the even one."""
+    sizes = _magnitudes(elements, x.device)
+    between = torch.cat([(sizes[1:] + sizes[:-1]) / 2, sizes.new_tensor([torch.inf])]).float()
     codes = torch.bucketize(x.abs(), between[:-1])
-    codes = codes + (codes % 2 * (x.abs() == between[codes])) + 8 * (x < 0)
-    return (codes[..., ::2] | codes[..., 1::2] << 4).to(torch.uint8)
+    return codes + (codes % 2 * (x.abs() == between[codes])) + len(sizes) * (x < 0)
+
+
+def _packed(codes: torch.Tensor, bits: int) -> torch.Tensor:
+    """Codes one after the other, in bytes."""
+    places = torch.arange(max(bits, 8), device=codes.device)
+    stream = (codes[..., None] >> places[:bits] & 1).flatten(-2).unflatten(-1, (-1, 8))
+    return (stream << places[:8]).sum(-1).to(torch.uint8)
+
+
+def _unpacked(data: torch.Tensor, bits: int) -> torch.Tensor:
+    places = torch.arange(8, device=data.device)
+    stream = (data.long()[..., None] >> places & 1).flatten(-2).unflatten(-1, (-1, bits))
+    return (stream << places[:bits]).sum(-1)
 
 
 def in_atoms(factors: torch.Tensor) -> torch.Tensor:

@@ -37,6 +37,9 @@ struct MatrixOp {
   bool large() const { return fragment == Fragment::kByteColumns; }
   int lines() const { return large() ? 16 : 8; }
   int registers() const { return large() ? 2 : 1; }  // of a matrix
+  int bits() const {
+    return packing == Packing::kFourBits ? 4 : packing == Packing::kSixBits ? 6 : 8;
+  }
 };
 
 struct Place {
@@ -84,15 +87,16 @@ void FromRegister(const uint32_t* source, Fragment fragment, int part, Matrix& m
 void Unpack(int bits, const uint8_t* packed, uint8_t* line) {
   for (int i = 0; i < kLineBytes; ++i) {
     const int at = i * bits;
-    const uint32_t both = packed[at / 8] | uint32_t{packed[at / 8 + 1]} << 8;
+    const int last = (at + bits - 1) / 8;
+    const uint32_t both = packed[at / 8] | uint32_t{packed[last]} << (8 * (last - at / 8));
     line[i] = static_cast<uint8_t>((both >> (at % 8)) & ((1u << bits) - 1));
   }
 }
 
 const uint8_t* LoadedLine(Warp& w, const MatrixOp& m, int matrix, int line) {
   const int lane = m.lines() * matrix + line;
-  return ThreadAccess(w, lane, m.space, m.address.At(w, lane), kLineBytes, kLineBytes,
-                      AccessKind::kRead);
+  const uint32_t data = kLineBytes * m.bits() / 8;  // padding is nobody's
+  return ThreadAccess(w, lane, m.space, m.address.At(w, lane), data, kLineBytes, AccessKind::kRead);
 }
 
 Flow LoadMatrix(Warp& w, const Op& op, uint32_t mask) {
@@ -105,7 +109,7 @@ Flow LoadMatrix(Warp& w, const Op& op, uint32_t mask) {
       if (m.packing == Packing::kNone) {
         std::memcpy(matrices[k][line], memory, kLineBytes);
       } else {
-        Unpack(m.packing == Packing::kFourBits ? 4 : 6, memory, matrices[k][line]);
+        Unpack(m.bits(), memory, matrices[k][line]);
       }
     }
   }

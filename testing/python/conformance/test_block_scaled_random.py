@@ -15,6 +15,7 @@ import pytest
 import torch
 from conformance import test_block_scaled as float8
 from conformance import test_block_scaled_fp4 as float4
+from conformance import test_block_scaled_mixed as mixed
 
 import tilelang
 from tilelang import emulator
@@ -29,8 +30,8 @@ def compiled(seed: int):
     ctas = rng.choice([1, 1, 2])
     target = "sm_100a" if ctas == 2 else rng.choice(["sm_100a"] * 3 + ["sm_120a", "sm_90a"])
     stages = rng.choice([1, 2, 3])
-    kind = rng.choice([*float4.BLOCKS, "mxfp8"])
-    unit = 32 if kind == "mxfp8" else 64
+    kind = rng.choice([*float4.BLOCKS, "mxfp8", "mixed"])
+    unit = 64 if kind in float4.BLOCKS else 32
     step = 4 * float4.BLOCKS.get(kind, 32)  # columns of an atom
     tiles = rng.choice([128, 256]), rng.choice([128, 256]), rng.choice([1, 2, 3]) * step
     if tiles[0] == 256:  # of 512 columns of tensor memory, some are for factors
@@ -39,7 +40,7 @@ def compiled(seed: int):
         tiles, stages = (128, 128, max(step, unit)), 1
     elif target == "sm_120a":  # has less shared memory
         tiles = (128, 128, max(step, unit))
-    bits = 8 if kind == "mxfp8" else 4
+    bits = 4 if kind in float4.BLOCKS else 8
     slot = (tiles[0] + tiles[1]) * tiles[2] * (bits + 1) // 8  # and factors, at most a bit
     stages = min(stages, (90_000 if target == "sm_120a" else 190_000) // slot)
     m, n = (8 * rng.randint(1, 32) for _ in range(2))
@@ -52,6 +53,12 @@ def compiled(seed: int):
         case = float8.Case(m, n, k, types, swaps)
         main = float8.scaled_gemm(m, n, k, tiles, types, swaps, stages)
         arguments = case.args
+    elif kind == "mixed":
+        types = rng.choice(mixed.KINDS), rng.choice(mixed.SMALL)
+        k = rng.choice([k, 128 * rng.randint(1, 3)])  # for threads, and for the accelerator
+        case = mixed.Case(m, n, k, types)
+        main = mixed.gemm_of(m, n, k, tiles, types, stages, ctas)
+        arguments = [*case.elements, *case.atoms, case.c]
     else:
         form = rng.choice(["atoms", "rows"])
         case = float4.Case(m, n, k, kind)

@@ -69,7 +69,9 @@ def case_part_of_an_element_is_stored():
 
 
 def case_odd_rows_of_four_bit_elements():
-    """ShapeError: the last extent of A: int4[4, 63] is odd; two elements share a byte"""
+    """ShapeError: the last extent of A: int4[4, 63] is no multiple of 2; 2 elements of 4 bits ...
+    share a byte
+    """
 
     @T.prim_func
     def main(A: T.Tensor((4, 63), "int4")):  # WRONG

@@ -99,7 +99,9 @@ def packed(kind=T.float4_e2m1fn, k=128, factors=(T.float8_e4m3fn,) * 2, transpos
 
 
 def case_bytes_in_halves():
-    """ShapeError: T.alloc_shared((128, 63)) of T.float4_e2m1fn: its last extent is odd"""
+    """ShapeError: the last extent of T.alloc_shared((128, 63)) of T.float4_e2m1fn is no multiple of
+    2; 2 elements of 4 bits share a byte
+    """
     allocated((128, 63), T.float4_e2m1fn)
 
 
@@ -108,11 +110,98 @@ def case_bytes_that_are_packed():
     allocated((128, 64), "int8")
 
 
-def allocated(shape, kind):
+def case_six_bits_that_are_packed():
+    """DTypeError: T.alloc_shared(..., float6_e3m2fn, packed=True): types of 4 bits are packed ...
+    T.float6_e3m2fn has padded=True
+    """
+    allocated((128, 64), T.float6_e3m2fn)
+
+
+def case_bytes_that_are_padded():
+    """DTypeError: T.alloc_shared(..., int4, padded=True): types of 4 or 6 bits are padded ...
+    those are T.float6_e2m3fn and T.float6_e3m2fn and T.float4_e2m1fn
+    """
+    allocated((128, 64), T.int4, padded=True)
+
+
+def case_both_packed_and_padded():
+    """DTypeError: T.alloc_shared(..., float4_e2m1fn, padded=True): types of 4 or 6 bits are"""
+    allocated((128, 64), T.float4_e2m1fn, padded=True, packed=True)
+
+
+def case_half_a_unit_of_16_elements():
+    """ShapeError: T.alloc_shared((128, 72)) of T.float6_e3m2fn: its last extent is no multiple of
+    16; 16 elements begin in each 16 bytes of a padded tile
+    """
+    allocated((128, 72), T.float6_e3m2fn, padded=True)
+
+
+def case_three_bytes_in_parts():
+    """ShapeError: the last extent of A: float6_e2m3fn[4, 62] is no multiple of 4; 4 ...
+    elements of 6 bits share 3 bytes
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 62), T.float6_e2m3fn)):  # WRONG
+        with T.Kernel(1):
+            T.clear(A)
+
+
+def case_an_element_of_three_bytes():
+    """UnsupportedError: 4 elements of A: float6_e2m3fn[4, 64] (global) share 3 of memory, which ...
+    T.copy it
+    """
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), T.float6_e2m3fn)):
+        with T.Kernel(1, threads=32):
+            A[0, T.get_thread_binding()] = 1  # WRONG
+
+
+def case_padded_beside_packed():
+    """DTypeError: T.gemm with scale factors of A float4_e2m1fn and B float6_e3m2fn into C ...
+    tiles of T.alloc_shared(..., padded=True)
+    """
+    packed(others=lambda shape: T.alloc_shared(shape, T.float6_e3m2fn, padded=True))
+
+
+def case_six_bits_of_a_larger_type():
+    """DTypeError: T.gemm with scale factors of A float16 and B float16 into C float32 ...
+    beside float8 or each other float6_e2m3fn, float6_e3m2fn and float4_e2m1fn are in tiles of
+    """
+    scaled(kind=T.float6_e3m2fn)
+
+
+def six_bits(transpose_B=True, **given: Any):
     @T.prim_func
     def main():
         with T.Kernel(1, threads=128):
-            T.alloc_shared(shape, kind, packed=True)  # WRONG
+            x = T.alloc_shared((128, 128), T.float6_e3m2fn, padded=True)
+            y = T.alloc_shared((128, 128), T.float6_e3m2fn, padded=True)
+            z = T.alloc_fragment((128, 128), "float32")
+            T.clear(z)
+            T.gemm(x, y, z, transpose_B=transpose_B, **given)  # WRONG
+
+    tilelang.compile(main, target="sm_100a")
+
+
+def case_six_bits_without_factors():
+    """DTypeError: A of T.gemm is x: float6_e3m2fn[128, 128] (shared.dyn), 16 elements in 16 ...
+    bytes; tensor cores read float6_e3m2fn so, with scale_A= and scale_B=
+    """
+    six_bits()
+
+
+def case_six_bits_along_their_rows():
+    """SemanticsError: B of T.gemm is padded float6_e3m2fn, whose last dimension is K; this one's"""
+    six_bits(transpose_B=False, scale_A=0, scale_B=0)
+
+
+def allocated(shape, kind, **how: Any):
+    @T.prim_func
+    def main():
+        with T.Kernel(1, threads=128):
+            T.alloc_shared(shape, kind, **(how or {"packed": True}))  # WRONG
 
     tilelang.compile(main, target="sm_100a")
 
