@@ -10,6 +10,7 @@ from conformance.running import poison, run
 from conformance.small_floats import FORMS, pack, values
 from conformance.test_block_scaled import atoms
 
+import tilelang
 import tilelang.language as T
 
 SMALL = ("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")
@@ -93,6 +94,33 @@ def test_types_beside_each_other(of_a: str, of_b: str, target: str) -> None:
     main = gemm_of(128, 128, 256, (128, 128, 128), (of_a, of_b))
     run(main, target, *case.elements, *case.atoms, case.c)
     case.check()
+
+
+@pytest.mark.parametrize("of_b", KINDS)
+@pytest.mark.parametrize("of_a", KINDS)
+def test_types_by_mma_sync(of_a: str, of_b: str) -> None:
+    """ldmatrix takes elements out of their units."""
+    case = Case(136, 128, 384, (of_a, of_b))
+    main = gemm_of(136, 128, 384, (128, 128, 128), (of_a, of_b))
+    run(main, "sm_120a", *case.elements, *case.atoms, case.c)
+    case.check()
+
+
+def test_the_accelerator_pads() -> None:
+    """From Blackwell on, where columns are multiples of 128; threads do it elsewhere."""
+    kinds = "float6_e2m3fn", "float4_e2m1fn"
+    for target, k, reason in (
+        ("sm_100a", 256, None),
+        ("sm_120a", 256, None),
+        ("sm_100a", 288, "the last extent of A is not known to be a multiple of 128 elements of 6"),
+        ("sm_90a", 256, "there are tensor maps of padded elements of 6 bits from sm_100 on"),
+    ):
+        main = gemm_of(128, 128, k, (128, 128, 128), kinds)
+        texts = [str(each) for each in tilelang.compile(main, target=target).remarks]
+        copies = [text for text in texts if "T.copy(A[" in text or "T.copy(B[" in text]
+        by = "by the tensor memory accelerator" if reason is None else "by threads"
+        assert len(copies) == 2 and all(by in text for text in copies)
+        assert reason is None or reason in copies[0]
 
 
 @pytest.mark.every_schedule
