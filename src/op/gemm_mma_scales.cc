@@ -12,9 +12,9 @@ namespace {
 constexpr int64_t kBlocksOfWord = 4;
 constexpr int64_t kMajorOfScaledMma = 12;
 
-std::string NameOfFloat(const ir::GemmOperandNode* matrix) {
-  if (const ir::SmallFloat* padded = ir::PaddedType(matrix->buffer())) return padded->ptx;
-  return matrix->buffer()->dtype == ir::dtypes::kFloat8E5M2 ? "e5m2" : "e4m3";
+std::string NameOfFloat(const Region& matrix) {
+  if (const ir::SmallFloat* padded = ir::PaddedType(matrix->buffer)) return padded->ptx;
+  return matrix->buffer->dtype == ir::dtypes::kFloat8E5M2 ? "e5m2" : "e4m3";
 }
 
 // Atoms of 16 rows share a register by two, atoms of 8 columns by four.
@@ -34,9 +34,7 @@ std::string ScaledMmaFunction(const ir::GemmNode* op) {
   if (FormatOfMatrices(op) == ir::GemmFormat::kE2M1x2) {
     return FormatOfScales(op) == ir::GemmFormat::kUE8M0 ? "mma_mxf4" : "mma_nvf4";
   }
-  using Kind = ir::GemmOperandKind;
-  return "mma_mxf8f6f4_" + NameOfFloat(op->Operand(Kind::kA)) + "_" +
-         NameOfFloat(op->Operand(Kind::kB));
+  return "mma_mxf8f6f4_" + NameOfFloat(MatrixA(op)) + "_" + NameOfFloat(MatrixB(op));
 }
 
 int64_t StepsOfScaleWord(const ir::GemmNode* op) { return kBlocksOfWord / ScaleBlocksOf(op).per_k; }

@@ -16,13 +16,13 @@ bool IsHalf(DType t) { return t == ir::dtypes::kFloat16 || t == ir::dtypes::kBFl
 bool IsByte(DType t) { return t == ir::dtypes::kInt8 || t == ir::dtypes::kUInt8; }
 
 // The type codes of bits 9:7 (A) and 12:10 (B).
-uint32_t OperandCode(const ir::GemmOperandNode* operand) {
-  if (operand->element_format() == ir::GemmFormat::kE2M1x2) return 1;
-  if (const ir::SmallFloat* padded = ir::PaddedType(operand->buffer())) {
+uint32_t OperandCode(const ir::GemmNode* op, const Region& matrix) {
+  if (FormatOfMatrices(op) == ir::GemmFormat::kE2M1x2) return 1;
+  if (const ir::SmallFloat* padded = ir::PaddedType(matrix->buffer)) {
     if (padded->bits == 4) return 5;
     return padded->fraction == 3 ? 3 : 4;
   }
-  DType t = operand->buffer()->dtype;
+  DType t = matrix->buffer->dtype;
   if (t == ir::dtypes::kBFloat16 || t == ir::dtypes::kFloat8E5M2 || t == ir::dtypes::kInt8)
     return 1;
   return t == ir::dtypes::kFloat32 ? 2 : 0;
@@ -191,8 +191,8 @@ uint32_t InstructionDescriptor(const ir::GemmNode* op, UmmaKind kind, int64_t m,
   descriptor |= static_cast<uint32_t>(m >> 4) << 24;
   descriptor |= static_cast<uint32_t>(IsTransposedA(op)) << 15;
   descriptor |= static_cast<uint32_t>(!IsTransposedB(op)) << 16;
-  descriptor |= OperandCode(op->Operand(ir::GemmOperandKind::kA)) << 7;
-  descriptor |= OperandCode(op->Operand(ir::GemmOperandKind::kB)) << 10;
+  descriptor |= OperandCode(op, MatrixA(op)) << 7;
+  descriptor |= OperandCode(op, MatrixB(op)) << 10;
   if (!IsBlockScaled(kind)) return descriptor | AccumulatorCode(MatrixC(op)->buffer->dtype) << 4;
   return descriptor | static_cast<uint32_t>(FormatOfScales(op) == ir::GemmFormat::kUE8M0) << 23;
 }

@@ -297,10 +297,9 @@ def gemm(
             none is.
         scale_A, scale_B: factors of a row of A (a column of B) and a block along K, in shared
             memory: float8_e8m0fnu of blocks of 32 for A and B of float8 (mxfp8), of float6 and
-            float4 in padded tiles, or both float4_e2m1fn in packed tiles (mxfp4), float8_e4m3fn of
-            blocks of 16 for the latter (nvfp4); (M, K / block) or, for tiles of whole atoms of
-            cuBLAS, (M / 128, K / (4 * block), 32, 16); powers of two also as uint32 (K / 128, M),
-            four a word. C is float32, K of small elements last.
+            float4 in padded tiles, or both float4 in packed ones (mxfp4), float8_e4m3fn of blocks
+            of 16 for these (nvfp4); (M, K / block) or, of whole atoms of cuBLAS, (M / 128, K /
+            (4 * block), 32, 16); powers of two also as uint32 (K / 128, M). C is float32.
 
     Raises:
         ShapeError: matrices or factors do not fit each other; promote_every does not divide K.
