@@ -35,7 +35,10 @@ def test_examples_are_the_statements_that_use_a_name() -> None:
 
 def test_names_are_described_on_the_page_of_their_concept() -> None:
     found = make_reference.pages(lambda text: text)
-    assert "scope: str = 'shared.dyn', packed: bool = False) -> Buffer\n" in found["memory"]
+    assert (
+        "scope: str = 'shared.dyn', packed: bool = False, padded: bool = False) -> Buffer\n"
+        in found["memory"]
+    )
     for name, page in {"alloc_shared": "memory", "copy": "tiles", "Kernel": "functions"}.items():
         assert f":canonical: tilelang.language.{name}\n" in found[page], name
 
