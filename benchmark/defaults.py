@@ -1,7 +1,7 @@
 """GEMMs as a user first writes them beside cuBLAS: C (M, N) = A (M, K) B (K, N) in bfloat16.
 
     python benchmark/defaults.py [--shapes 4096,14336,4096 ...] [--threads 128 256] [--hand]
-                                 [--few] [--examples]
+                                 [--few] [--of-call] [--examples]
 
 The kernel is README's: tiles of 128 x 128 x 64, three stages, nothing about the order of blocks or
 the way of results. "plain" is compiled as it is, "as written" without what the compiler adds; the
@@ -11,8 +11,9 @@ medians of runs in turns in one process (``benchmark/in_turns.py``), and cuBLAS'
 ``--hand`` adds what an expert would write by hand: panels of blocks, results through shared memory,
 other numbers of stages.
 
-``--few`` takes shapes of few rows or small results, ``--examples`` prints a table of examples with
-their defaults instead (``benchmark/defaults_examples.py``).
+``--of-call`` adds the plain kernel with extents that only the call knows instead. ``--few`` takes
+shapes of few rows or small results, ``--examples`` prints a table of examples with their defaults
+instead (``benchmark/defaults_examples.py``).
 
 Rules of the compiler, as its estimate of tiles, are made on the shapes of one list; those of the
 other are held back: chosen or drawn before a rule is, and measured when it stands. The means of
@@ -39,6 +40,7 @@ from gemm_kernels import tiled_gemm
 from gemm_problems import KINDS, random_problem
 
 import tilelang
+import tilelang.language as T
 from tilelang.transform import PassContext
 
 #: of all kinds: large, thin, short and long K, sizes that no tile divides; and the first three that
@@ -91,6 +93,7 @@ EXAMPLE, TARGET = "examples/gemm", "sm_90a"
 AS_WRITTEN = {
     "tl.disable_block_fitting": True,
     "tl.disable_block_order": True,
+    "tl.disable_launch_versions": True,
     "tl.disable_load_trimming": True,
     "tl.disable_persistent_blocks": True,
     "tl.disable_result_staging": True,
@@ -104,6 +107,10 @@ BY_HAND: dict[str, dict[str, Any]] = {
     "panels, staged, 2 stages": {"panel": 8, "staged": True, "stages": 2},
     "panels, staged, 5 stages": {"panel": 8, "staged": True, "stages": 5},
 }
+
+#: the plain kernel with extents that are known at the call only, and M with one kernel for all
+OF_CALL = {"M of the call": "M", "M and N of the call": "MN", "all of the call": "MNK"}
+ONE_FOR_ALL = "M of the call, one kernel"
 
 Shape = tuple[int, int, int]
 Job = tuple[Shape, int, str]
@@ -121,13 +128,19 @@ def kernel(job: Job) -> Any:
     shape, threads, name = job
     if name == EXAMPLE:
         return example(shape)
-    with PassContext(config=AS_WRITTEN if name != "plain" else {}):
-        return tiled_gemm(*shape, **{**PLAIN, **BY_HAND.get(name, {})}, threads=threads)
+    config: dict[str, Any] = {} if name == "plain" or name in OF_CALL else AS_WRITTEN
+    config = {"tl.disable_launch_versions": True} if name == ONE_FOR_ALL else config
+    unknown = OF_CALL.get(name, "M" if name == ONE_FOR_ALL else "")
+    sizes = [T.dynamic(d) if d in unknown else n for d, n in zip("MNK", shape, strict=True)]
+    with PassContext(config=config):
+        return tiled_gemm(*sizes, **{**PLAIN, **BY_HAND.get(name, {})}, threads=threads)
 
 
-def rows(threads: list[int], hand: bool) -> list[tuple[int, str]]:
+def rows(threads: list[int], hand: bool, of_call: bool) -> list[tuple[int, str]]:
     """The kernels: threads of a block, and what is written by hand."""
     names = ["plain", "as written", *(BY_HAND if hand else [])]
+    if of_call:
+        names = ["plain", *OF_CALL, ONE_FOR_ALL]
     return [*itertools.product(threads, names), (256, EXAMPLE)]
 
 
@@ -156,6 +169,7 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="*", default=[])
     parser.add_argument("--threads", nargs="*", type=int, default=[128, 256])
     parser.add_argument("--hand", action="store_true")
+    parser.add_argument("--of-call", action="store_true")
     parser.add_argument("--few", action="store_true")
     parser.add_argument("--examples", action="store_true")
     parser.add_argument("--rounds", type=int, default=in_turns.ROUNDS)
@@ -165,7 +179,7 @@ def main() -> None:
         return
     shapes: list[Shape] = [tuple(map(int, s.split(","))) for s in options.shapes]  # type: ignore[misc]
     shapes = shapes or (FEW if options.few else SHAPES)
-    kernels = rows(options.threads, options.hand)
+    kernels = rows(options.threads, options.hand, options.of_call)
     compile_ahead(kernel, [(shape, *row) for shape in shapes for row in kernels])
     print(f"{torch.cuda.get_device_name()}; M, N, K: {'; '.join(map(str, shapes))}")
     times = [measured(shape, kernels, options.rounds) for shape in shapes]

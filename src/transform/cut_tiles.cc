@@ -7,6 +7,7 @@
 
 #include "ir/remark.h"
 #include "target/warp.h"
+#include "transform/loop_stages.h"
 #include "transform/tile_cutter.h"
 
 namespace tilelang::transform {
@@ -15,9 +16,6 @@ using ir::Stmt;
 
 namespace {
 
-// Below this many iterations, a block begins and ends for as long as it loads.
-constexpr int64_t kLongLoop = 32;
-constexpr int64_t kWgmmaRows = 64;
 constexpr int64_t kFewestColumns = 32;
 constexpr const char* kTurnedOff = ". The pass option tl.disable_block_fitting turns this off";
 

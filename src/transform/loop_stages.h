@@ -10,6 +10,8 @@ namespace tilelang::transform {
 
 // Loads of this many iterations hide the latency of memory; more only where there is room.
 inline constexpr int64_t kFewestStages = 3;
+// Below this many iterations, a block begins and ends for as long as it loads.
+inline constexpr int64_t kLongLoop = 32;
 // Bytes of shared memory that a block takes besides its tiles: the driver's, barriers.
 inline constexpr int64_t kBlockBytes = 2048;
 

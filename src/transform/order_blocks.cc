@@ -8,6 +8,7 @@
 #include "analysis/independent_blocks.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
+#include "transform/launch_condition.h"
 #include "transform/residency.h"
 
 namespace tilelang::transform {
@@ -91,10 +92,10 @@ class BlockOrderer : public ir::StmtMutator {
     if (op->grid.size() < 2 || decided) return self;
     Loads loads = LoadsOf(op);
     if (loads.by_row == 0 || loads.by_column == 0 || !analysis::AreIndependent(op)) return self;
-    int64_t columns = ir::AsInt(op->grid[0]).value_or(kManyBlocks);
-    int64_t rows = ir::AsInt(op->grid[1]).value_or(kManyBlocks);
+    int64_t columns = ir::AsInt(ExtentInside(op->grid[0])).value_or(kManyBlocks);
+    int64_t rows = ir::AsInt(ExtentInside(op->grid[1])).value_or(kManyBlocks);
     int64_t wave = target_->sm_count * BlocksPerSm(op, target_, SharedBytes(op));
-    if (columns * rows <= wave) return self;
+    if (std::min(columns * rows, BlocksOf(op)) <= wave) return self;
     int64_t panel = PanelOf(loads, wave, rows);
     double after = BytesOfWave(loads, wave, panel, columns);
     double before = BytesOfWave(loads, wave, 1, columns);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "analysis/independent_blocks.h"
@@ -14,8 +15,10 @@
 #include "op/effect.h"
 #include "schedule/tile_loop.h"
 #include "target/warp.h"
+#include "transform/launch_condition.h"
 #include "transform/loop_stages.h"
 #include "transform/residency.h"
+#include "transform/retile.h"
 #include "transform/tile_cost.h"
 #include "transform/tile_cutter.h"
 
@@ -26,20 +29,51 @@ using ir::Stmt;
 
 namespace {
 
-// The coordinates of a tile: groups of `rows` rows, column by column inside.
+struct BlockGrid {
+  Expr columns;
+  Expr rows;
+  Expr Tiles() const { return columns * rows; }
+};
+
+BlockGrid GridOfBlocks(const ir::KernelLaunchNode* op) {
+  auto extent = [&](size_t axis) {
+    return ir::CastTo(ir::dtypes::kInt32, ExtentInside(op->grid[axis]));
+  };
+  return {extent(0), extent(1)};
+}
+
+// The coordinates of a tile: groups of `panel` rows, column by column inside.
 struct TilePlace {
   Expr row;
   Expr column;
 };
-TilePlace PlaceOf(const Expr& tile, int64_t rows_of_grid, int64_t columns, int64_t rows) {
+TilePlace PlaceOf(const Expr& tile, const BlockGrid& grid, int64_t panel) {
   using op::I32;
-  if (rows <= 1) return {ir::FloorDiv(tile, I32(columns)), ir::FloorMod(tile, I32(columns))};
-  Expr first = ir::FloorDiv(tile, I32(columns * rows)) * I32(rows);
-  Expr rest = ir::FloorMod(tile, I32(columns * rows));
-  Expr here = rows_of_grid % rows == 0
-                  ? I32(rows)
-                  : ir::Max(ir::Min(I32(rows_of_grid) - first, I32(rows)), I32(1));
+  const Expr& columns = grid.columns;
+  if (panel <= 1) return {ir::FloorDiv(tile, columns), ir::FloorMod(tile, columns)};
+  Expr of_panel = columns * I32(panel);
+  Expr first = ir::FloorDiv(tile, of_panel) * I32(panel);
+  Expr rest = ir::FloorMod(tile, of_panel);
+  auto rows = ir::AsInt(grid.rows);
+  Expr here = rows && *rows % panel == 0 ? I32(panel)
+                                         : ir::Max(ir::Min(grid.rows - first, I32(panel)), I32(1));
   return {first + ir::FloorMod(rest, here), ir::FloorDiv(rest, here)};
+}
+
+// Whether a loop has as many iterations in each block.
+bool IsEven(const ir::KernelLaunchNode* op, const ir::ForNode* loop) {
+  std::unordered_set<const ir::ffi::Object*> of_block;
+  for (const ir::Var& var : op->block_vars) of_block.insert(var.get());
+  ir::WalkStmts(op->body, [&](const Stmt& s) {
+    if (const auto* bind = s.as<ir::BindNode>()) of_block.insert(bind->var.get());
+    return true;
+  });
+  bool even = true;
+  ir::WalkExprs(loop->extent, [&](const Expr& e) {
+    even = even && e->kind != ir::ExprKind::kLoad && of_block.count(e.get()) == 0;
+    return even;
+  });
+  return even;
 }
 
 class BlockPersister : public ir::StmtMutator {
@@ -50,11 +84,9 @@ class BlockPersister : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = FindPlainGemm(op);
-    auto grid = ir::AsInts(op->grid);
-    if (plain.loop == nullptr || !grid || grid->size() != 2 || !StoresOnly(op, plain)) return self;
-    int64_t tiles = (*grid)[0] * (*grid)[1];
-    bool even = ir::AsInt(plain.loop->extent).has_value();
-    if (!even || tiles <= target_->sm_count || !TakesMultiprocessor(op) || !CanRepeat(op)) {
+    bool possible = plain.loop != nullptr && op->grid.size() == 2 && StoresOnly(op, plain);
+    if (!possible || !IsEven(op, plain.loop) || BlocksOf(op) <= target_->sm_count ||
+        !TakesMultiprocessor(op) || !CanRepeat(op)) {
       return self;
     }
     auto result = BytesOfResult(op, plain);
@@ -63,10 +95,12 @@ class BlockPersister : public ir::StmtMutator {
     stages.others += *result;
     if (!stages.Fits(kFewestStages, target_)) return self;
     int64_t count = std::max(kFewestStages, stages.Room(1, target_));
-    Stmt rest = Rest(op, plain, *grid);
-    int64_t whole = rest.defined() ? tiles - tiles % target_->sm_count : tiles;
-    Say(op, whole, tiles, rest.as<ir::KernelLaunchNode>());
-    Stmt persistent = WithStages(Persistent(op, *grid, whole), plain.loop, count);
+    BlockGrid grid = GridOfBlocks(op);
+    auto known = ir::AsInt(grid.Tiles());
+    Stmt rest = known ? Rest(op, plain, grid, *known) : Stmt();
+    Expr tiles = rest.defined() ? op::I32(*known - *known % target_->sm_count) : grid.Tiles();
+    Say(op, tiles, rest.as<ir::KernelLaunchNode>());
+    Stmt persistent = WithStages(Persistent(op, grid, tiles), plain.loop, count);
     return rest.defined() ? ir::Seq({persistent, rest}, op->span) : persistent;
   }
 
@@ -93,22 +127,23 @@ class BlockPersister : public ir::StmtMutator {
     return can;
   }
 
-  void Say(const ir::KernelLaunchNode* op, int64_t whole, int64_t tiles,
+  void Say(const ir::KernelLaunchNode* op, const Expr& tiles,
            const ir::KernelLaunchNode* rest) const {
+    auto known = ir::AsInt(tiles);
+    std::string which = known ? "the " + std::to_string(*known) + " tiles" : "the tiles of a call";
     std::string more;
     if (rest != nullptr) {
+      int64_t all = BlocksOf(op);
       TileExtents tile = GridOf(rest, FindPlainGemm(rest)).tile;
+      which = std::to_string(*known) + " of the " + std::to_string(all) + " tiles";
       more = "; another launch of " + std::to_string(*ir::AsInt(rest->grid[0])) +
-             " blocks computes the other " + std::to_string(tiles - whole) + ", cut to " +
-             std::to_string(tile.rows) + " x " + std::to_string(tile.columns) +
-             ", so that more multiprocessors have a part of the last wave";
+             " blocks computes the other " + std::to_string(all - *known) + ", cut to " +
+             Text(tile) + ", so that more multiprocessors have a part of the last wave";
     }
     Remark(op->span, "tiles",
-           "T.Kernel: " + std::to_string(target_->sm_count) + " blocks compute " +
-               (rest == nullptr ? "the " : std::to_string(whole) + " of the ") +
-               std::to_string(tiles) +
-               " tiles, as by T.Persistent: the next tile loads while the one before is stored" +
-               more + ". The pass option tl.disable_persistent_blocks turns this off");
+           "T.Kernel: " + std::to_string(target_->sm_count) + " blocks compute " + which +
+               ", as by T.Persistent: the next tile loads while the one before is stored" + more +
+               ". The pass option tl.disable_persistent_blocks turns this off");
   }
 
   // Binds the indices of a block of the grid.
@@ -119,45 +154,49 @@ class BlockPersister : public ir::StmtMutator {
     };
     return {bind(0, place.column), bind(1, place.row)};
   }
-  static TilePlace PlaceIn(const ir::KernelLaunchNode* op, const std::vector<int64_t>& grid,
+  static TilePlace PlaceIn(const ir::KernelLaunchNode* op, const BlockGrid& grid,
                            const Expr& tile) {
     auto panel = op->attrs.Get("swizzle_panel");
-    return PlaceOf(tile, grid[1], grid[0], panel ? (*panel).cast<int64_t>() : 0);
+    return PlaceOf(tile, grid, panel ? (*panel).cast<int64_t>() : 0);
   }
   // The launch with one dimension of so many blocks.
   static ir::KernelLaunch InOneDimension(const ir::KernelLaunchNode* op, const ir::Var& block,
-                                         int64_t blocks, const std::vector<Stmt>& body) {
+                                         const Expr& blocks, const std::vector<Stmt>& body) {
     auto attrs = op->attrs;
     attrs.erase("swizzle_panel");
     attrs.erase("swizzle_order");
-    return ir::KernelLaunch({block}, {op::I32(blocks)}, op->thread_vars, op->threads, attrs,
+    return ir::KernelLaunch({block}, {blocks}, op->thread_vars, op->threads, attrs,
                             op::Sequence(body, op->span), op->span);
   }
 
   // Of the first tiles.
-  Stmt Persistent(const ir::KernelLaunchNode* op, const std::vector<int64_t>& grid,
-                  int64_t tiles) const {
+  Stmt Persistent(const ir::KernelLaunchNode* op, const BlockGrid& grid, const Expr& tiles) const {
     using op::I32;
     const ir::Span& span = op->span;
-    int64_t blocks = target_->sm_count;
+    Expr blocks = I32(target_->sm_count);
+    auto known = ir::AsInt(tiles);
     ir::Var block("block", ir::dtypes::kInt32, span);
     ir::Var wave("wave", ir::dtypes::kInt32, span);
-    Expr tile = block + wave * I32(blocks);
+    Expr tile = block + wave * blocks;
     std::vector<Stmt> before;
     std::vector<Stmt> of_tile = BindBlock(op, PlaceIn(op, grid, tile));
     for (const Stmt& s : op->body.as<ir::SeqNode>()->stmts) {
       (s->kind == ir::StmtKind::kAlloc ? before : of_tile).push_back(s);
     }
     Stmt each = op::Sequence(of_tile, span);
-    if (tiles % blocks != 0) each = ir::If(tile < I32(tiles), each, Stmt(), span);
-    before.push_back(ir::For(wave, I32(0), I32((tiles + blocks - 1) / blocks), ir::ForKind::kSerial,
-                             each, {{schedule::kStaticTiles, true}}, span));
+    bool whole = known && *known % target_->sm_count == 0;
+    if (!whole) each = ir::If(tile < tiles, each, Stmt(), span);
+    before.push_back(ir::For(wave, I32(0), ir::CeilDiv(tiles, blocks), ir::ForKind::kSerial, each,
+                             {{schedule::kStaticTiles, true}}, span));
+    if (!known) {
+      blocks = EmptyLike(op->grid[0], EmptyLike(op->grid[1], ir::Min(tiles, blocks)));
+    }
     return InOneDimension(op, block, blocks, before);
   }
 
   // A launch of the tiles after the last whole wave, in parts; null where they stay whole.
-  Stmt Rest(const ir::KernelLaunchNode* op, const PlainGemm& plain,
-            const std::vector<int64_t>& grid) const {
+  Stmt Rest(const ir::KernelLaunchNode* op, const PlainGemm& plain, const BlockGrid& grid,
+            int64_t all) const {
     using op::I32;
     if (plain.gemms.size() != 1) return Stmt();
     TileGrid tiles = GridOf(op, plain);
@@ -167,14 +206,14 @@ class BlockPersister : public ir::StmtMutator {
     TileCut cut = {ir::GemmDim::kN, op->block_vars[0], columns, columns / parts};
     Stmt body = TileCutter(func_, op, plain, cut).Body();
     if (!body.defined()) return Stmt();
-    int64_t rest = tiles.tiles % target_->sm_count;
+    int64_t rest = all % target_->sm_count;
     ir::Var block("block", ir::dtypes::kInt32, op->span);
-    Expr tile = ir::FloorDiv(block, I32(parts)) + I32(tiles.tiles - rest);
+    Expr tile = ir::FloorDiv(block, I32(parts)) + I32(all - rest);
     TilePlace place = PlaceIn(op, grid, tile);
     place.column = place.column * I32(parts) + ir::FloorMod(block, I32(parts));
     std::vector<Stmt> stmts = BindBlock(op, place);
     stmts.push_back(body);
-    Stmt launch = ir::FreshCopy().MutateStmt(InOneDimension(op, block, rest * parts, stmts));
+    Stmt launch = ir::FreshCopy().MutateStmt(InOneDimension(op, block, I32(rest * parts), stmts));
     const auto* narrow = launch.as<ir::KernelLaunchNode>();
     PlainGemm of_rest = FindPlainGemm(narrow);
     LoopStages stages = StagesOf(narrow, of_rest);

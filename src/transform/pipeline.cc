@@ -50,6 +50,7 @@
 #include "transform/stage_results.h"
 #include "transform/stage_tensor_memory.h"
 #include "transform/substitute_values.h"
+#include "transform/tile_by_size.h"
 #include "transform/trim_loads.h"
 #include "transform/version_launches.h"
 #include "transform/version_strides.h"
@@ -128,6 +129,7 @@ const std::vector<Step>& Pipeline() {
       {"split_fragments", SplitFragments},
       {"version_launches", ForAll(VersionLaunches), std::nullopt, "tl.disable_launch_versions",
        Unchanged},
+      {"tile_by_size", TileBySize, std::nullopt, "tl.disable_launch_versions", Unchanged},
       {"cut_tiles", CutTiles, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"widen_tiles", WidenTiles, std::nullopt, "tl.disable_tile_widening", Unchanged},
       {"slice_epilogue", SliceEpilogue},

@@ -112,6 +112,7 @@ bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
            const auto* copy = s.as<ir::CopyNode>();
            return s.get() == plain.loop || s->kind == StmtKind::kAlloc ||
                   s->kind == StmtKind::kBind || s->kind == StmtKind::kFill ||
+                  s->kind == StmtKind::kAssume ||
                   (copy != nullptr && !copy->src->buffer.IsGlobal());
          });
 }

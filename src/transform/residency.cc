@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "analysis/kernel_scope.h"
+#include "arith/analyzer.h"
 #include "ir/tile_op.h"
 #include "ir/visitor.h"
 #include "schedule/channel.h"
@@ -51,11 +52,13 @@ bool HasGemms(const ir::KernelLaunchNode* launch) {
 }  // namespace
 
 int64_t BlocksOf(const ir::KernelLaunchNode* launch) {
+  constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
+  arith::Analyzer analyzer;
   int64_t blocks = 1;
   for (const ir::Expr& extent : launch->grid) {
-    auto known = ir::AsInt(extent);
-    if (!known) return std::numeric_limits<int32_t>::max();
-    blocks *= *known;
+    int64_t most = analyzer.ConstBounds(extent).hi;
+    if (most >= kMany) return kMany;
+    blocks *= most;
   }
   return blocks;
 }

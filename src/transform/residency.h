@@ -7,7 +7,7 @@
 
 namespace tilelang::transform {
 
-// Blocks of the grid; very many where a launch says how many.
+// Blocks of the grid, at most; very many where a launch says how many.
 int64_t BlocksOf(const ir::KernelLaunchNode* launch);
 
 // Bytes of the shared tiles of a launch; a tile that a pipelined loop loads counts for each stage.

@@ -163,10 +163,20 @@ class Simplifier : public ir::StmtMutator {
     return ir::IsTrue(result.as<ir::AssertNode>()->condition) ? Empty() : result;
   }
 
+  // The host computes the grid, also where it has no blocks: what holds inside of them does not.
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    ir::Array<Expr> grid;
+    bool same = true;
+    for (const Expr& extent : op->grid) {
+      grid.push_back(Mutate(extent));
+      same = same && grid.back().same_as(extent);
+    }
     Analyzer::Scope scope(&analyzer_);
     analyzer_.BindLaunch(op);
-    return StmtMutator::Rewrite(op);
+    Stmt body = MutateStmt(op->body);
+    if (same && body.same_as(op->body)) return ir::ffi::GetRef<Stmt>(op);
+    return ir::KernelLaunch(op->block_vars, grid, op->thread_vars, op->threads, op->attrs, body,
+                            op->span);
   }
 
  private:

@@ -49,12 +49,16 @@ int64_t ExtentOf(const ir::GemmOperandNode* operand, ir::GemmDim dim) {
 
 }  // namespace
 
-double TileGrid::Cost(const Target& target) const {
+double TileGrid::CostOfTile() const {
   double rows = static_cast<double>(tile.rows) / kTileUnit;
   double columns = static_cast<double>(tile.columns) / kTileUnit;
   double loads = kLines * (lines.of_a * rows + lines.of_b * columns);
+  return iterations * std::max(rows * columns, loads);
+}
+
+double TileGrid::Cost(const Target& target) const {
   int64_t waves = (tiles + target->sm_count - 1) / target->sm_count;
-  return static_cast<double>(waves) * iterations * std::max(rows * columns, loads);
+  return static_cast<double>(waves) * CostOfTile();
 }
 
 TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {

@@ -31,6 +31,7 @@ struct TileGrid {
   TileLines lines;
   double iterations;  // of 64 along K
 
+  double CostOfTile() const;
   double Cost(const Target& target) const;
 };
 

@@ -186,11 +186,9 @@ bool TileCutter::Depends(const Expr& e) const {
   return depends;
 }
 
-// Whether the last block stores to no more of the tensor than it would.
-bool TileCutter::EndsInTime(const Buffer& tensor, size_t dim) const {
-  if (cut_.end == 0) return true;
-  auto extent = ir::AsInt(tensor->shape[dim]);
-  return extent && *extent <= cut_.end;
+// Whether the last block stores to as much of the tensor as it would.
+bool TileCutter::EndsInTime(const Buffer& tensor, size_t dim) {
+  return !cut_.end.defined() || analyzer_.CanProve(tensor->shape[dim] <= cut_.end);
 }
 
 // Whether it is an index of a tensor along the dimension, of this block and iteration.
@@ -333,6 +331,11 @@ Stmt TileCutter::Rewrite(const ir::CopyNode* op) {
   Region src = loads ? other(op->src) : CutTile(op->src);
   Region dst = stores ? other(op->dst) : CutTile(op->dst);
   return ir::Copy(src, dst, op->annotations, op->span, op->mbar, op->block);
+}
+
+// What is known of the blocks' numbers is so no longer.
+Stmt TileCutter::Rewrite(const ir::AssumeNode* op) {
+  return Depends(op->condition) ? ir::MakeSeq({}, op->span) : ir::ffi::GetRef<Stmt>(op);
 }
 
 Stmt TileCutter::Rewrite(const ir::FillNode* op) {

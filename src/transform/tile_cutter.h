@@ -12,16 +12,19 @@
 
 namespace tilelang::transform {
 
+// Tiles have a multiple of so many rows.
+inline constexpr int64_t kWgmmaRows = 64;
+
 // `block`: the index of the block that goes along the dimension, in steps of `from`; null where one
 // block has all of it, and tensors have no more than `to`. `end`: of tensors that the blocks store
-// to along the dimension, where the last block of `to` may end later than that of `from`; 0: it
-// does not.
+// to along the dimension, where the last block of `to` may end elsewhere than that of `from`; null:
+// it does not.
 struct TileCut {
   ir::GemmDim dim;
   ir::Var block;
   int64_t from;
   int64_t to;
-  int64_t end = 0;
+  ir::Expr end = {};
 };
 
 // Rewrites the body of a launch. What it meets that does not treat the elements along the dimension
@@ -40,6 +43,7 @@ class TileCutter : public ir::StmtMutator {
   ir::Stmt Rewrite(const ir::ParallelForNode* op) override;
   ir::Stmt Rewrite(const ir::StoreNode* op) override;
   ir::Stmt Rewrite(const ir::CopyNode* op) override;
+  ir::Stmt Rewrite(const ir::AssumeNode* op) override;
   ir::Stmt Rewrite(const ir::FillNode* op) override;
   ir::Stmt Rewrite(const ir::GemmNode* op) override;
   ir::Expr Rewrite(const ir::LoadNode* op) override;
@@ -58,7 +62,7 @@ class TileCutter : public ir::StmtMutator {
   ir::Array<ir::Expr> CutIndices(const ir::Buffer& tile, const ir::Array<ir::Expr>& indices);
   bool IsAlong(const ir::Expr& e);
   bool Depends(const ir::Expr& e) const;
-  bool EndsInTime(const ir::Buffer& tensor, size_t dim) const;
+  bool EndsInTime(const ir::Buffer& tensor, size_t dim);
   ir::Expr Shift(const ir::Expr& e);
 
   const ir::KernelLaunchNode* launch_;

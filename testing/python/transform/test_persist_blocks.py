@@ -173,7 +173,6 @@ def test_other_tiles_stay_narrow(options):
         {"rows": 1024},  # 128 tiles: no more than multiprocessors
         {"out": "float32"},  # no room beside the stages
         {"order": "column"},
-        {"rows": T.dynamic("rows")},
         {"epilogue": "added"},  # blocks see each other
         {"epilogue": "bias"},
         {"epilogue": "triangle"},  # tiles of different cost

@@ -188,3 +188,15 @@ def test_simplified_function_is_a_fixed_point():
 def test_unknown_pass():
     with pytest.raises(ValueError, match="no pass 'simplfy'"):
         run_pass("simplfy", Body().func())
+
+
+def test_grids_without_blocks_stay_empty():
+    m = T.dynamic("m")
+
+    @T.prim_func
+    def main(A: T.Tensor((m,), "float32")):
+        with T.Kernel(T.min(T.ceildiv(m, 8), 1), threads=8):
+            for i in T.Parallel(8):
+                A[i] = 1.0
+
+    assert "grid(" in simplified(main) and "min(" in simplified(main)

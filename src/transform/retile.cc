@@ -1,0 +1,102 @@
+#include "transform/retile.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "target/warp.h"
+#include "transform/launch_condition.h"
+#include "transform/loop_stages.h"
+#include "transform/residency.h"
+#include "transform/tile_cutter.h"
+
+namespace tilelang::transform {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr int64_t kThreeTimes = 3 * 64;  // the rows of wgmma, for each of as many warpgroups
+constexpr int kOperandBits = 16;
+
+// The elements that tiles of `from` cover along an axis: as many as the grid divides, where it is
+// written as their number over `from`, rounded up; and all of the last tile.
+std::vector<Expr> EndsOf(const Expr& extent, int64_t from) {
+  auto of = [&](int64_t value) { return ir::Const(extent.dtype(), value); };
+  std::vector<Expr> ends;
+  const auto* quotient = extent.as<ir::BinaryNode>();
+  bool divides = quotient != nullptr && quotient->Op() == ir::BinaryOp::kFloorDiv &&
+                 ir::IsConst(quotient->b, from);
+  if (divides) ends.push_back(quotient->a - of(from - 1));
+  ends.push_back(extent * of(from));
+  return ends;
+}
+
+// The launch with tiles of `to` along the dimension; null where it is not possible.
+Stmt Cut(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, int64_t from,
+         int64_t to, int64_t threads) {
+  PlainGemm plain = FindPlainGemm(op);
+  for (size_t axis = 0; axis < op->grid.size(); ++axis) {
+    Expr extent = ExtentInside(op->grid[axis]);
+    for (const Expr& end : EndsOf(extent, from)) {
+      auto known = ir::AsInt(end);
+      bool whole = known && *known % to == 0;
+      TileCut cut = {dim, op->block_vars[axis], from, to, whole ? Expr() : end};
+      Stmt body = TileCutter(func, op, plain, cut).Body();
+      if (!body.defined()) continue;
+      ir::Array<Expr> grid = op->grid;
+      Expr tiles = ir::CeilDiv(end, ir::Const(end.dtype(), to));
+      grid.Set(axis, EmptyLike(op->grid[axis], tiles));
+      return ir::KernelLaunch(op->block_vars, grid, op->thread_vars,
+                              {ir::Const(op->threads[0].dtype(), threads)}, op->attrs, body,
+                              op->span);
+    }
+  }
+  return Stmt();
+}
+
+}  // namespace
+
+bool HasNarrowTiles(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
+  if (plain.gemms.size() != 1 || op->threads.size() != 1) return false;
+  auto threads = ir::AsInt(op->threads[0]);
+  const ir::GemmNode* gemm = plain.gemms[0];
+  const ir::GemmOperandNode* c = gemm->Operand(ir::GemmOperandKind::kC);
+  auto is = [&](ir::GemmDim dim, int64_t extent) {
+    return ir::IsConst(c->region->extents[*c->DimAlong(dim)], extent);
+  };
+  auto inputs = gemm->Inputs();
+  return (threads == kWarpgroup || threads == 2 * kWarpgroup) &&
+         is(ir::GemmDim::kM, kNarrow.rows) && is(ir::GemmDim::kN, kNarrow.columns) &&
+         std::all_of(inputs.begin(), inputs.end(), [](const ir::GemmOperandNode* input) {
+           return input->buffer()->dtype.bits == kOperandBits;
+         });
+}
+
+Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& tile,
+               int64_t threads) {
+  Stmt columns = Cut(func, op, ir::GemmDim::kN, kNarrow.columns, tile.columns, threads);
+  if (!columns.defined() || tile.rows == kNarrow.rows) return columns;
+  return Cut(func, columns.as<ir::KernelLaunchNode>(), ir::GemmDim::kM, kNarrow.rows, tile.rows,
+             threads);
+}
+
+Stmt WithWiderTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& tile,
+                    const Target& target) {
+  int64_t warpgroups = tile.rows % kThreeTimes == 0 ? 3 : 2;
+  Stmt wide = WithTiles(func, op, tile, warpgroups * kWarpgroup);
+  if (!wide.defined()) return wide;
+  const auto* launch = wide.as<ir::KernelLaunchNode>();
+  PlainGemm plain = FindPlainGemm(launch);
+  if (plain.loop == nullptr || !HasRegisters(launch) || !LoadsByTma(func, launch, plain, target)) {
+    return Stmt();
+  }
+  LoopStages stages = StagesOf(launch, plain);
+  return stages.Fits(std::max(stages.given, kFewestStages), target) ? wide : Stmt();
+}
+
+std::string Text(const TileExtents& tile) {
+  return std::to_string(tile.rows) + " x " + std::to_string(tile.columns);
+}
+
+}  // namespace tilelang::transform

@@ -1,0 +1,187 @@
+#include "transform/tile_by_size.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arith/analyzer.h"
+#include "ir/remark.h"
+#include "ir/visitor.h"
+#include "target/warp.h"
+#include "transform/launch_condition.h"
+#include "transform/loop_stages.h"
+#include "transform/retile.h"
+#include "transform/tile_cutter.h"
+
+namespace tilelang::transform {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+// Of the three, at most 2 % better than the best two by the estimate, in the mean over rows and for
+// columns from 1024 to 28672; 256 x 128 adds nothing to them.
+constexpr TileExtents kWide[] = {{128, 256}, {192, 192}, {128, 192}};
+
+Expr I64(int64_t value) { return ir::Const(ir::dtypes::kInt64, value); }
+Expr Inside(const ir::KernelLaunchNode* op, size_t axis) {
+  return ir::CastTo(ir::dtypes::kInt64, ExtentInside(op->grid[axis]));
+}
+
+// One of the launches.
+struct Version {
+  ir::KernelLaunch launch;
+  TileExtents tile;
+  Expr fits;  // whether it is the one
+};
+
+class SizeVersioner : public ir::StmtMutator {
+ public:
+  SizeVersioner(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    plain_ = FindPlainGemm(op);
+    bool possible = plain_.loop != nullptr && op->grid.size() == 2 && !ir::AsInts(op->grid);
+    if (!possible || !HasNarrowTiles(op, plain_) || !LoadsByTma(func_, op, plain_, target_)) {
+      return self;
+    }
+    std::vector<Version> versions = OneWave(op);
+    Expr more = versions.empty() ? ir::Const(ir::dtypes::kBool, 1) : ir::Not(versions.back().fits);
+    for (size_t i = versions.size(); i-- > 1;) {
+      versions[i].fits = ir::Not(versions[i - 1].fits) && versions[i].fits;
+    }
+    arith::Analyzer analyzer;
+    for (Version& wide : ManyWaves(op)) {
+      if (analyzer.CanProve(ir::Not(wide.fits))) continue;  // another is as good for all sizes
+      wide.fits = versions.empty() ? wide.fits : more && wide.fits;
+      versions.push_back(wide);
+    }
+    if (versions.size() < 2) return self;
+    std::vector<Stmt> launches;
+    for (const Version& version : versions) {
+      launches.push_back(LaunchWhere(version.fits, version.launch.get()));
+    }
+    Say(op, versions);
+    return ir::Seq(launches, op->span);
+  }
+
+ private:
+  // The axis of the rows where they alone are of the call; none elsewhere.
+  std::optional<size_t> RowsOfCall(const ir::KernelLaunchNode* op) const {
+    for (size_t axis : {0, 1}) {
+      if (ir::AsInt(ExtentInside(op->grid[axis])) || !ir::AsInt(op->grid[1 - axis])) continue;
+      TileCut half = {ir::GemmDim::kM, op->block_vars[axis], kNarrow.rows, kWgmmaRows};
+      if (TileCutter(func_, op, plain_, half).Body().defined()) return axis;
+    }
+    return std::nullopt;
+  }
+
+  // Those of blocks that are all in one wave, the fewest rows first; each fits where the ones
+  // before do.
+  std::vector<Version> OneWave(const ir::KernelLaunchNode* op) const {
+    auto axis = RowsOfCall(op);
+    if (!axis) return {};
+    std::vector<Version> versions;
+    int64_t columns = *ir::AsInt(ExtentInside(op->grid[1 - *axis]));
+    bool is_long = ir::AsInt(plain_.loop->extent).value_or(0) >= kLongLoop;
+    int64_t before = 0;  // rows
+    auto add = [&](int64_t rows, int64_t parts) {
+      int64_t most = std::max<int64_t>(target_->sm_count / (columns * parts), 0);
+      if (rows < kNarrow.rows) most = std::min<int64_t>(most, 1);
+      if (most * rows <= before) return;
+      TileExtents tile = {rows, kNarrow.columns / parts};
+      Stmt cut = WithTiles(func_, op, tile, rows / kWgmmaRows * kWarpgroup);
+      if (!cut.defined()) return;
+      versions.push_back(UpTo(cut.as<ir::KernelLaunchNode>(), *axis, most, tile));
+      before = most * rows;
+    };
+    int64_t most_parts = 4;
+    while (most_parts > 1 && columns * most_parts > target_->sm_count) most_parts /= 2;
+    if (is_long) add(kWgmmaRows, most_parts);
+    for (int64_t parts : {4, 2, 1}) {
+      if (is_long || parts == 1) add(kNarrow.rows, parts);
+    }
+    return versions;
+  }
+
+  static Version UpTo(const ir::KernelLaunchNode* op, size_t axis, int64_t most,
+                      const TileExtents& tile) {
+    ir::Array<Expr> grid = op->grid;
+    Expr inside = ExtentInside(grid[axis]);
+    Expr bound = ir::Const(inside.dtype(), most);
+    grid.Set(axis, EmptyLike(grid[axis], ir::Min(inside, bound)));
+    ir::KernelLaunch launch(op->block_vars, grid, op->thread_vars, op->threads, op->attrs, op->body,
+                            op->span);
+    return {launch, tile, inside <= bound};
+  }
+
+  // Wide tiles, each where its waves take the least time; the launch itself where there are none.
+  std::vector<Version> ManyWaves(const ir::KernelLaunchNode* op) const {
+    std::vector<Version> versions;
+    std::vector<Expr> costs;
+    for (const TileExtents& tile : kWide) {
+      if (!StoresOnly(op, plain_)) break;
+      Stmt wide = WithWiderTiles(func_, op, tile, target_);
+      if (!wide.defined()) continue;
+      versions.push_back(
+          {ir::ffi::GetRef<ir::KernelLaunch>(wide.as<ir::KernelLaunchNode>()), tile, Expr()});
+      costs.push_back(CostOf(versions.back().launch.get()));
+    }
+    for (size_t i = 0; i < versions.size(); ++i) {
+      Expr least = ir::Const(ir::dtypes::kBool, 1);
+      for (size_t j = 0; j < versions.size(); ++j) {
+        if (j == i) continue;
+        Expr better = j < i ? costs[i] < costs[j] : costs[i] <= costs[j];
+        least = j == (i == 0 ? 1 : 0) ? better : least && better;
+      }
+      versions[i].fits = least;
+    }
+    if (versions.empty()) {
+      versions.push_back(
+          {ir::ffi::GetRef<ir::KernelLaunch>(op), kNarrow, ir::Const(ir::dtypes::kBool, 1)});
+    }
+    return versions;
+  }
+
+  // In thousandths, by transform/tile_cost.h.
+  Expr CostOf(const ir::KernelLaunchNode* op) const {
+    TileGrid grid = GridOf(op, FindPlainGemm(op));
+    grid.iterations = 1;  // as many of each
+    auto of_wave = static_cast<int64_t>(std::lround(1000 * grid.CostOfTile()));
+    Expr waves = ir::CeilDiv(Inside(op, 0) * Inside(op, 1), I64(target_->sm_count));
+    return waves * I64(of_wave);
+  }
+
+  static void Say(const ir::KernelLaunchNode* op, const std::vector<Version>& versions) {
+    std::string tiles;
+    for (const Version& version : versions) {
+      bool last = &version == &versions.back();
+      tiles += (tiles.empty() ? "" : last ? " or " : ", ") + Text(version.tile);
+    }
+    Remark(op->span, "tiles",
+           "T.Kernel: which tiles are best depends on sizes of the call: there are " +
+               std::to_string(versions.size()) + " kernels, of " + tiles +
+               " elements, of which each launch chooses one. The pass option "
+               "tl.disable_launch_versions leaves the one for all sizes");
+  }
+
+  ir::Func func_;
+  Target target_;
+  PlainGemm plain_;
+};
+
+}  // namespace
+
+ir::Func TileBySize(const ir::Func& func, const Target& target) {
+  if (!target->has_wgmma || !target->has_tma) return func;
+  return func.WithBody(SizeVersioner(func, target).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::transform

@@ -1,0 +1,23 @@
+#ifndef TILELANG_TRANSFORM_TILE_BY_SIZE_H_
+#define TILELANG_TRANSFORM_TILE_BY_SIZE_H_
+
+#include "ir/function.h"
+#include "target/target.h"
+
+namespace tilelang::transform {
+
+// Plain gemms (transform/plain_gemm.h) of 16-bit operands whose blocks have 128 x 128 of them, with
+// rows or columns whose number is known at the call only, on targets with wgmma. Which tiles are
+// best depends on it, so the launch is there several times, and each call runs one:
+//
+// * where all blocks are in one wave and only the rows are of the call, tiles of 128 x 128 with all
+//   the stages that fit, and of fewer rows and columns as long as more multiprocessors then load;
+// * else, where they only copy their results, wide tiles: the ones of which transform/tile_cost.h
+//   says that they take the least time. The host computes it from the sizes.
+//
+// Sums of elements keep their order. A remark names the tiles.
+ir::Func TileBySize(const ir::Func& func, const Target& target);
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_TILE_BY_SIZE_H_

@@ -1,0 +1,180 @@
+"""Plain gemms with rows or columns of the call: each launch runs the kernel of the best tiles."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from sm90.gemm_kernels import poisoned
+
+import tilelang
+import tilelang.language as T
+from tilelang.target import resolve, with_sm_count
+from tilelang.transform import remarks_of
+
+M, N, K = (T.dynamic(name) for name in "MNK")
+
+
+def program(
+    rows=M, columns=4096, depth=2048, k=64, dtype="bfloat16", m=128, twice=False,
+    out=None, transposed=False,
+):  # fmt: skip
+    """C = A B with tiles of m x 128; ``transposed``: rows first in the grid."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, depth), dtype),
+        B: T.Tensor((depth, columns), dtype),
+        C: T.Tensor((rows, columns), out or dtype),
+    ):
+        grid = T.ceildiv(columns, 128), T.ceildiv(rows, m)
+        with T.Kernel(*(grid[::-1] if transposed else grid), threads=128) as (x, y):
+            bx, by = (y, x) if transposed else (x, y)
+            a = T.alloc_shared((m, k), dtype)
+            b = T.alloc_shared((k, 128), dtype)
+            c = T.alloc_fragment((m, 128), "float32")
+            T.clear(c)
+            for step in T.Pipelined(T.ceildiv(depth, k), num_stages=2):
+                T.copy(A[by * m, step * k], a)
+                T.copy(B[step * k, bx * 128], b)
+                T.gemm(a, b, c)
+            if twice:
+                for i, j in T.Parallel(m, 128):
+                    c[i, j] = c[i, j] * 2.0
+            T.copy(c, C[by * m, bx * 128])
+
+    return main
+
+
+def on(sm_count):
+    """A Hopper with so many multiprocessors, whose waves a small problem fills."""
+    return with_sm_count(resolve("sm_90a"), sm_count)
+
+
+def tiles_of(target="sm_90a", **options) -> list[str]:
+    """The tiles among which a launch chooses."""
+    said = " ".join(r.message for r in remarks_of("tile_by_size", program(**options), target))
+    return re.findall(r"\d+ x \d+", said)
+
+
+def check(kernel, rows, columns, depth, twice=False):
+    """Checks the result, and that one kernel ran."""
+    torch.manual_seed(rows)
+    a, b = torch.randn(rows, depth).bfloat16(), torch.randn(depth, columns).bfloat16()
+    c = poisoned((rows, columns), "bfloat16", "cpu")
+    reports = []
+    with kernel.reporting(reports.append):
+        kernel(a, b, c)
+    wanted = a.double() @ b.double()
+    wanted = 2 * wanted if twice else wanted
+    torch.testing.assert_close(c.double(), wanted, rtol=1e-2, atol=2e-2)
+    assert len(reports) == (1 if rows else 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ({}, (64, 65, 129, 257, 300, 385, 900, 0)),
+        ({"twice": True}, (1, 128, 300)),
+        ({"transposed": True}, (1, 200, 500)),
+    ],
+    ids=str,
+)
+def test_results_of_all_sizes(options, sizes):
+    columns, depth = 296, 32 * 16 + 8  # three tiles
+    kernel = tilelang.compile(program(columns=columns, depth=depth, k=16, **options), target=on(7))
+    for rows in sizes:
+        check(kernel, rows, columns, depth, twice="twice" in options)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("rows", [100, 300, 900])
+def test_results_in_every_order(rows):
+    kernel = tilelang.compile(program(columns=264, depth=40, k=16), target=on(5))
+    check(kernel, rows, 264, 40)
+
+
+def test_results_where_more_is_of_the_call():
+    kernel = tilelang.compile(program(columns=N, depth=K, k=32), target=on(5))
+    assert "elements, of which each launch" in " ".join(r.message for r in kernel.remarks)
+    for sizes in [(300, 264, 40), (70, 264, 41), (129, 131, 72)]:
+        check(kernel, *sizes)
+    kernel = tilelang.compile(program(rows=300, columns=N, depth=72, k=32), target=on(5))
+    for columns in (264, 131):
+        check(kernel, 300, columns, 72)
+
+
+def test_no_more_rows_are_stored():
+    L = T.dynamic("L")
+
+    @T.prim_func
+    def first(
+        A: T.Tensor((M, 72), "bfloat16"),
+        B: T.Tensor((72, 264), "bfloat16"),
+        C: T.Tensor((L, 264), "bfloat16"),
+    ):
+        with T.Kernel(3, T.ceildiv(M, 128), threads=128) as (bx, by):
+            a = T.alloc_shared((128, 32), "bfloat16")
+            b = T.alloc_shared((32, 128), "bfloat16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for step in T.Pipelined(3, num_stages=2):
+                T.copy(A[by * 128, step * 32], a)
+                T.copy(B[step * 32, bx * 128], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * 128, bx * 128])
+
+    kernel = tilelang.compile(first, target=on(4))
+    a, b = torch.randn(300, 72).bfloat16(), torch.randn(72, 264).bfloat16()
+    c = poisoned((600, 264), "bfloat16", "cpu")
+    kernel(a, b, c)  # whole tiles, of zeros after the rows of A, as the program says
+    torch.testing.assert_close(c[:300].double(), a.double() @ b.double(), rtol=1e-2, atol=2e-2)
+    assert (c[300:384] == 0).all() and c[384:].isnan().all()
+
+
+WIDE = ["128 x 256", "192 x 192", "128 x 192"]
+
+
+@pytest.mark.parametrize(
+    ("options", "tiles"),
+    [
+        ({}, ["64 x 32", "128 x 32", "128 x 64", "128 x 128", *WIDE]),
+        ({"columns": 14336}, ["64 x 128", "128 x 128", *WIDE]),
+        ({"columns": 14336, "transposed": True}, ["64 x 128", "128 x 128", *WIDE]),
+        ({"columns": 32768}, WIDE),  # a row of tiles is more than a wave
+        ({"depth": 512}, ["128 x 128", *WIDE]),  # few iterations
+        ({"twice": True}, ["64 x 32", "128 x 32", "128 x 64", "128 x 128", "128 x 128"]),
+        ({"columns": 256, "out": "float32"}, ["64 x 32", "128 x 32", "128 x 64", "128 x 128"]),
+    ],
+    ids=str,
+)
+def test_tiles_of_the_kernels(options, tiles):
+    found = tiles_of(**options)
+    assert found[: len(tiles)] == tiles
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rows": 4096},
+        {"m": 64},
+        {"dtype": "float32"},
+        {"depth": 4095},  # loads by threads
+        {"target": "sm_80"},
+        {"target": "sm_100a"},
+    ],
+    ids=str,
+)
+def test_one_kernel_is_there(options):
+    assert not tiles_of(**options)
+
+
+def test_what_remarks_say():
+    (remark,) = remarks_of("tile_by_size", program(), "sm_90a")
+    assert remark.topic == "tiles" and "tl.disable_launch_versions" in remark.message
+    one = {tilelang.PassConfigKey.TL_DISABLE_LAUNCH_VERSIONS: True}
+    lowered = tilelang.lower(program(), target="sm_90a", pass_configs=one)
+    assert "main_kernel_1" not in lowered.kernel_source
+    said = " ".join(r.message for r in tilelang.lower(program(), target="sm_90a").remarks)
+    assert "132 blocks compute the tiles of a call" in said
