@@ -39,9 +39,15 @@ class Tiles(NamedTuple):
 
 
 def default_tiles(dim, target="sm_90a"):
-    """Returns Tiles of dkv and of dq that the registers have room for, ``dim`` <= 128."""
+    """Returns Tiles of dkv and of dq for ``dim`` <= 128.
+
+    Those of sm_90a fill its registers. On sm_100a sums lie in tensor memory; gemms of the next step
+    are issued during this one, which takes a third stage.
+    """
+    if target.startswith("sm_100"):
+        return (Tiles(128, 128 if dim <= 64 else 64, 256, 3),) * 2
     both = Tiles(128, 64, 256, 2)
-    return both, Tiles(192, 64, 384, 2) if dim <= 64 and target != "sm_100a" else both
+    return both, Tiles(192, 64, 384, 2) if dim <= 64 else both
 
 
 def delta(shape, dtype="bfloat16", rows=64, threads=128):

@@ -2,9 +2,9 @@
 
 ``gradients`` holds a block of keys and goes through the queries, as ``dkv`` of attention_backward;
 in each step it multiplies dS by its keys, too, and adds that part of dQ to a float32 tensor: five
-gemms instead of seven. With 64 dimensions it does so beside the first gemm of the next step. In
-which order the parts come is up to chance: dQ differs from run to run in its last bits. ``finish``
-scales and rounds the sums. With tensor memory attention_backward_tmem is quicker.
+gemms instead of seven. It does so beside the first gemm of the next step if that part has room until
+then. In which order the parts come is up to chance: dQ differs from run to run in its last bits.
+``finish`` scales and rounds the sums.
 
 Of causal attention blocks with many queries come first, of ``GROUP`` heads of K at a time. Where
 heads of Q share one of K, a block has its rows of queries of all of them before the next rows.
@@ -79,7 +79,9 @@ def gradients(shape, causal=False, dtype="bfloat16", tiles=None):
     """As ``dkv`` of attention_backward; also a parameter is the sum of dQ, float32 and unscaled."""
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     kept, step, threads, num_stages = tiles or Backward.default_tiles(dim)
-    scale, shared_by, late = 1 / math.sqrt(dim), heads // kv_heads, dim <= 64
+    scale, shared_by = 1 / math.sqrt(dim), heads // kv_heads
+    # In registers there is room for few dimensions, in tensor memory (of three stages) for all.
+    late = dim <= 64 or num_stages > 2
     group = math.gcd(kv_heads * batch, GROUP) if causal else 1
 
     @T.prim_func
@@ -162,7 +164,9 @@ class Backward(attention_backward.Backward):
     @staticmethod
     def default_tiles(dim, target="sm_90a"):
         """Returns Tiles that registers or tensor memory have room for, ``dim`` <= 128."""
-        return Tiles(128, 64 if dim > 64 or target.startswith("sm_100") else 128, 256, 2)
+        if target.startswith("sm_100"):
+            return Tiles(128, 64, 256, 3)
+        return Tiles(128, 64 if dim > 64 else 128, 256, 2)
 
     def __init__(
         self, shape, causal=False, dtype="bfloat16", tiles=None, compile=tilelang.compile, **others

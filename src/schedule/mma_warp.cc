@@ -67,6 +67,15 @@ struct Iteration {
   std::string name;
 };
 
+// How far the warp is with the tiles of a ring.
+struct Uses {
+  const Ring* ring;
+  UseCounter counter;
+  // Of the gemms of a stream ahead, which use tiles before the others do.
+  UseCounter ahead;
+  bool are_split = false;
+};
+
 class MmaWarpWriter : public SliceCopier {
  public:
   MmaWarpWriter(const GemmTurns& turns, const std::vector<Ring>& rings,
@@ -80,7 +89,9 @@ class MmaWarpWriter : public SliceCopier {
     }
     for (const Ring& ring : rings) {
       if (!turns.Releases(*ring.channel)) continue;
-      uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_gemms"));
+      const std::string& name = ring.channel->Name();
+      uses_.push_back({&ring, UseCounter(ring, name + "_gemms"),
+                       UseCounter(ring, name + "_gemms_ahead"), AreSplit(ring)});
     }
     for (int64_t block = 0; block < turns.blocks(); ++block) {
       blocks_.push_back({turns.blocks() == 1, block, block == 0, block + 1 == turns.blocks()});
@@ -95,7 +106,10 @@ class MmaWarpWriter : public SliceCopier {
 
   Stmt Write(const Stmt& body) {
     std::vector<Stmt> stmts;
-    for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
+    for (const Uses& uses : uses_) {
+      stmts.push_back(uses.counter.Alloc());
+      if (uses.are_split) stmts.push_back(uses.ahead.Alloc());
+    }
     for (const Result& result : results_) stmts.push_back(result.uses.Alloc());
     for (const std::vector<op::Phase>& of_stream : ready_) {
       for (const op::Phase& ready : of_stream) stmts.push_back(op::AllocParity(ready));
@@ -122,7 +136,7 @@ class MmaWarpWriter : public SliceCopier {
     if (loop == nullptr || !loop->IsGemm(i)) return SliceCopier::Append(seq, i, stmts);
     if (loop->Gemms().front() == i) slot_of_.clear();
     size_t begin = stmts->size();
-    AppendGemm(seq, i, Rows(), &slot_of_, stmts);
+    AppendGemm(seq, i, Rows(), /*ahead=*/false, &slot_of_, stmts);
     for (; begin < stmts->size(); ++begin) notes_->Note(stmts->at(begin), "");
   }
 
@@ -165,14 +179,15 @@ class MmaWarpWriter : public SliceCopier {
     for (const auto& [stream, turn] : InOrder(loop)) {
       for (const Rows& rows : blocks_) {
         WaitUntilReady(ready_[stream][static_cast<size_t>(rows.block)], op->span, &body);
-        AppendGemms(loop, turn->gemms, {var, ""}, rows, &body);
-        const auto& leading = loop.streams[stream].leading;
-        if (turn->leads)
-          AppendLeading(loop, leading, next, next.number < min + extent, rows, &body);
+        AppendGemms(loop, turn->gemms, {var, ""}, rows, /*ahead=*/false, &body);
+        if (turn->leads) AppendLeading(loop, stream, next, next.number < min + extent, rows, &body);
         body.push_back(Done(stream, rows, op->span));
       }
     }
     std::vector<Stmt> stmts;
+    for (const Uses& uses : uses_) {
+      if (IsSplit(*uses.ring, loop)) stmts.push_back(uses.ahead.Follow(uses.counter, op->span));
+    }
     // What the first iteration begins with comes first.
     for (size_t stream = loop.streams.size(); stream-- > 0;) {
       if (!loop.streams[stream].open) continue;
@@ -180,7 +195,7 @@ class MmaWarpWriter : public SliceCopier {
       WaitUntilReady(ready_[stream].front(), op->span, &stmts);
       for (const Rows& rows : blocks_) {
         Expr runs = ir::Const(extent.dtype(), 0) < extent;
-        AppendLeading(loop, loop.streams[stream].leading, {min, "first"}, runs, rows, &stmts);
+        AppendLeading(loop, stream, {min, "first"}, runs, rows, &stmts);
         stmts.push_back(Done(stream, rows, op->span));
       }
     }
@@ -217,20 +232,36 @@ class MmaWarpWriter : public SliceCopier {
     stmts->insert(stmts->end(), wait.begin(), wait.end());
   }
 
-  // The gemms that the iteration of this number, if there is one, begins with.
-  void AppendLeading(const TurnLoop& loop, const std::vector<size_t>& leading,
-                     const Iteration& iteration, const Expr& exists, const Rows& rows,
-                     std::vector<Stmt>* stmts) {
+  // A loop uses the tiles of the ring in gemms ahead and in others.
+  static bool IsSplit(const Ring& ring, const TurnLoop& loop) {
+    const Handover* handover = FindHandover(ring, loop.body);
+    return loop.streams.size() > 1 && handover != nullptr && loop.IsSplit(*handover);
+  }
+  bool AreSplit(const Ring& ring) const {
+    const std::vector<TurnLoop>& loops = turns_.loops();
+    return std::any_of(loops.begin(), loops.end(),
+                       [&](const TurnLoop& loop) { return IsSplit(ring, loop); });
+  }
+
+  // The gemms of a stream that the iteration of this number, if there is one, begins with.
+  void AppendLeading(const TurnLoop& loop, size_t stream, const Iteration& iteration,
+                     const Expr& exists, const Rows& rows, std::vector<Stmt>* stmts) {
+    const std::vector<size_t>& leading = loop.streams[stream].leading;
     if (leading.empty()) return;
     std::vector<Stmt> gemms;
-    AppendGemms(loop, leading, iteration, rows, &gemms);
+    bool ahead = stream == TurnLoop::kAhead;
+    AppendGemms(loop, leading, iteration, rows, ahead, &gemms);
     const ir::Span& span = loop.loop->span;
+    for (const Uses& uses : uses_) {
+      if (ahead && IsSplit(*uses.ring, loop)) gemms.push_back(uses.ahead.Advance(span));
+    }
     stmts->push_back(ir::If(exists, op::Sequence(gemms, span), Stmt(), span));
   }
 
   // Some gemms of an iteration, and the variables that they use.
   void AppendGemms(const TurnLoop& loop, const std::vector<size_t>& gemms,
-                   const Iteration& iteration, const Rows& rows, std::vector<Stmt>* stmts) {
+                   const Iteration& iteration, const Rows& rows, bool ahead,
+                   std::vector<Stmt>* stmts) {
     Set(loop.loop->var, iteration.number);
     std::map<const Ring*, Expr> slot_of;
     for (size_t i = 0; i < loop.body->stmts.size(); ++i) {
@@ -239,33 +270,36 @@ class MmaWarpWriter : public SliceCopier {
         Append(loop.body, i, stmts);
       } else if (std::find(gemms.begin(), gemms.end(), i) != gemms.end()) {
         size_t begin = stmts->size();
-        AppendGemm(loop.body, i, rows, &slot_of, stmts);
+        AppendGemm(loop.body, i, rows, ahead, &slot_of, stmts);
         for (; begin < stmts->size(); ++begin) notes_->Note(stmts->at(begin), iteration.name);
       }
     }
   }
 
-  void AppendGemm(const ir::SeqNode* body, size_t i, const Rows& rows,
+  void AppendGemm(const ir::SeqNode* body, size_t i, const Rows& rows, bool ahead,
                   std::map<const Ring*, Expr>* slot_of, std::vector<Stmt>* stmts) {
     const auto* gemm = body->stmts[i].as<ir::GemmNode>();
     Expr released;  // when the gemm is complete; others after it
     std::vector<Stmt> after;
-    for (const auto& [ring, uses] : uses_) {
+    for (const Uses& uses : uses_) {
+      const Ring* ring = uses.ring;
       const Handover* handover = FindHandover(*ring, body);
       if (handover == nullptr || !ring->channel->HasInputOf(gemm)) continue;
+      const UseCounter& counter = ahead && uses.are_split ? uses.ahead : uses.counter;
       if (slot_of->count(ring) == 0) {
-        slot_of->emplace(ring, uses.BindSlot(gemm->span, stmts));
+        slot_of->emplace(ring, counter.BindSlot(gemm->span, stmts));
         slots_.Enter(*ring, slot_of->at(ring));
       }
       const Expr& slot = slot_of->at(ring);
-      if (handover->first_use == i && rows.first) stmts->push_back(uses.WaitFull(slot, gemm->span));
+      if (handover->first_use == i && rows.first)
+        stmts->push_back(counter.WaitFull(slot, gemm->span));
       if (handover->last_use != i || !rows.last) continue;
       if (ring->channel->blocks == 0 && !released.defined()) {
         released = ir::Load(ring->empty, {slot});
       } else {
         after.push_back(GiveBack(*ring, slot, gemm->span));
       }
-      after.push_back(uses.Advance(gemm->span));
+      after.push_back(uses.counter.Advance(gemm->span));
     }
     stmts->push_back(Issued(gemm, rows, released));
     stmts->insert(stmts->end(), after.begin(), after.end());
@@ -292,7 +326,7 @@ class MmaWarpWriter : public SliceCopier {
   const GemmTurns& turns_;
   op::ThreadRange warp_;
   IterationNotes* notes_;
-  std::vector<std::pair<const Ring*, UseCounter>> uses_;
+  std::vector<Uses> uses_;
   std::vector<Result> results_;
   std::vector<Rows> blocks_;
   std::vector<std::vector<op::Phase>> ready_;  // of each stream, of each block

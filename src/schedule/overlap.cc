@@ -18,17 +18,6 @@ using ir::Stmt;
 
 namespace {
 
-// Whether the task can be moved: it neither leaves the loop nor acts on what is not in sight.
-bool CanMove(const Task& task) {
-  if (task.kind != TaskKind::kWork) return true;
-  const Stmt& s = task.stmts.front();
-  bool visible = s->kind != ir::StmtKind::kEvaluate && s->kind != ir::StmtKind::kAssume &&
-                 s->kind != ir::StmtKind::kAssert;
-  const auto* alloc = s.as<ir::AllocNode>();
-  if (alloc != nullptr && alloc->buffer->attrs.count("init") != 0) return false;
-  return visible && !ir::MayLeaveLoop(s);
-}
-
 // A name of a value that follows from the loop's variable: each stage has its own.
 const ir::BindNode* AsValue(const Task& task) {
   if (task.kind != TaskKind::kWork || task.stmts.size() != 1) return nullptr;

@@ -20,6 +20,7 @@
 #include "schedule/channel.h"
 #include "schedule/consumer.h"
 #include "schedule/description.h"
+#include "schedule/gather_gemms.h"
 #include "schedule/gemm_turns.h"
 #include "schedule/load_ahead.h"
 #include "schedule/missing_rows.h"
@@ -435,7 +436,7 @@ const char* WhyNoLoads(const Target& target) {
 }
 
 Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
-  const Stmt overlaid = OverlayOperands(launch, target_->tmem_columns);
+  const Stmt overlaid = OverlayOperands(GatherGemms(launch), target_->tmem_columns);
   Stmt self = overlaid;
   const auto* op = self.as<ir::KernelLaunchNode>();
   std::vector<Channel> channels = FindChannels(op, Loader::kTma);

@@ -88,6 +88,10 @@ Stmt UseCounter::Advance(const ir::Span& span) const {
   return ir::Store(count_, {I32(0)}, Count() + U32(1), span);
 }
 
+Stmt UseCounter::Follow(const UseCounter& other, const ir::Span& span) const {
+  return ir::Store(count_, {I32(0)}, other.Count(), span);
+}
+
 Stmt Arrive(const Buffer& barrier, const Expr& slot, const ir::Span& span,
             const ir::Map<ir::String, ir::Any>& attrs, bool at_leader) {
   Array<Expr> args = {ir::AddressOf(barrier, {slot})};

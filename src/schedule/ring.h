@@ -44,6 +44,8 @@ class UseCounter {
                     const ir::Map<ir::String, ir::Any>& attrs = {}) const;
   ir::Stmt WaitEmpty(const ir::Expr& slot, const ir::Span& span) const;
   ir::Stmt Advance(const ir::Span& span) const;
+  // Sets the number of uses to that of the other.
+  ir::Stmt Follow(const UseCounter& other, const ir::Span& span) const;
 
  private:
   int64_t Slots() const { return ring_->channel->slots; }

@@ -28,6 +28,16 @@ const ir::GemmNode* AsyncGemm(const Task& task) {
 
 }  // namespace
 
+bool CanMove(const Task& task) {
+  if (task.kind != TaskKind::kWork) return true;
+  const Stmt& s = task.stmts.front();
+  bool visible = s->kind != ir::StmtKind::kEvaluate && s->kind != ir::StmtKind::kAssume &&
+                 s->kind != ir::StmtKind::kAssert;
+  const auto* alloc = s.as<ir::AllocNode>();
+  if (alloc != nullptr && alloc->buffer->attrs.count("init") != 0) return false;
+  return visible && !ir::MayLeaveLoop(s);
+}
+
 TaskNode::TaskNode(const Task& task) : task(&task), gemm(AsyncGemm(task)) {
   for (const Stmt& s : task.stmts) {
     ir::WalkEffects(s, [&](const ir::Effect& effect) {

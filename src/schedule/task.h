@@ -23,6 +23,9 @@ struct Task {
   int64_t part = -1;              // of the program's order (program_order.h); -1: of none
 };
 
+// Whether the task can be moved: it neither leaves the loop nor acts on what is not in sight.
+bool CanMove(const Task& task);
+
 // A task and what the schedule needs to know of it.
 struct TaskNode {
   using Objects = std::unordered_set<const tvm::ffi::Object*>;

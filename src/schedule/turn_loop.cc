@@ -122,16 +122,28 @@ bool AreApart(const Buffer& a, const Buffer& b) {
   return !a.same_as(b) && !in_columns_of(a, b) && !in_columns_of(b, a);
 }
 
-// Their operands may be the same where nobody else than the tensor core gives them back.
-bool AreApart(const ir::GemmNode* a, const ir::GemmNode* b, const std::vector<Channel>& channels) {
+enum class Apart : uint8_t {
+  kNo,
+  kInOrder,  // where all gemms of an iteration precede those ahead for the next
+  kYes,
+};
+
+// Their operands may be the same where nobody else than the tensor core gives them back: then they
+// are constant, or in a slot while the next tile is in another. A third one is filled meanwhile.
+Apart HowApart(const ir::GemmNode* a, const ir::GemmNode* b, const std::vector<Channel>& channels) {
+  constexpr int64_t kSlots = 3;
+  Apart apart = Apart::kYes;
   for (const ir::GemmOperand& of_a : a->operands) {
     for (const ir::GemmOperand& of_b : b->operands) {
       const Buffer& tile = of_a->buffer();
-      bool constant = tile.IsShared() && ChannelOf(tile, channels) == nullptr;
-      if (!constant && !AreApart(tile, of_b->buffer())) return false;
+      const Channel* channel = ChannelOf(tile, channels);
+      bool constant = tile.IsShared() && channel == nullptr;
+      if (constant || AreApart(tile, of_b->buffer())) continue;
+      if (channel == nullptr) return Apart::kNo;
+      if (channel->slots < kSlots) apart = Apart::kInOrder;
     }
   }
-  return true;
+  return apart;
 }
 
 TurnStream MakeStream(std::vector<size_t> gemms, const ir::SeqNode* body,
@@ -160,14 +172,20 @@ std::vector<TurnStream> StreamsOf(const std::vector<size_t>& gemms, const ir::Se
     }
   }
   auto gemm = [&](size_t i) { return body->stmts[i].as<ir::GemmNode>(); };
+  Apart apart = Apart::kYes;
   for (size_t i : all.leading) {
-    for (size_t j : others) {
-      if (!AreApart(gemm(i), gemm(j), channels)) return {all};
-    }
+    for (size_t j : others) apart = std::min(apart, HowApart(gemm(i), gemm(j), channels));
   }
+  if (apart == Apart::kNo) return {all};
   TurnStream main = MakeStream(others, body, channels);
   TurnStream ahead = MakeStream(all.leading, body, channels);
-  bool gains = !ahead.turns.empty() && ahead.turns.back().after < all.turns.back().after;
+  if (ahead.turns.empty()) return {all};
+  if (apart == Apart::kInOrder) {
+    // Threads read results of the others while the gemms ahead are done.
+    if (main.turns.empty() || main.open) return {all};
+    ahead.turns.back().after = std::max(ahead.turns.back().after, main.turns.back().after);
+  }
+  bool gains = ahead.turns.back().after < all.turns.back().after;
   if (!gains) return {all};
   return {main, ahead};
 }
