@@ -2,9 +2,9 @@
 
 ``gradients`` holds a block of keys and goes through the queries, as ``dkv`` of attention_backward;
 in each step it multiplies dS by its keys, too, and adds that part of dQ to a float32 tensor: five
-gemms instead of seven. It does so beside the first gemm of the next step if that part has room until
-then. In which order the parts come is up to chance: dQ differs from run to run in its last bits.
-``finish`` scales and rounds the sums.
+gemms instead of seven. It does so beside the first gemm of the next step if that part has room
+until then. In which order the parts come is up to chance: dQ differs from run to run in its last
+bits. ``finish`` scales and rounds the sums.
 
 Of causal attention blocks with many queries come first, of ``GROUP`` heads of K at a time. Where
 heads of Q share one of K, a block has its rows of queries of all of them before the next rows.

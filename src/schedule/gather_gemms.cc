@@ -36,6 +36,7 @@ class Batches {
     bool joins = false;
     for (size_t i = 0; i < nodes_.size(); ++i) {
       if (IsGemm(i)) {
+        if (IsApart(i)) continue;
         count += joins ? 0 : 1;
         joins = true;
       } else if (TakesPart(i)) {
@@ -76,6 +77,17 @@ class Batches {
     const auto* copy = StmtOf(i).as<ir::CopyNode>();
     return copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
   }
+  // A gemm that neither needs work of threads nor is needed in its iteration: it may run beside the
+  // threads when all others are done, and would delay those in a batch.
+  bool IsApart(size_t i) const {
+    const ir::GemmNode* gemm = AsTurnGemm(StmtOf(i));
+    std::vector<const ir::GemmOperandNode*> inputs = gemm->Inputs();
+    return !leads_on_[i] && std::none_of(before_[i].begin(), before_[i].end(), [&](size_t j) {
+      return !IsLoad(j) && std::any_of(inputs.begin(), inputs.end(), [&](const auto* input) {
+        return nodes_[j].writes.count(input->buffer().get()) != 0;
+      });
+    });
+  }
   // Touches results of the iteration before alone.
   bool IsCarried(size_t i) const { return !IsGemm(i) && !follows_gemm_[i] && TakesPart(i); }
 
@@ -98,13 +110,17 @@ class Batches {
   void SetBatches() {
     earliest_.resize(nodes_.size());
     follows_gemm_.resize(nodes_.size());
+    leads_on_.resize(nodes_.size());
     for (size_t i = 0; i < nodes_.size(); ++i) {
       for (size_t j : before_[i]) {
         bool next = IsGemm(j) && !IsGemm(i);
         earliest_[i] = std::max(earliest_[i], earliest_[j] + (next ? 1 : 0));
         if (IsGemm(j) || follows_gemm_[j]) follows_gemm_[i] = true;
+        leads_on_[j] = true;
       }
-      if (IsGemm(i)) last_ = std::max(last_, earliest_[i]);
+    }
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (IsGemm(i) && !IsApart(i)) last_ = std::max(last_, earliest_[i]);
     }
   }
 
@@ -113,7 +129,7 @@ class Batches {
     constexpr size_t kNone = SIZE_MAX;
     place_.assign(nodes_.size(), kNone);
     for (size_t i = nodes_.size(); i-- > 0;) {
-      if (IsGemm(i)) place_[i] = earliest_[i];
+      if (IsGemm(i)) place_[i] = IsApart(i) ? last_ + 1 : earliest_[i];
       for (size_t j : before_[i]) place_[j] = std::min(place_[j], place_[i]);
     }
     std::vector<bool> needed(nodes_.size());
@@ -131,6 +147,7 @@ class Batches {
   std::vector<std::vector<size_t>> before_;  // what each depends on
   std::vector<size_t> earliest_;
   std::vector<bool> follows_gemm_;
+  std::vector<bool> leads_on_;  // others of the iteration depend on it
   std::vector<size_t> place_;
   size_t last_ = 0;  // batch
 };

@@ -13,8 +13,8 @@ namespace tilelang::schedule {
 //
 // Threads do what no gemm of the iteration waits for behind the batch that they could delay, and
 // what only reads results of the iteration before right before the gemms that overwrite these.
-// Other statements keep their order, and loops without fewer handovers theirs. Remarks say what
-// moved.
+// Gemms that neither need threads nor are needed in their iteration stay last. Other statements
+// keep their order, and loops without fewer handovers theirs. Remarks say what moved.
 ir::Stmt GatherGemms(const ir::Stmt& launch);
 
 }  // namespace tilelang::schedule
