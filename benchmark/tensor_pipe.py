@@ -23,7 +23,8 @@ os.environ["TILELANG_DEFAULT_TARGET"] = "sm_100a"
 _EXAMPLES = Path(__file__).parent.parent / "examples"
 sys.path[:0] = [str(_EXAMPLES / "gemm_sm100"), str(_EXAMPLES / "flash_attention")]
 
-import attention_backward_tmem as backward  # noqa: E402
+import attention_backward_added  # noqa: E402
+import attention_backward_tmem  # noqa: E402
 import attention_forward as forward  # noqa: E402
 from gemm_persistent import gemm_persistent  # noqa: E402
 from gemm_persistent_pairs import gemm_persistent_pairs  # noqa: E402
@@ -95,13 +96,14 @@ def _gradients() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]:
     results = [
         torch.zeros(4, _SIZE, 16, 128, dtype=t) for t in (torch.float32, *[torch.bfloat16] * 2)
     ]
-    tiles = backward.Backward.default_tiles(128, "sm_100a")
-    function = backward.gradients(shape, False, "bfloat16", tiles)
+    for script in (attention_backward_added, attention_backward_tmem):
+        tiles = script.Backward.default_tiles(128, "sm_100a")
+        function = script.gradients(shape, False, "bfloat16", tiles)
 
-    def make() -> Any:
-        return tilelang.compile(function, target="sm_100a", pass_configs=forward.PASS_CONFIGS)
+        def make(function=function) -> Any:
+            return tilelang.compile(function, target="sm_100a", pass_configs=forward.PASS_CONFIGS)
 
-    yield f"gradients {tiles[0]} x {tiles[1]}", make, [*of_heads, *of_rows, *results]
+        yield f"{script.__name__} {tiles[0]} x {tiles[1]}", make, [*of_heads, *of_rows, *results]
 
 
 def main() -> None:

@@ -1,9 +1,10 @@
 """Gradients of attention in one pass, with scores and operands in tensor memory.
 
-As attention_backward_added, for the tensor cores of sm_100a. A step has one handover to them: the
-threads write P and dS of step i as operands, and the products of dV, dK and dQ follow, then the
-scores S = K Q^T and the gradients of P = V dO^T of step i + 1. Meanwhile the threads add the part
-of dQ of step i - 1, which they took from tensor memory before it is overwritten, to its sums.
+As attention_backward_added, for the tensor cores of sm_100a, with each tile and the order of a step
+written out, as the compiler has it of that program, too: the threads read the scores S = K Q^T and
+the gradients of P = V dO^T, whose next ones the tensor core then computes, write P and dS of step i
+as operands, and the products of dV, dK and dQ follow. Meanwhile the threads add the part of dQ of
+step i - 1, which they took from tensor memory before it is overwritten, to its sums.
 
     python attention_backward_tmem.py [--queries 256] [--keys 256] [--heads 2] [--kv_heads 1]
                         [--dim 128] [--causal] [--dtype bfloat16] [--device cpu]
