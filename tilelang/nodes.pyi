@@ -21,6 +21,7 @@ class KernelInfo(Object):
     cluster: Sequence[int]
     dyn_smem_bytes: int
     cooperative: bool
+    dependent: bool
     params: Sequence[Any]
     tiles: Sequence[SharedTile]
 from .layout.layout import Layout as Layout
@@ -96,6 +97,7 @@ class LaunchSpec(Object):
     shared_memory: Expr
     args: Sequence[Any]
     cooperative: bool
+    dependent: bool
 class TensorMapSpec(Object):
     buffer: Buffer
     dtype: DType

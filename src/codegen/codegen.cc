@@ -77,11 +77,11 @@ T Attr(const Map<String, Any>& attrs, const char* key, T fallback) {
   return it == attrs.end() ? fallback : (*it).second.template cast<T>();
 }
 
-bool WaitsForGrid(const Stmt& body) {
+bool Calls(const Stmt& body, const char* name) {
   bool found = false;
   WalkExprs(body, [&](const Expr& e) {
     const auto* call = e.as<CallNode>();
-    found = found || (call != nullptr && call->name == "sync_grid");
+    found = found || (call != nullptr && call->name == name);
     return !found;
   });
   return found;
@@ -90,8 +90,9 @@ bool WaitsForGrid(const Stmt& body) {
 // Writes one kernel.
 class KernelPrinter {
  public:
-  KernelPrinter(const Func& func, const KernelLaunchNode* launch, std::string name)
-      : func_(func), launch_(launch), name_(std::move(name)), exprs_(&names_) {}
+  KernelPrinter(const Func& func, const Target& target, const KernelLaunchNode* launch,
+                std::string name)
+      : func_(func), target_(target), launch_(launch), name_(std::move(name)), exprs_(&names_) {}
 
   KernelInfo Print() {
     info_ = ffi::make_object<KernelInfoNode>();
@@ -99,7 +100,9 @@ class KernelPrinter {
     info_->grid = launch_->grid;
     info_->cluster = Attr(launch_->attrs, "cluster_dims", Array<int64_t>());
     info_->dyn_smem_bytes = Attr<int64_t>(launch_->attrs, "dyn_smem_bytes", 0);
-    info_->cooperative = WaitsForGrid(launch_->body);
+    info_->cooperative = Calls(launch_->body, "sync_grid");
+    info_->dependent =
+        target_->major >= 9 && !info_->cooperative && Calls(launch_->body, "pdl_sync");
     info_->tiles = SharedTilesOf(launch_);
     CollectParams();
     PrintBody();
@@ -122,6 +125,7 @@ class KernelPrinter {
   std::string Attributes();
 
   Func func_;
+  Target target_;
   const KernelLaunchNode* launch_;
   std::string name_;
   Names names_;
@@ -297,7 +301,7 @@ CompiledFunc Codegen(const Func& func, const Target& target, const CodegenOption
     }
     std::string name = Identifier(func->name) + "_kernel";
     if (!result->kernels.empty()) name += "_" + std::to_string(result->kernels.size());
-    KernelPrinter printer(func, launch, name);
+    KernelPrinter printer(func, target, launch, name);
     result->kernels.push_back(printer.Print());
     headers.merge(std::set(printer.exprs().headers()));
     definitions.merge(std::set(printer.exprs().definitions()));

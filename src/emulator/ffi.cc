@@ -18,7 +18,7 @@
 #include "emulator/core/report.h"
 #include "emulator/memory/global.h"
 #include "emulator/run.h"
-#include "emulator/sanitizer/grid_footprint.h"
+#include "emulator/sanitizer/previous_grid.h"
 #include "emulator/timing/figures.h"
 #include "emulator/timing/result.h"
 #include "registry/functions.h"
@@ -28,10 +28,22 @@ namespace {
 
 namespace ffi = tvm::ffi;
 
+// Launches that follow each other.
+class StreamObj : public ffi::Object {
+ public:
+  std::shared_ptr<const GridFootprint> last_grid;  // for a launch that may overlap with it
+  static constexpr bool _type_mutable = true;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.emulator.Stream", StreamObj, ffi::Object);
+};
+
+class StreamRef : public ffi::ObjectRef {
+ public:
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(StreamRef, ffi::ObjectRef, StreamObj);
+};
+
 class DeviceObj : public ffi::Object {
  public:
   GlobalMemory memory;
-  std::shared_ptr<const GridFootprint> last_grid;  // for a launch that may overlap with it
   static constexpr bool _type_mutable = true;
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.emulator.Device", DeviceObj, ffi::Object);
 };
@@ -65,7 +77,7 @@ class LaunchObj : public ffi::Object {
     try {
       thread = std::thread([this] {
         Run(*launch);
-        module->device->last_grid = launch->footprint;
+        stream->last_grid = launch->footprint;
         End();
       });
     } catch (const std::system_error& error) {
@@ -92,6 +104,7 @@ class LaunchObj : public ffi::Object {
   }
 
   ModuleRef module;
+  StreamRef stream;
   std::unique_ptr<Launch> launch;
   std::thread thread;
   std::mutex mutex;
@@ -171,12 +184,22 @@ void Select(Launch* launch, const ffi::Shape& selected) {
   launch->finished_ctas = others * launch->options.cluster.count();
 }
 
-LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> dims,
-                      ffi::Array<int64_t> settings, ffi::Array<ffi::String> lints,
-                      Suppressions suppressions, TimingSettings timing, ffi::Bytes params,
-                      ffi::Shape selected) {
+// The grid that a programmatic launch may overlap with, if there is one.
+std::shared_ptr<PreviousGrid> TakePrevious(StreamObj& stream, bool programmatic,
+                                           const GlobalMemory& memory) {
+  const auto last = std::exchange(stream.last_grid, nullptr);
+  if (!programmatic || !last) return nullptr;
+  auto previous = std::make_shared<PreviousGrid>(last);
+  return previous->Overwritten(memory) ? nullptr : previous;
+}
+
+LaunchRef StartLaunch(ModuleRef module, StreamRef stream, ffi::String name,
+                      ffi::Array<int64_t> dims, ffi::Array<int64_t> settings,
+                      ffi::Array<ffi::String> lints, Suppressions suppressions,
+                      TimingSettings timing, ffi::Bytes params, ffi::Shape selected) {
   auto object = ffi::make_object<LaunchObj>();
   object->module = module;
+  object->stream = stream;
   const Kernel* kernel = module->module->Find(std::string(name));
   TVM_FFI_ICHECK(kernel != nullptr) << "no kernel " << name;
   object->launch = std::make_unique<Launch>(*kernel, module->device->memory);
@@ -192,8 +215,7 @@ LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> di
   options.threads = static_cast<int>(settings[5]);
   options.sanitize = settings[6] != 0;
   options.keep_going = settings[7] != 0;
-  if (settings[8] != 0) object->launch->previous = module->device->last_grid;
-  module->device->last_grid.reset();
+  object->launch->previous = TakePrevious(*stream.get(), settings[8] != 0, module->device->memory);
   options.timing = TimingOf(timing);
   for (const auto& [kind, kernel, file, line] : suppressions) {
     options.suppressions.push_back(
@@ -211,6 +233,7 @@ LaunchRef StartLaunch(ModuleRef module, ffi::String name, ffi::Array<int64_t> di
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = tvm::ffi::reflection;
   refl::ObjectDef<DeviceObj>();
+  refl::ObjectDef<StreamObj>();
   refl::ObjectDef<ModuleObj>();
   refl::ObjectDef<LaunchObj>();
   registry::Functions()
@@ -238,7 +261,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .Add("tl.emulator.Load", Load)
       .Add("tl.emulator.ModuleReport", [](ModuleRef module) { return ffi::String(module->report); })
       .Add("tl.emulator.Launch", StartLaunch)
-      .Add("tl.emulator.MayOverlap", [](DeviceRef device) { return device->last_grid != nullptr; })
+      .Add("tl.emulator.Stream", []() { return StreamRef(ffi::make_object<StreamObj>()); })
+      .Add("tl.emulator.MayOverlap", [](StreamRef stream) { return stream->last_grid != nullptr; })
       .Add("tl.emulator.Wait",
            [](LaunchRef launch, double seconds) { return launch->Wait(seconds); })
       .Add("tl.emulator.Progress",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <random>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "emulator/core/stall.h"
 #include "emulator/sanitizer/grid_footprint.h"
 #include "emulator/sanitizer/grid_shadow.h"
+#include "emulator/sanitizer/previous_grid.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -21,6 +23,14 @@ namespace {
 constexpr size_t kUsualResidents = 148;
 // Rounds without an end after which a waiting cluster gets company.
 constexpr uint64_t kRoundsBeforeCompany = 64;
+
+// Clusters that begin before the grid before them has ended.
+constexpr size_t kEarlyClusters = 16;
+// Rounds that they run, at most, by a random schedule.
+constexpr uint64_t kEarlyRounds = 64;
+
+// Rounds in which they only wait or poll after which they cannot go on.
+constexpr uint64_t kQuietRounds = 32;
 
 // Clusters that an SM100 part could hold at once, registers left out of account: 148 SMs, each for
 // 32 CTAs, 2048 threads and 228 KB of shared memory.
@@ -74,6 +84,22 @@ class Worker {
     Count();
   }
 
+  // Runs so many clusters until all of them wait or poll, and so many rounds at most.
+  void RunEarly(size_t clusters, uint64_t rounds) {
+    PrepareToThrow();
+    try {
+      while (active_ < clusters && Start()) {
+      }
+      uint64_t quiet = 0;
+      for (uint64_t i = 0; i < rounds && quiet < kQuietRounds && !launch_.cancelled; ++i) {
+        Step();
+        quiet = polling_ ? quiet + 1 : 0;
+      }
+    } catch (...) {
+      Report();
+    }
+  }
+
   void RunTimedClusters() {
     PrepareToThrow();
     try {
@@ -110,8 +136,13 @@ class Worker {
         launch_.kernel.communicates && rounds_ >= kRoundsBeforeCompany && active_ < max_residents_;
     if (active_ > 0 && !wants_company) return true;
     rounds_ = 0;
-    uint64_t index = NextCluster();
-    if (index >= launch_.clusters()) return active_ > 0;
+    return Start() || active_ > 0;
+  }
+
+  // Starts the next cluster, if there is one.
+  bool Start() {
+    const uint64_t index = NextCluster();
+    if (index >= launch_.clusters()) return false;
     Resident* free = nullptr;
     for (Resident& resident : residents_) {
       if (!resident.active) free = &resident;
@@ -137,14 +168,14 @@ class Worker {
   }
 
   void Step() {
-    bool polling = true;
+    polling_ = true;
     std::vector<Cluster*> running;
     const uint64_t active = active_;
     for (Resident& resident : residents_) {
       if (!resident.active || launch_.cancelled) continue;
       current_ = &resident.runner->cluster();
       ClusterRunner::Status status = resident.runner->Round();
-      polling &= status == ClusterRunner::Status::kPolling;
+      polling_ &= status != ClusterRunner::Status::kRunning;
       if (status == ClusterRunner::Status::kDone) {
         resident.active = false;
         --active_;
@@ -154,8 +185,8 @@ class Worker {
       }
     }
     ++rounds_;
-    if (active_ != active) return watch_.Restart();
-    const StallWatch::Finding finding = watch_.Observe(running, polling);
+    if (active_ != active || launch_.previous_runs) return watch_.Restart();
+    const StallWatch::Finding finding = watch_.Observe(running, polling_);
     if (finding != StallWatch::Finding::kNone) Stuck(running, finding);
   }
 
@@ -206,6 +237,7 @@ class Worker {
   const Cluster* current_ = nullptr;
   size_t active_ = 0, max_residents_ = kUsualResidents;
   uint64_t rounds_ = 0;
+  bool polling_ = false;  // all that ran in the last step
   StallWatch watch_;
 };
 
@@ -218,13 +250,48 @@ int Threads(const Launch& launch) {
 // A barrier, after four bytes of size.
 constexpr uint64_t kGridWorkspaceBytes = 64;
 
+// The first clusters begin while the grid before them runs, whose stores are not yet there: until
+// they cannot go on without its end; by a random schedule, until some time before.
+void Overlap(Launch& launch, Worker& worker) {
+  if (launch.options.schedule == Schedule::kEager) return;
+  size_t clusters = kEarlyClusters;
+  uint64_t rounds = ~uint64_t{0};
+  if (launch.options.schedule == Schedule::kRandom) {
+    std::mt19937_64 random(launch.options.seed);
+    clusters = 1 + random() % kEarlyClusters;
+    rounds = random() % kEarlyRounds;
+  }
+  launch.previous->Withdraw(launch.global);
+  launch.previous_runs = true;
+  worker.RunEarly(clusters, rounds);
+  launch.previous_runs = false;
+  launch.previous->End();
+}
+
+void ReportNoWait(Launch& launch) {
+  Where where = PlaceOf(launch.kernel, 0);
+  launch.Report(EmulatorError(
+      "missing-wait",
+      "no thread has executed griddepcontrol.wait, which dependents of a grid that executes "
+      "griddepcontrol.launch_dependents must: the grid of " +
+          launch.previous->footprint().kernel() +
+          " before this one may still run when this one has ended, and the next one would not "
+          "know; execute griddepcontrol.wait (T.pdl_sync) in one thread at least",
+      where));
+}
+
 void RunWorkers(Launch& launch) {
   if (launch.options.sanitize) launch.observer = SanitizerObserver();
+  if (launch.options.sanitize && launch.kernel.launches_dependents) {
+    launch.footprint = std::make_shared<GridFootprint>(launch.kernel.name);
+  }
   int count = Threads(launch);
   std::vector<std::unique_ptr<Worker>> workers;
   for (int i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(launch));
   const TimingOptions& timing = launch.options.timing;
+  if (launch.previous && timing.arch.empty()) Overlap(launch, *workers[0]);
   if (!timing.arch.empty()) workers[0]->RunTimedClusters();
+  if (timing.sampled) launch.footprint.reset();
   if (launch.cancelled || timing.sampled) return;
   {
     std::vector<std::jthread> threads;
@@ -238,9 +305,11 @@ void RunWorkers(Launch& launch) {
     workers[0]->Run();
   }
   for (int i = 1; i < count; ++i) workers[0]->Compare(*workers[i]);
-  if (!launch.kernel.releases_dependents || !launch.options.sanitize || launch.cancelled) return;
-  launch.footprint = std::make_shared<GridFootprint>(launch.kernel.name);
+  if (launch.cancelled) return;
+  if (launch.previous && !launch.previous_awaited) ReportNoWait(launch);
+  if (!launch.footprint || !launch.dependents_launched) return;
   for (const auto& worker : workers) worker->AddTo(*launch.footprint);
+  launch.footprint->Finish();
 }
 
 }  // namespace
@@ -260,6 +329,7 @@ void Run(Launch& launch) {
   } catch (...) {
     launch.error = CurrentError("starting the launch");
   }
+  if (!launch.dependents_launched || launch.error) launch.footprint.reset();
   if (launch.grid_workspace) launch.global.Unmap(launch.grid_workspace);
 }
 

@@ -56,6 +56,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("cluster", &KernelInfoNode::cluster)
       .def_ro("dyn_smem_bytes", &KernelInfoNode::dyn_smem_bytes)
       .def_ro("cooperative", &KernelInfoNode::cooperative)
+      .def_ro("dependent", &KernelInfoNode::dependent)
       .def_ro("params", &KernelInfoNode::params)
       .def_ro("tiles", &KernelInfoNode::tiles);
   refl::ObjectDef<CompiledFuncNode>()

@@ -63,6 +63,7 @@ class KernelInfoNode : public ffi::Object {
   Array<int64_t> cluster;  // CTAs, x first; empty without clusters
   int64_t dyn_smem_bytes = 0;
   bool cooperative = false;  // all blocks run at the same time: they wait for each other
+  bool dependent = false;    // may begin before the grid before it has ended, for which it waits
   // In the order of the kernel's parameters. Buffer: a pointer to a tensor (a parameter of the
   // function, or scratch memory that the launcher allocates). Var: a scalar, that is a parameter
   // of the function or a symbolic dimension. TensorMapInfo: a tensor map by value.

@@ -44,6 +44,7 @@ struct LaunchConfig {
 
 inline constexpr int kLaunchCooperative = 2;
 inline constexpr int kLaunchClusterDimension = 4;
+inline constexpr int kLaunchProgrammaticSerialization = 6;
 inline constexpr Result kCooperativeLaunchTooLarge = 720;
 inline constexpr int kKernelMaxDynamicSharedMemory = 8;
 inline constexpr int kKernelNonPortableClusterSize = 14;

@@ -107,7 +107,7 @@ struct Entry {
   const char* name;
   int64_t shared_memory;  // the most dynamic shared memory of a launch, bytes
   std::vector<unsigned> cluster;
-  bool cooperative;
+  bool cooperative, dependent;
 };
 
 // The code of the library, loaded at the first call on each device.
@@ -200,7 +200,7 @@ inline void Launch(const Entry& entry, driver::Kernel kernel, int device,
   }
   config.shared_memory_bytes = static_cast<unsigned>(shared_memory);
   config.stream = TVMFFIEnvGetStream(kDLCUDA, device);
-  driver::LaunchAttribute attributes[2] = {};
+  driver::LaunchAttribute attributes[3] = {};
   config.attributes = attributes;
   if (!entry.cluster.empty()) {
     driver::LaunchAttribute& cluster = attributes[config.attribute_count++];
@@ -211,6 +211,11 @@ inline void Launch(const Entry& entry, driver::Kernel kernel, int device,
     driver::LaunchAttribute& together = attributes[config.attribute_count++];
     together.id = driver::kLaunchCooperative;
     together.value.flag = 1;
+  }
+  if (entry.dependent) {
+    driver::LaunchAttribute& early = attributes[config.attribute_count++];
+    early.id = driver::kLaunchProgrammaticSerialization;
+    early.value.flag = 1;
   }
   driver::Check(driver::Get().launch(&config, kernel, arguments.data(), nullptr),
                 (std::string("launching '") + entry.name + "'").c_str());

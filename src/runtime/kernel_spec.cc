@@ -68,7 +68,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("cluster", &LaunchSpecNode::cluster)
       .def_ro("shared_memory", &LaunchSpecNode::shared_memory)
       .def_ro("args", &LaunchSpecNode::args)
-      .def_ro("cooperative", &LaunchSpecNode::cooperative);
+      .def_ro("cooperative", &LaunchSpecNode::cooperative)
+      .def_ro("dependent", &LaunchSpecNode::dependent);
   refl::ObjectDef<KernelSpecNode>()
       .def_ro("name", &KernelSpecNode::name)
       .def_ro("params", &KernelSpecNode::params)

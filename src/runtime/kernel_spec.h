@@ -42,6 +42,7 @@ class LaunchSpecNode : public ffi::Object {
   ir::Expr shared_memory;       // dynamic, bytes per block
   ffi::Array<ffi::Any> args;
   bool cooperative = false;  // all blocks run at the same time
+  bool dependent = false;    // may begin before the grid before it has ended
 
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.runtime.LaunchSpec", LaunchSpecNode, ffi::Object);
 };

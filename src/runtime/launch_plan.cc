@@ -49,6 +49,7 @@ LaunchPlan::LaunchPlan(const LaunchSpec& spec, const Signature& signature, VarSl
       block_(CompileExtents(spec->block, slots)),
       cluster_(spec->cluster.begin(), spec->cluster.end()),
       cooperative_(spec->cooperative),
+      dependent_(spec->dependent),
       shared_memory_(spec->shared_memory, slots) {
   if (!cluster_.empty()) cluster_.resize(3, 1);
   for (const ffi::Any& any : spec->args) {
@@ -137,7 +138,7 @@ void LaunchPlan::Launch(driver::Kernel kernel, const CallState& state,
   }
   config.shared_memory_bytes = static_cast<unsigned>(geometry.shared_memory);
   config.stream = stream;
-  driver::LaunchAttribute attributes[2] = {};
+  driver::LaunchAttribute attributes[3] = {};
   config.attributes = attributes;
   if (!cluster_.empty()) {
     driver::LaunchAttribute& cluster = attributes[config.attribute_count++];
@@ -148,6 +149,11 @@ void LaunchPlan::Launch(driver::Kernel kernel, const CallState& state,
     driver::LaunchAttribute& together = attributes[config.attribute_count++];
     together.id = driver::kLaunchCooperative;
     together.value.flag = 1;
+  }
+  if (dependent_) {
+    driver::LaunchAttribute& early = attributes[config.attribute_count++];
+    early.id = driver::kLaunchProgrammaticSerialization;
+    early.value.flag = 1;
   }
   CheckLaunch(driver::Get().launch(&config, kernel, pointers.data(), nullptr), geometry);
 }
@@ -194,7 +200,7 @@ void LaunchPlan::Emulate(const ffi::Function& emulate, const CallState& state, b
   ffi::Array<ffi::Any> allocated;
   if (first) allocated = ffi::Array<ffi::Any>(state.outputs.begin(), state.outputs.end());
   emulate(name_, ToArray(geometry.grid), ToArray(geometry.block), cluster, geometry.shared_memory,
-          args, pointees, allocated);
+          args, pointees, allocated, dependent_);
 }
 
 }  // namespace tilelang::runtime

@@ -21,9 +21,9 @@ class LaunchPlan {
   void Launch(driver::Kernel kernel, const CallState& state, driver::Stream stream) const;
 
   // Calls `emulate(name, grid, block, cluster, dynamic shared memory, arguments, pointees,
-  // allocated)`. An argument is a tensor, the bytes of a scalar as the device sees them, or the map
-  // that TensorMapPlan::Describe gives. `first`: it is the first launch of its call, and gets the
-  // tensors that the call has allocated.
+  // allocated, dependent)`. An argument is a tensor, the bytes of a scalar as the device sees them,
+  // or the map that TensorMapPlan::Describe gives. `first`: it is the first launch of its call, and
+  // gets the tensors that the call has allocated.
   void Emulate(const ffi::Function& emulate, const CallState& state, bool first) const;
 
   const std::string& name() const { return name_; }
@@ -57,7 +57,7 @@ class LaunchPlan {
   std::vector<HostExpr> grid_;
   std::vector<HostExpr> block_;
   std::vector<unsigned> cluster_;
-  bool cooperative_;
+  bool cooperative_, dependent_;
   HostExpr shared_memory_;
   std::vector<Arg> args_;
   size_t tensor_map_count_ = 0;

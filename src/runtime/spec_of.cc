@@ -116,6 +116,7 @@ LaunchSpec SpecOfKernel(const KernelInfo& kernel, VectorAccesses* accesses) {
   }
   node->cluster = kernel->cluster;
   node->cooperative = kernel->cooperative;
+  node->dependent = kernel->dependent;
   node->shared_memory = ir::Const(ir::dtypes::kInt32, kernel->dyn_smem_bytes);
   for (const ffi::Any& param : kernel->params) {
     if (auto buffer = param.as<ir::Buffer>()) {

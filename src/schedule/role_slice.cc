@@ -34,6 +34,10 @@ class PlaceFinder : public ir::StmtVisitor {
   void Visit(const ir::AllocNode* op) override {
     slice_->setters_[op->buffer.get()].push_back(Here(op));
   }
+  void Visit(const ir::EvaluateNode* op) override {
+    const auto* call = op->value.as<ir::CallNode>();
+    if (call != nullptr && call->name == "pdl_sync") slice_->grid_waits_.push_back(Here(op));
+  }
   void Visit(const ir::IfNode* op) override {
     Inside(op, [&] { StmtVisitor::Visit(op); });
   }
@@ -79,6 +83,10 @@ RoleSlice::RoleSlice(const ir::KernelLaunchNode* launch) : launch_(launch) {
 std::string RoleSlice::Add(const ir::TileOpNode* op) {
   reason_.clear();
   Keep(places_.at(op));
+  // What a copy loads may be what the grid before writes.
+  if (op->kind == ir::StmtKind::kCopy) {
+    for (const Place& wait : grid_waits_) Keep(wait);
+  }
   return reason_;
 }
 

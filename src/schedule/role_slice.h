@@ -51,6 +51,7 @@ class RoleSlice {
   std::unordered_map<const Object*, Place> places_;  // by statement: copies, gemms, next tiles
   std::unordered_map<const Object*, std::vector<Place>> setters_;  // of variables and buffers
   std::unordered_map<const Object*, std::vector<Place>> leaves_;   // breaks, continues, by loop
+  std::vector<Place> grid_waits_;                                  // T.pdl_sync
   std::unordered_set<const Object*> written_;                      // global buffers
   std::unordered_set<const Object*> elsewhere_;  // local buffers set by more than stores
   std::unordered_set<const Object*> kept_;

@@ -8,7 +8,14 @@ kernel.launch(grid, block, [array, 3.0, tensor])
 from typing import TYPE_CHECKING, Any
 
 from tilelang.emulator.arguments import Param, Pointer
-from tilelang.emulator.device import Device, InstructionCount, Kernel, LaunchReport, Module
+from tilelang.emulator.device import (
+    Device,
+    InstructionCount,
+    Kernel,
+    LaunchReport,
+    Module,
+    Stream,
+)
 from tilelang.emulator.errors import EmulatorError, EmulatorWarning
 from tilelang.emulator.launch_options import Options, Suppression, options
 from tilelang.emulator.memory import Mapping
@@ -46,6 +53,7 @@ __all__ = [
     "Pointer",
     "Profile",
     "Reliance",
+    "Stream",
     "Suppression",
     "TensorMap",
     "Timing",

@@ -94,6 +94,18 @@ class LaunchReport:
         return Report(self.timing) if self.timing is not None else None
 
 
+class Stream:
+    """Launches that follow each other, of kernels of one or more devices."""
+
+    def __init__(self) -> None:
+        self._handle = _ffi.get("emulator.Stream")()
+
+    @property
+    def may_overlap(self) -> bool:
+        """Whether a ``programmatic`` launch may begin before the last one has ended."""
+        return bool(_ffi.get("emulator.MayOverlap")(self._handle))
+
+
 class Device:
     """An emulated GPU.
 
@@ -112,11 +124,8 @@ class Device:
         self.arch = arch
         self._handle = _ffi.get("emulator.Device")()
         self.memory = DeviceMemory(self._handle)
-
-    @property
-    def may_overlap(self) -> bool:
-        """Whether a ``programmatic`` launch may begin before the last one has ended."""
-        return bool(_ffi.get("emulator.MayOverlap")(self._handle))
+        #: What its launches follow each other in, by default.
+        self.stream = Stream()
 
     def load_ptx(self, text: str | bytes) -> Module:
         """Parses and decodes PTX, a text (bytes: in UTF-8) that may end with zeros as in C.
@@ -319,6 +328,7 @@ class Kernel:
         preferred_cluster: int | Iterable[int] | None = None,
         smem: int = 0,
         programmatic: bool = False,
+        stream: Stream | None = None,
         **options: Any,
     ) -> LaunchReport:
         """Runs the kernel to its end.
@@ -332,10 +342,12 @@ class Kernel:
             args: one value for each parameter: NumPy arrays or CPU torch tensors (used in place),
                 ``Pointer(array, offset)``, tensor maps, numbers, or ``bytes`` for aggregates.
             smem: dynamic shared memory in bytes.
-            programmatic: the launch may begin before the one before it on this device has ended
+            programmatic: the launch may begin before the one before it in its stream has ended
                 (programmatic stream serialization), if that executes
                 ``griddepcontrol.launch_dependents``. Accesses of global memory before
-                ``griddepcontrol.wait`` that conflict with those of that launch are races.
+                ``griddepcontrol.wait`` that conflict with those of that launch are races, and read
+                what was there before it.
+            stream: what it follows; None: the device's own.
             options: ``schedule``, ``lint``, ``instruction_limit``, ``threads``, ``sanitize``,
                 ``profile``, ``suppress``, ``timing``, ``progress``, ``blocks`` and ``rest`` as in
                 :class:`~tilelang.emulator.Options`; those not given are what
@@ -347,17 +359,20 @@ class Kernel:
             TypeError: there is no such option.
         """
         chosen = current(**options)
+        stream = stream or self.module.device.stream
         smem = integer("smem", smem, 0)
         dims = Extents(self, grid, block, cluster, preferred_cluster, smem)
         binder = Binder(self.module.device.memory, self.params, self.param_bytes)
         try:
             params = binder.pack(args)
-            if programmatic and not self.module.device.may_overlap:
+            if programmatic and not stream.may_overlap:
                 _warn_no_overlap(self.name)
             report = watch.execute(
                 self,
                 dims.flat,
-                lambda changes: self._execute(dims, smem, params, current(**changes), programmatic),
+                lambda changes: self._execute(
+                    dims, smem, params, current(**changes), stream, programmatic
+                ),
                 {**options, "suppress": chosen.suppress},
             )
         finally:
@@ -367,10 +382,11 @@ class Kernel:
         return report
 
     def _execute(
-        self, dims: Extents, smem: int, params: bytes, chosen: Options, programmatic: bool
-    ) -> LaunchReport:
+        self, dims: Extents, smem: int, params: bytes, chosen: Options, stream: Stream,
+        programmatic: bool,
+    ) -> LaunchReport:  # fmt: skip
         if dims.preferred is not None:
-            return self._execute_parts(dims, smem, params, chosen, programmatic)
+            return self._execute_parts(dims, smem, params, chosen, stream, programmatic)
         count = chosen.sample_size
         selected = None
         if count and not chosen.timing:  # the model of time takes samples of its own
@@ -378,7 +394,7 @@ class Kernel:
         if selected is not None and self.communicates:
             sample.warn_communicates(self.name)
             selected = None
-        report = self._run(dims, smem, params, chosen, selected or [], programmatic)
+        report = self._run(dims, smem, params, chosen, selected or [], stream, programmatic)
         if selected is None:
             return report
         sample.warn(self.name, dims.grid, dims.cluster, selected, chosen.rest)
@@ -386,15 +402,16 @@ class Kernel:
             return report
         unchecked = dataclasses.replace(chosen, sanitize=False)
         rest = sample.others(dims.grid, dims.cluster, selected)
-        return sample.joined(report, self._run(dims, smem, params, unchecked, rest))
+        return sample.joined(report, self._run(dims, smem, params, unchecked, rest, stream))
 
     def _execute_parts(
-        self, dims: Extents, smem: int, params: bytes, chosen: Options, programmatic: bool
-    ) -> LaunchReport:
+        self, dims: Extents, smem: int, params: bytes, chosen: Options, stream: Stream,
+        programmatic: bool,
+    ) -> LaunchReport:  # fmt: skip
         if chosen.timing or programmatic:
             raise UserError("preferred_cluster goes with neither timing nor programmatic=True")
         reports = [
-            self._run(part, smem, params, chosen, numbers)
+            self._run(part, smem, params, chosen, numbers, stream)
             for part, numbers in dims.parts(chosen.schedule, self.communicates)
         ]
         return functools.reduce(sample.joined, reports)
@@ -406,13 +423,14 @@ class Kernel:
         params: bytes,
         chosen: Options,
         selected: list[int],
+        stream: Stream,
         programmatic: bool = False,
     ) -> LaunchReport:
         mode, seed = _schedule(chosen.schedule)
         timed = self._timed(chosen.timing)
         profile = chosen_profile(chosen.profile, self.module.profile)
         handle = _ffi.get("emulator.Launch")(
-            self.module._handle, self.name, dims.flat,
+            self.module._handle, stream._handle, self.name, dims.flat,
             [smem, int(dims.explicit_cluster), mode, seed, chosen.instruction_limit,
              chosen.threads, int(bool(chosen.sanitize)), int(chosen.sanitize == "report"),
              int(programmatic)],
@@ -470,8 +488,8 @@ class Kernel:
 
 def _warn_no_overlap(name: str) -> None:
     warnings.warn(
-        f"programmatic=True has no effect on {name}: no launch before it on this device executed "
-        "griddepcontrol.launch_dependents with the sanitizer, so that grid has ended",
+        f"programmatic=True has no effect on {name}: the launch before it in its stream has not "
+        "executed griddepcontrol.launch_dependents with the sanitizer, so that grid has ended",
         EmulatorWarning,
         stacklevel=3,
     )

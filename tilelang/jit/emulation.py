@@ -58,6 +58,21 @@ class Outcome:
         return self._local.__dict__.pop("error", None)
 
 
+class _Streams(threading.local):
+    """The launches of each thread, which follow each other on the GPU of an architecture."""
+
+    def __init__(self) -> None:
+        self._streams: dict[str, Any] = {}
+
+    def of(self, arch: str) -> Any:
+        from ..emulator import Stream
+
+        return self._streams.setdefault(arch, Stream())
+
+
+_STREAMS = _Streams()
+
+
 class Emulation:
     """What the launcher calls for a launch on the CPU."""
 
@@ -108,6 +123,7 @@ class Emulation:
         args: Sequence[Any],
         pointees: Sequence[Any] = (),
         allocated: Sequence[Any] = (),
+        dependent: bool = False,
     ) -> None:
         """Runs one grid to its end.
 
@@ -119,9 +135,11 @@ class Emulation:
             args: tensors, bytes of scalars, and mappings that describe tensor maps.
             pointees: tensors whose addresses are among the scalars.
             allocated: tensors that the call has just allocated.
+            dependent: it may begin before the launch before it has ended.
         """
         try:
             device, module = self._loaded
+            stream = _STREAMS.of(self._arch)
             options = current_options()
             if options.sample_size and options.rest == "skip":
                 _poison(allocated)
@@ -147,6 +165,8 @@ class Emulation:
                     converted,
                     cluster=tuple(cluster) or None,
                     smem=shared_memory,
+                    programmatic=dependent and stream.may_overlap,
+                    stream=stream,
                 )
             self._outcome.keep_report(report)
         except BaseException as error:

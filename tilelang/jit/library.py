@@ -125,7 +125,7 @@ class _Library:
             cluster += [1] * (3 - len(cluster)) if cluster else []
             entries.append(
                 f'{{"{launch.kernel_name}", {most}, {_braced(cluster)}, '
-                f"{str(bool(launch.cooperative)).lower()}}}"
+                f"{_flag(launch.cooperative)}, {_flag(launch.dependent)}}}"
             )
         exact = "true" if arch[3] else "false"
         rows = ", ".join(entries)
@@ -272,3 +272,7 @@ class _Library:
 
 def _braced(values: Any) -> str:
     return f"{{{', '.join(map(str, values))}}}"
+
+
+def _flag(value: Any) -> str:
+    return str(bool(value)).lower()

@@ -66,15 +66,18 @@ def named_barrier_arrive(barrier_id: Any, thread_count: Any) -> None:
 
 
 def pdl_sync() -> None:
-    """Waits for the grids before this one, where it was launched to start before their end.
+    """Waits for the end of the grid before this one in its stream, and for what it wrote.
 
-    Kernels are launched after the end of what precedes them in their stream, so it returns at once.
+    A kernel that calls it is launched to start earlier (programmatic stream serialization, sm_90
+    and later): once each block of that grid has called :func:`pdl_trigger` or ended. What it does
+    before must not touch what that grid writes, nor write what it reads: the emulator reports that.
+    With :func:`sync_grid` the kernel starts after the end of that grid.
     """
     emit_call("pdl_sync")
 
 
 def pdl_trigger() -> None:
-    """Lets a grid that waits by :func:`pdl_sync` start, once every block has come here."""
+    """Lets a grid that waits by :func:`pdl_sync` start, once every block has come here or ended."""
     emit_call("pdl_trigger")
 
 

@@ -50,6 +50,9 @@ class Forwarder : public AccessObserver {
       case SyncEvent::kPreviousGrid:
         SanitizerOf(issuer).WaitForPreviousGrid(issuer);
         break;
+      case SyncEvent::kDependents:
+        SanitizerOf(issuer).LaunchDependents(issuer);
+        break;
       case SyncEvent::kWarpSync:
         SanitizerOf(issuer).OnWarpSync(issuer, static_cast<uint32_t>(address));
         break;

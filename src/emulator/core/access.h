@@ -54,6 +54,7 @@ enum class SyncEvent : uint8_t {
   kWaitGroup,
   kWarpSync,      // lanes of a warp met; address = their mask
   kPreviousGrid,  // has ended, as far as the thread is concerned
+  kDependents,    // of this grid may begin, as far as the CTA is concerned
 };
 
 // A load or store of a warp to global memory, or to its own CTA's shared memory: `bytes` bytes at

@@ -167,7 +167,7 @@ struct Kernel {
   int minnctapersm = 0, maxnreg = 0;
   bool communicates = false;  // CTAs may exchange values through global memory
   bool couples = false;       // and act on what they get: no reduction whose result nobody reads
-  bool releases_dependents = false;  // the next grid may start before this one has ended
+  bool launches_dependents = false;  // the next grid may start before this one has ended
   bool uses_grid_workspace = false;
   bool loads_tensor_memory = false;              // by tcgen05.ld
   int cta_group = 0;                             // of its tcgen05 instructions; 0: has none

@@ -45,6 +45,7 @@ struct TimingOptions {
 struct TimingResult;
 class Cluster;
 class GridFootprint;
+class PreviousGrid;
 
 struct LaunchOptions {
   Dim3 grid, block, cluster;
@@ -83,10 +84,9 @@ struct Launch {
   AccessObserver* observer = nullptr;
   std::vector<bool> timed_clusters;      // have been run
   std::shared_ptr<TimingResult> timing;  // of a timed launch that succeeded
-  // Of a programmatic launch: what the grid before this one does, which may still run. nullptr: it
-  // has ended.
-  std::shared_ptr<const GridFootprint> previous;
-  // The same of this one for the next, with the sanitizer and if it releases dependents.
+  // Of a programmatic launch: the grid before this one, which may still run. nullptr: it has ended.
+  std::shared_ptr<PreviousGrid> previous;
+  // What this one does, for the next; with the sanitizer and if it launches dependents.
   std::shared_ptr<GridFootprint> footprint;
   uint64_t grid_workspace = 0;  // of cooperative groups; 0: the kernel does not ask for it
 
@@ -95,6 +95,9 @@ struct Launch {
   std::atomic<uint64_t> finished_ctas{0};
   std::atomic<uint64_t> instructions{0};  // warp instructions
   std::atomic<bool> cancelled{false};
+  std::atomic<bool> previous_runs{false};                    // griddepcontrol.wait does not go on
+  std::atomic<bool> previous_awaited{false};                 // by some thread
+  std::atomic<bool> dependents_launched{false};              // by some thread
   std::mutex mutex;                                          // guards what follows
   std::array<InstructionCount, kInstructionClasses> counts;  // by class; complete at the end
   std::optional<EmulatorError> error;

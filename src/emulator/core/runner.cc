@@ -199,8 +199,8 @@ ClusterRunner::Status ClusterRunner::Round() {
   }
   if (progress)
     return idle && cluster_.engines->Describe().empty() ? Status::kPolling : Status::kRunning;
-  // Other CTAs may still release the threads that poll.
-  if (!ExpireTimedWaits() && !spinning) Deadlock();
+  // Other CTAs, or the end of the grid before, may still release the threads that poll or wait.
+  if (!ExpireTimedWaits() && !spinning && !cluster_.launch.previous_runs) Deadlock();
   return Status::kPolling;
 }
 

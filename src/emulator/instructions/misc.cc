@@ -87,11 +87,22 @@ void DecodeEvent(Decoder& d) {
   d.op.handler = Nothing;
 }
 
-// Grids follow each other here; that nothing else orders them is for the sanitizer.
 Flow WaitForPreviousGrid(Warp& w, const Op&, uint32_t mask) {
-  const Launch& launch = w.cta.cluster.launch;
+  Launch& launch = w.cta.cluster.launch;
+  if (launch.previous_runs) return w.WaitOn({.object = "the previous grid"});
   if (launch.observer && launch.previous) {
+    launch.previous_awaited = true;
     launch.observer->OnSync(SyncEvent::kPreviousGrid, 0, w.Here(std::countr_zero(mask)));
+  }
+  return Flow::kNext;
+}
+
+// The next grid comes after this one here; that it may not is for its launch.
+Flow LaunchDependents(Warp& w, const Op&, uint32_t mask) {
+  Launch& launch = w.cta.cluster.launch;
+  if (launch.observer) {
+    launch.dependents_launched = true;
+    launch.observer->OnSync(SyncEvent::kDependents, 0, w.Here(std::countr_zero(mask)));
   }
   return Flow::kNext;
 }
@@ -99,8 +110,9 @@ Flow WaitForPreviousGrid(Warp& w, const Op&, uint32_t mask) {
 void DecodeGridDependency(Decoder& d) {
   const std::string what = d.mods.TakeOneOf({"launch_dependents", "wait"});
   if (what.empty()) d.Illegal("griddepcontrol is .launch_dependents or .wait");
-  if (what == "launch_dependents") d.function().kernel().releases_dependents = true;
-  d.op.handler = what == "wait" ? WaitForPreviousGrid : Nothing;
+  const bool launches = what == "launch_dependents";
+  if (launches) d.function().kernel().launches_dependents = true;
+  d.op.handler = launches ? LaunchDependents : WaitForPreviousGrid;
 }
 
 Flow SetMaxRegisters(Warp& w, const Op& op, uint32_t mask) { return w.Align(mask); }

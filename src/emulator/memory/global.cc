@@ -140,6 +140,17 @@ void GlobalMemory::Unmap(uint64_t address) {
   if (slice.buffers.empty() && index != 0) free_.push_back(static_cast<uint32_t>(index));
 }
 
+std::vector<HostRange> GlobalMemory::HostRanges() const {
+  std::vector<HostRange> ranges;
+  for (const GlobalSlice& slice : slices_) {
+    for (const GlobalSlice::Range& range : slice.ranges) {
+      const uintptr_t begin = reinterpret_cast<uintptr_t>(range.host);
+      ranges.push_back({begin, begin + (range.end - range.begin)});
+    }
+  }
+  return ranges;
+}
+
 uint8_t* GlobalMemory::FindSlow(const GlobalSlice& slice, uint64_t offset, uint64_t bytes,
                                 bool write) {
   // Views of one buffer may adjoin or overlap: grow what is covered until it is enough.

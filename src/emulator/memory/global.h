@@ -48,6 +48,11 @@ struct GlobalSlice {
   std::vector<Range> ranges;
 };
 
+// Memory of the host, half open.
+struct HostRange {
+  uintptr_t begin, end;
+};
+
 // Not changed while launches run (mapping happens before), hence read without locks.
 class GlobalMemory {
  public:
@@ -64,6 +69,8 @@ class GlobalMemory {
   void AllowRange(uint64_t address, uint64_t bytes, bool writable);
   void ForbidRange(uint64_t address, uint64_t bytes, bool writable);
   void Unmap(uint64_t address);
+  // What programs may touch, without the heap of device code.
+  std::vector<HostRange> HostRanges() const;
 
   // Host pointer to [address, address + bytes), or nullptr when out of bounds or (for writes)
   // read-only.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "emulator/sanitizer/grid_footprint.h"
+#include "emulator/sanitizer/previous_grid.h"
 #include "emulator/sanitizer/sanitizer.h"
 
 namespace tilelang::emulator {
@@ -111,6 +112,11 @@ void Sanitizer::TouchLine(const Issuer& issuer, uint64_t line, GridAccess& acces
   }
   const Knowledge& knowledge = engine_knowledge_ ? *engine_knowledge_ : Of(issuer);
   if (cluster_.launch.previous) CheckPreviousGrid(issuer, line, access, knowledge);
+  if (cluster_.launch.footprint && access.write && !access.strong) {
+    if (const auto host = HostLine(cluster_.launch, line, access.bytes)) {
+      cluster_.launch.footprint->Keep(*host, access.bytes);
+    }
+  }
   const GridAccess* earlier = grid_->Touch(line, access, knowledge, values);
   if (!earlier) return;
   const uint64_t at = line + static_cast<uint64_t>(__builtin_ctzll(earlier->bytes & access.bytes));
@@ -126,7 +132,7 @@ void Sanitizer::TouchLine(const Issuer& issuer, uint64_t line, GridAccess& acces
 void Sanitizer::CheckPreviousGrid(const Issuer& issuer, uint64_t line, const GridAccess& access,
                                   const Knowledge& knowledge) {
   if (knowledge.happened.At(kPreviousGrid) != 0) return;
-  const GridFootprint& previous = *cluster_.launch.previous;
+  const GridFootprint& previous = cluster_.launch.previous->footprint();
   const auto host = HostLine(cluster_.launch, line, access.bytes);
   const auto conflict = host ? previous.Find(*host, access) : std::nullopt;
   if (!conflict) return;
@@ -135,14 +141,31 @@ void Sanitizer::CheckPreviousGrid(const Issuer& issuer, uint64_t line, const Gri
     if (clock && clock->At(kPreviousGrid) != 0) return;  // one that told of it has waited
   }
   const uint64_t at = line + static_cast<uint64_t>(conflict->byte);
-  Found(issuer, "race",
-        std::string(access.write ? "write" : "read") + " of global memory, " +
-            cluster_.launch.global.Describe(at) + ", before griddepcontrol.wait: the grid of " +
-            previous.kernel() + " before this one " + (conflict->write ? "writes" : "reads") +
-            " it at PTX line " + std::to_string(conflict->ptx_line) +
-            " of its module, and may still run; execute griddepcontrol.wait first, in this thread "
-            "or in one that a barrier orders before it",
-        at, cluster_.launch.global.NameOf(at), kNoOp);
+  const Where& earlier = previous.Place(conflict->op);
+  std::string text = std::string(access.write ? "write" : "read") + " of global memory, " +
+                     cluster_.launch.global.Describe(at) +
+                     ", before griddepcontrol.wait: the grid of " + previous.kernel() +
+                     " before this one " + (conflict->write ? "writes" : "reads") +
+                     " it at PTX line " + std::to_string(earlier.ptx_line) + " of its module";
+  if (earlier.source_line > 0) {
+    text += " (" + earlier.source_file + ":" + std::to_string(earlier.source_line) + ")";
+  }
+  EmulatorError error("race",
+                      text +
+                          ", and may still run; execute griddepcontrol.wait first, in this "
+                          "thread or in one that a barrier orders before it",
+                      WhereOf(issuer));
+  error.where.has_address = true;
+  error.where.address = at;
+  error.where.buffer = cluster_.launch.global.NameOf(at);
+  error.earlier = earlier;
+  cluster_.launch.Report(error);
+}
+
+void Sanitizer::LaunchDependents(const Issuer& issuer) {
+  if (launched_dependents_.insert(issuer.cta->rank).second) {
+    grid_->Release(cluster_.linear_id, Of(issuer).performed_wide);
+  }
 }
 
 void Sanitizer::Receive(WarpState& state, const Issuer& issuer, uint64_t address, uint8_t order) {

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "emulator/core/machine.h"
+
 namespace tilelang::emulator {
 namespace {
 
@@ -15,14 +17,40 @@ void VisitHostLines(uintptr_t host, uint64_t bytes, Visit visit) {
   visit(host / GridShadow::kLineBytes + 1, bytes >> (64 - shift), 64 - shift);
 }
 
+const uint8_t* Memory(uintptr_t line) {
+  return reinterpret_cast<const uint8_t*>(line * GridShadow::kLineBytes);
+}
+
 }  // namespace
 
-void GridFootprint::Add(uintptr_t host, const GridAccess& access, int ptx_line) {
+void CopyBytes(const uint8_t* from, uint64_t bytes, uint8_t* to) {
+  for (; bytes; bytes &= bytes - 1) {
+    const int i = std::countr_zero(bytes);
+    to[i] = from[i];
+  }
+}
+
+void GridFootprint::Keep(uintptr_t host, uint64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  VisitHostLines(host, bytes, [&](uintptr_t at, uint64_t here, int) {
+    if (here == 0) return;
+    Kept& kept = kept_[at];
+    CopyBytes(Memory(at), here & ~kept.bytes, kept.before.data());
+    kept.bytes |= here;
+  });
+}
+
+void GridFootprint::Finish() {
+  for (auto& [at, kept] : kept_) CopyBytes(Memory(at), kept.bytes, kept.after.data());
+}
+
+void GridFootprint::Add(uintptr_t host, const GridAccess& access, const Kernel& kernel) {
+  if (!places_.count(access.op)) places_[access.op] = PlaceOf(kernel, access.op);
   VisitHostLines(host, access.bytes, [&](uintptr_t at, uint64_t bytes, int) {
     if (bytes == 0) return;
     Line& line = lines_[at];
     line.bytes[access.write][access.strong] |= bytes;
-    line.ptx_line[access.write][access.strong] = ptx_line;
+    line.op[access.write][access.strong] = access.op;
   });
 }
 
@@ -36,8 +64,7 @@ std::optional<GridFootprint::Conflict> GridFootprint::Find(uintptr_t host,
       for (const bool strong : {false, true}) {
         const uint64_t both = line->second.bytes[write][strong] & bytes;
         if (found || both == 0 || !(write || access.write) || (strong && access.strong)) continue;
-        found =
-            Conflict{first + std::countr_zero(both), write, line->second.ptx_line[write][strong]};
+        found = Conflict{first + std::countr_zero(both), write, line->second.op[write][strong]};
       }
     }
   });

@@ -185,6 +185,7 @@ SyncLocation* GridShadow::FindLocation(uint64_t address) {
 }
 
 void GridShadow::Merge(const GridShadow& other) {
+  for (const auto& [cluster, happened] : other.released_) Release(cluster, happened);
   if (!follows_grid_) return;
   for (uint64_t buffer = 0; buffer < other.buffers_.size(); ++buffer) {
     for (uint64_t page = 0; page < other.buffers_[buffer].size(); ++page) {
@@ -211,10 +212,12 @@ void GridShadow::AddTo(GridFootprint& footprint) const {
         const uint64_t address = (buffer << kBufferShift) + (page * kPageLines + i) * kLineBytes;
         for (int k = 0; k < line.count; ++k) {
           const GridAccess& access = line.accesses[k];
+          const auto released = released_.find(access.cluster);
+          if (released != released_.end() && released->second.At(access.actor) >= access.step) {
+            continue;
+          }
           const std::optional<uintptr_t> host = HostLine(launch_, address, access.bytes);
-          if (!host) continue;
-          const SourceLine& source = launch_.kernel.sources[launch_.kernel.code[access.op].source];
-          footprint.Add(*host, access, source.ptx_line);
+          if (host) footprint.Add(*host, access, launch_.kernel);
         }
       }
     }

@@ -74,7 +74,9 @@ class GridShadow {
   // Looks for conflicts of this shadow's accesses with those of another host thread, which nothing
   // can have ordered, and takes over the latter. Reports to the launch.
   void Merge(const GridShadow& other);
-  // All that is remembered, for a launch that may overlap with this one.
+  // What of the cluster comes before all grids that may overlap with this one.
+  void Release(uint64_t cluster, const VectorClock& happened) { released_[cluster].Join(happened); }
+  // All else that is remembered, for a launch that may overlap with this one.
   void AddTo(GridFootprint& footprint) const;
 
  private:
@@ -94,6 +96,7 @@ class GridShadow {
   std::vector<std::vector<std::unique_ptr<Page>>> buffers_;
   uint64_t pages_ = 0;
   std::unordered_map<uint64_t, SyncLocation> locations_;
+  std::unordered_map<uint64_t, VectorClock> released_;  // by cluster
   GridAccess conflict_;
 };
 

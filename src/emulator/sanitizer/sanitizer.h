@@ -95,6 +95,9 @@ class Sanitizer {
                        const VectorClock& known, uint64_t address);
   // griddepcontrol.wait: the grid that this one may overlap with has ended.
   void WaitForPreviousGrid(const Issuer& issuer) { Learn(issuer, kPreviousGrid, 1); }
+  // griddepcontrol.launch_dependents: what the CTA's first one has released is visible to grids
+  // that may overlap with this one.
+  void LaunchDependents(const Issuer& issuer);
   void OnBarrier(SyncEvent event, uint64_t id, const Issuer& issuer);
   // Lanes of the issuer's warp have met.
   void OnWarpSync(const Issuer& issuer, uint32_t lanes);
@@ -215,6 +218,7 @@ class Sanitizer {
   // The last accesses of a CTA's shared memory by actors of others, by rank and actor.
   std::map<std::pair<uint32_t, ActorId>, Remote> remote_;
   std::set<uint32_t> ended_;                  // ranks
+  std::set<uint32_t> launched_dependents_;    // ranks
   std::map<ActorId, BulkStore> bulk_stores_;  // the last of each thread
   std::map<ActorId, VectorClock> pipes_;
 };

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ptx_kernels import HEADER
 
-from tilelang.emulator import Device, EmulatorError, EmulatorWarning
+from tilelang.emulator import Device, EmulatorError, EmulatorWarning, Stream
 
 WAIT = "griddepcontrol.wait;"
 RELEASE = "griddepcontrol.launch_dependents;"
@@ -68,6 +68,32 @@ def test_without_a_wait():
     assert "read of global memory" in race(FIRST, LOAD + STORE, threads=1)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_dependent_must_wait(threads):
+    """Also where it touches nothing of the first grid: the grid after it would not know."""
+    _, report = run(FIRST, " mov.u32 %r2, 5;" + STORE, sanitize="report", threads=threads)
+    (finding,) = report.findings
+    assert finding.kind == "missing-wait" and finding.kernel == "second"
+    assert "the grid of first before this one may still run" in finding.reason
+    with pytest.raises(EmulatorError, match=r"griddepcontrol\.wait"):
+        run(FIRST, " mov.u32 %r2, 5;" + STORE)
+
+
+def test_both_lines_are_named():
+    device = Device("sm_100a")
+    x, y, z = (np.zeros(N, np.uint32) for _ in range(3))
+    store = ".loc 1 41 0\n" + STORE
+    module = HEADER + '.file 1 "first.py"\n' + _KERNEL.format(name="first", body=RELEASE + store)
+    device.load_ptx(module)["first"].launch(4, 64, [x, y])
+    later = kernel(device, "second", "\n" + LOAD + WAIT + STORE)
+    with pytest.raises(EmulatorError, match=r"first\.py:41") as caught:
+        later.launch(4, 64, [y, z], programmatic=True)
+    line = next(i for i, text in enumerate(module.splitlines(), 1) if "[%d3]" in text)
+    assert caught.value.earlier_line == line
+    assert caught.value.earlier_span.line == 41
+    assert "ld.global" in caught.value.ptx_text
+
+
 def test_writes_before_the_wait():
     """Of what the first grid reads, and of what it writes."""
     assert "before this one reads it" in race(FIRST, STORE + WAIT, arrays=[1, 0])
@@ -97,6 +123,114 @@ def test_one_thread_waits_for_its_block():
     z, _ = run(FIRST, guarded + "bar.sync 0;" + LOAD + STORE)
     np.testing.assert_array_equal(z, np.arange(N) + 1)
     assert "read of global memory" in race(FIRST, guarded + LOAD + STORE)
+
+
+FENCE = " fence.acq_rel.gpu;"
+EARLY = LOAD + " add.u32 %r2, %r2, 1;" + STORE
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize(
+    "release",
+    ["bar.sync 0;" + FENCE + RELEASE, "bar.sync 0; @!%p0 bra DONE;" + FENCE + RELEASE + "DONE:"],
+)
+def test_what_is_released_before_the_dependents(release):
+    """Stores before a fence and launch_dependents are there when the dependents begin."""
+    z, report = run(EARLY + release, LOAD + STORE + WAIT)
+    np.testing.assert_array_equal(z, np.arange(N) + 1)
+    assert not report.findings
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        EARLY + RELEASE,  # no fence
+        EARLY + FENCE + RELEASE,  # the first warp of a CTA does not know of the second
+        EARLY + " fence.acq_rel.cta;" + RELEASE,
+        EARLY + RELEASE + FENCE,
+        FENCE + RELEASE + EARLY + FENCE + RELEASE,  # the dependents may begin at the first
+        FENCE + RELEASE + EARLY,
+        "@!%p0 bra DONE;" + FENCE + RELEASE + "DONE:" + EARLY,
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_is_not_released_before_the_dependents(first, threads):
+    assert "read of global memory" in race(first, LOAD + STORE + WAIT, threads=threads)
+
+
+def values(first, second, schedule):
+    """What the second grid computes, whatever is found."""
+    return run(first, second, sanitize="report", schedule=schedule)
+
+
+def test_the_first_grid_stores_late():
+    """Reads before the wait get what was there before; by other schedules some or none."""
+    early = LOAD + WAIT + STORE
+    assert (values(FIRST, early, "late")[0] == 0).all()
+    np.testing.assert_array_equal(values(FIRST, early, "eager")[0], np.arange(N) + 1)
+    seen = set()
+    for seed in range(24):
+        z, _ = values(FIRST, early, seed)
+        assert np.isin(z, [0, *range(1, N + 1)]).all()
+        seen.add(int((z == 0).sum()))
+    assert len(seen) > 2
+
+
+def test_the_first_grid_stores_over_the_second():
+    """What is written before the wait is lost; y is what the first grid writes."""
+    device = Device("sm_100a")
+    for schedule, kept in [("late", False), ("eager", True)]:
+        x, y = np.arange(N, dtype=np.uint32), np.zeros(N, np.uint32)
+        options = {"schedule": schedule, "sanitize": "report"}
+        kernel(device, "first", FIRST).launch(4, 64, [x, y], **options)
+        later = kernel(device, "second", " mov.u32 %r2, 5;" + STORE + WAIT)
+        later.launch(4, 64, [x, y], programmatic=True, **options)
+        np.testing.assert_array_equal(y, np.full(N, 5) if kept else np.arange(N) + 1)
+
+
+@pytest.mark.every_schedule
+def test_atomics_before_the_wait_are_kept():
+    add = " red.global.add.u32 [%d3], 1;"
+    device = Device("sm_100a")
+    x, y = np.zeros(N, np.uint32), np.zeros(N, np.uint32)
+    kernel(device, "first", RELEASE + add).launch(4, 64, [x, y])
+    kernel(device, "second", add + WAIT).launch(4, 64, [x, y], programmatic=True)
+    assert (y == 2).all()
+
+
+def test_memory_is_as_left_after_an_error():
+    device = Device("sm_100a")
+    x, y, z = np.arange(N, dtype=np.uint32), np.zeros(N, np.uint32), np.zeros(N, np.uint32)
+    kernel(device, "first", FIRST).launch(4, 64, [x, y])
+    with pytest.raises(EmulatorError, match="read of global memory"):
+        kernel(device, "second", LOAD + WAIT).launch(4, 64, [y, z], programmatic=True)
+    np.testing.assert_array_equal(y, np.arange(N) + 1)
+
+
+def test_the_host_changes_what_the_first_grid_left():
+    """On the GPU that is work between the two."""
+    device = Device("sm_100a")
+    x, y, z = np.arange(N, dtype=np.uint32), np.zeros(N, np.uint32), np.zeros(N, np.uint32)
+    kernel(device, "first", FIRST).launch(4, 64, [x, y])
+    y *= 2
+    later = kernel(device, "second", LOAD + WAIT + STORE)
+    report = later.launch(4, 64, [y, z], programmatic=True)
+    np.testing.assert_array_equal(z, 2 * np.arange(N) + 2)
+    assert not report.findings
+
+
+def test_streams_of_two_devices():
+    """Kernels of one stream follow each other; others do not."""
+    one, other, stream = Device("sm_100a"), Device("sm_100a"), Stream()
+    x, y, z = (np.zeros(N, np.uint32) for _ in range(3))
+    later = kernel(other, "second", LOAD + WAIT + STORE)
+    kernel(one, "first", FIRST).launch(4, 64, [x, y], stream=stream)
+    assert stream.may_overlap and not one.stream.may_overlap
+    with pytest.raises(EmulatorError, match="read of global memory"):
+        later.launch(4, 64, [y, z], stream=stream, programmatic=True)
+    kernel(one, "first", FIRST).launch(4, 64, [x, y], stream=stream)
+    with pytest.warns(EmulatorWarning, match="no effect"):
+        later.launch(4, 64, [y, z], programmatic=True)
 
 
 COPY = """

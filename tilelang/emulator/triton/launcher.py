@@ -123,6 +123,7 @@ class Launcher:
                 values,
                 cluster=(ctas, 1, 1) if ctas > 1 else None,
                 smem=self._metadata.shared,
+                programmatic=self._metadata.launch_pdl and device.stream.may_overlap,
             )
 
     def _scratch(self, kernel: Kernel, given: int, blocks: int, driver: Any) -> list[Any]:
