@@ -28,9 +28,6 @@ bool HoldFragments(const ir::GemmNode* op, const GemmFragments& wanted, Context*
 Alternative OnFragmentsOf(const TileInstruction* instruction, const ir::GemmNode* op,
                           const GemmFragments& wanted, Context* ctx);
 
-// A sparse gemm whose metadata is in shared memory, on a fragment of them.
-Stmt WithMetadataInRegisters(const ir::GemmNode* op);
-
 }  // namespace tilelang::op
 
 #endif  // TILELANG_OP_GEMM_FRAGMENTS_H_

@@ -7,6 +7,7 @@
 #include "layout/smem_layout.h"
 #include "op/cta_pair.h"
 #include "op/effect.h"
+#include "op/gemm_metadata.h"
 #include "op/gemm_operands.h"
 #include "op/gemm_scale_factors.h"
 #include "op/gemm_umma.h"
@@ -55,8 +56,24 @@ void CheckScopes(const ir::GemmNode* op) {
   }
 }
 
+// The extent of K of B, of `k` of A's elements.
+int64_t DepthOfB(const ir::GemmNode* op, int64_t k) { return op->IsSparse() ? 2 * k : k; }
+
+// What the compiler has sparse tcgen05.mma for, wherever the metadata is.
+std::string SparseObstacle(const ir::GemmNode* op) {
+  if (!op->IsSparse()) return "";
+  if (MatrixA(op)->buffer->dtype.bits > 16 || !ir::IsFloat(MatrixC(op)->buffer->dtype)) {
+    return "sparse A is float16, bfloat16 or float8 there";
+  }
+  if (!MatrixA(op)->buffer.IsShared()) return "sparse A is in shared memory there";
+  return IsInPairs(op) ? "sparse gemms are for one block there, not for pairs" : "";
+}
+
 UmmaProblem Analyze(const ir::GemmNode* op, const Target& target) {
   CheckScopes(op);
+  if (std::string reason = SparseObstacle(op); !reason.empty()) {
+    Refuse(op, ir::ErrorClass::kLayout, reason);
+  }
   auto [a0, a1] = MatrixExtents(MatrixA(op), op->span);
   auto [b0, b1] = MatrixExtents(MatrixB(op), op->span);
   auto [m, n] = MatrixExtents(MatrixC(op), op->span);
@@ -64,7 +81,7 @@ UmmaProblem Analyze(const ir::GemmNode* op, const Target& target) {
   bool in_pairs = IsInPairs(op);
   int64_t columns_of_b = IsTransposedB(op) ? b0 : b1;
   if ((IsTransposedA(op) ? a1 : a0) != m || (in_pairs ? kPairBlocks : 1) * columns_of_b != n ||
-      (IsTransposedB(op) ? b1 : b0) != k) {
+      (IsTransposedB(op) ? b1 : b0) != DepthOfB(op, k)) {
     Refuse(op, ir::ErrorClass::kShape, "the extents of A (M, K), B (K, N) and C (M, N) disagree");
   }
   DType a = MatrixA(op)->buffer->dtype;
@@ -78,6 +95,7 @@ UmmaProblem Analyze(const ir::GemmNode* op, const Target& target) {
   }
   UmmaProblem problem{*choice.kind, m, n, k, b, MatrixA(op)->buffer.IsTmem(), !IsTransposedB(op)};
   problem.in_pairs = in_pairs;
+  problem.sparse = op->IsSparse();
   return problem;
 }
 
@@ -174,6 +192,9 @@ void CheckCorner(const ir::GemmNode* op, const Region& region, bool mn_major, Co
   if (!problem.empty()) Refuse(op, ir::ErrorClass::kShape, problem);
 }
 
+// Of the functions for sparse gemms, which read a pair of columns there.
+constexpr int64_t kMetadataArgument = 4;
+
 class GemmLowerer {
  public:
   GemmLowerer(const ir::GemmNode* op, Lowering& lowering)
@@ -200,6 +221,8 @@ class GemmLowerer {
     TmemTile c = TileOf(MatrixC(op_), op_->span, ctx_);
     std::optional<TmemTile> a_tmem;
     if (ts) a_tmem = TileOf(MatrixA(op_), op_->span, ctx_);
+    std::optional<TmemTile> metadata;
+    if (op_->IsSparse()) metadata = TileOf(Metadata(op_), op_->span, ctx_);
     std::optional<ScaleFactors> scales;
     if (IsBlockScaled(problem.kind)) {
       scales.emplace(op_, &lowering_);
@@ -213,7 +236,11 @@ class GemmLowerer {
           Expr first = ts ? TmemAt(*a_tmem, m, k) : a->At(m, k);
           Expr descriptor = U32(Descriptor(width));
           if (scales) descriptor = descriptor + scales->Selection(k);
-          Array<Expr> args = {TmemAt(c, m, n), first, b.At(n, k), descriptor};
+          std::optional<MetadataColumns> meta;
+          if (metadata) meta = ColumnsOfMetadata(op_, TmemAt(*metadata, m, ColumnOf(k)));
+          if (meta) descriptor = descriptor + meta->selector;
+          Array<Expr> args = {TmemAt(c, m, n), first, b.At(n, DepthOfB(op_, k)), descriptor};
+          if (meta) args.push_back(meta->address);
           if (scales) {
             args.push_back(scales->OfA(m, k));
             args.push_back(scales->OfB(n, k));
@@ -230,7 +257,7 @@ class GemmLowerer {
   std::string Function() const {
     const UmmaProblem& problem = plan_->problem;
     return std::string("tcgen05_mma_") + (IsBlockScaled(problem.kind) ? "scaled_" : "") +
-           (MatrixA(op_)->buffer.IsTmem() ? "ts" : "ss") +
+           (problem.sparse ? "sp_" : "") + (MatrixA(op_)->buffer.IsTmem() ? "ts" : "ss") +
            "<tl::UmmaKind::" + Spelling(problem.kind) + (problem.in_pairs ? ", 2>" : ">");
   }
 
@@ -241,10 +268,17 @@ class GemmLowerer {
     return InstructionDescriptor(op_, plan_->problem.kind, m, n);
   }
 
+  // The first column of metadata for the instruction at `k`.
+  int64_t ColumnOf(int64_t k) const {
+    return k / plan_->tiling.k * MetadataColumnsOfInstruction(op_);
+  }
+
   // The address of element (row, col) of a tile.
   static Expr TmemAt(const TmemTile& tile, int64_t row, int64_t col) {
-    int64_t lane = tile.layout->lane->Forward({row, col});
-    int64_t bit = tile.layout->bit->Forward({row, col});
+    // A dimension of one element does not move.
+    Coord at = tile.layout->Extents().size() == 1 ? Coord{row} : Coord{row, col};
+    int64_t lane = tile.layout->lane->Forward(at);
+    int64_t bit = tile.layout->bit->Forward(at);
     return tile.column + U32((lane << 16) + bit / layout::kTmemColumnBits);
   }
 
@@ -258,6 +292,10 @@ class GemmLowerer {
       tmem.push_back(TmemBox(1, layout::kTmemLanes,
                              plan_->tiling.k * bits / layout::kTmemColumnBits, /*writes=*/false,
                              MatrixA(op_)->buffer, *ctx_));
+    }
+    if (op_->IsSparse()) {
+      tmem.push_back(TmemBox(kMetadataArgument, layout::kTmemLanes, 2, /*writes=*/false,
+                             Metadata(op_)->buffer, *ctx_));
     }
     if (scales) {
       for (const auto& read : scales->Reads(4, 5, plan_->tiling.m, n)) tmem.push_back(read);
@@ -298,6 +336,20 @@ void InferGemm(const ir::GemmNode* op, Context* ctx) {
   }
   InferShared(op, MatrixB(op), !IsTransposedB(op), ctx);
   if (op->IsScaled()) InferScales(op, ctx);
+  if (op->IsSparse()) InferTmem(op, Metadata(op), TmemRole::kAccumulator, ctx);
+}
+
+// An instruction with a sparse A reads 64 bytes of each row of B.
+void CheckRowsOfSparse(const ir::GemmNode* op, const Layout& layout_of_b) {
+  constexpr int64_t kTooNarrow = 32;
+  bool mn_major = !IsTransposedB(op);
+  if (!op->IsSparse() || mn_major) return;
+  auto described = DescribeOperand(MatrixB(op)->buffer, layout_of_b, mn_major);
+  if (described.operand && described.operand->swizzle_bytes == kTooNarrow) {
+    Refuse(op, ir::ErrorClass::kLayout,
+           "B has a swizzle of 32 bytes, and an instruction with a sparse A reads 64 of a row; "
+           "leave the layout to the compiler");
+  }
 }
 
 class Tcgen05MmaInstruction : public TileInstruction {
@@ -322,6 +374,7 @@ class Tcgen05MmaInstruction : public TileInstruction {
       plan->problem.n_unit = std::max(plan->problem.n_unit, kScaleRowsOfColumn);
     }
     plan->tiling = Tile(AsGemm(op), plan->problem);
+    CheckRowsOfSparse(AsGemm(op), *ctx->layouts->GetLayout(b));
     return {TilePlan(std::move(plan)), ""};
   }
   void Issue(const ir::TileOpNode* op, Lowering* lowering,
@@ -360,7 +413,12 @@ std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
                          const LayoutMap& annotated, const Target& target) {
   constexpr int64_t kLeastRows = 64;
   if (MatrixC(op)->buffer->dtype == ir::dtypes::kFloat64) return "tcgen05.mma has no float64";
-  if (op->IsSparse()) return "the compiler has no sparse tcgen05.mma";
+  if (std::string reason = SparseObstacle(op); !reason.empty()) {
+    return "for tcgen05.mma " + reason;
+  }
+  if (op->IsSparse() && !Metadata(op)->buffer.IsShared()) {
+    return "for tcgen05.mma metadata comes from shared memory";
+  }
   auto [m, n] = MatrixExtents(MatrixC(op), op->span);
   if (m < kLeastRows) {
     return "tcgen05.mma has at least " + std::to_string(kLeastRows) + " rows";
@@ -382,6 +440,7 @@ std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
                       MatrixA(op)->buffer.IsFragment(),
                       !IsTransposedB(op)};
   problem.in_pairs = IsInPairs(op);
+  problem.sparse = op->IsSparse();
   UmmaTiling tiling = TileUmma(problem);
   if (!tiling.reason.empty()) return "for tcgen05.mma " + tiling.reason;
   std::string operand = OperandLacks(MatrixA(op), IsTransposedA(op), annotated);

@@ -150,8 +150,9 @@ UmmaTiling TileUmma(const UmmaProblem& p) {
   UmmaTiling tiling;
   tiling.k = UmmaK(p.b);
   tiling.m = p.m % 128 == 0 ? 128 : 64;
-  if (IsBlockScaled(p.kind) && p.m % 128 != 0) {
-    tiling.reason = "M of a block-scaled gemm must be a multiple of 128";
+  if ((IsBlockScaled(p.kind) || p.sparse) && p.m % 128 != 0) {
+    tiling.reason = std::string("M of a ") + (p.sparse ? "sparse" : "block-scaled") +
+                    " gemm must be a multiple of 128";
     tiling.remedy = EnlargeTo("M", RoundUp(p.m, 128));
     return tiling;
   }
@@ -193,6 +194,7 @@ uint32_t InstructionDescriptor(const ir::GemmNode* op, UmmaKind kind, int64_t m,
   descriptor |= static_cast<uint32_t>(!IsTransposedB(op)) << 16;
   descriptor |= OperandCode(op, MatrixA(op)) << 7;
   descriptor |= OperandCode(op, MatrixB(op)) << 10;
+  descriptor |= static_cast<uint32_t>(op->IsSparse()) << 2;
   if (!IsBlockScaled(kind)) return descriptor | AccumulatorCode(MatrixC(op)->buffer->dtype) << 4;
   return descriptor | static_cast<uint32_t>(FormatOfScales(op) == ir::GemmFormat::kUE8M0) << 23;
 }

@@ -38,13 +38,14 @@ struct UmmaProblem {
   int64_t n_unit = 8;  // where in N an instruction may begin: a swizzle atom of an MN-major B
   // By a pair of CTAs, each with M rows of A and C, and half of the N columns of B.
   bool in_pairs = false;
+  bool sparse = false;  // A has half of the elements along K, which `k` counts
 };
 
 // How a tile is cut into instructions of the shapes that the hardware has.
 struct UmmaTiling {
-  int64_t m = 0;  // of one instruction
-  int64_t n = 0;  // likewise; the last ones along N may be narrower
-  int64_t k = 0;
+  int64_t m = 0;       // of one instruction
+  int64_t n = 0;       // likewise; the last ones along N may be narrower
+  int64_t k = 0;       // of A's elements
   std::string reason;  // why no tiling exists; empty when one does
   std::string remedy;  // what to do about it
 };

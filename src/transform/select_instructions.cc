@@ -22,7 +22,7 @@
 #include "op/copy_cluster.h"
 #include "op/copy_tma.h"
 #include "op/cta_pair.h"
-#include "op/gemm_fragments.h"
+#include "op/gemm_metadata.h"
 #include "op/gemm_mma.h"
 #include "op/gemm_simt.h"
 #include "op/gemm_tcgen05.h"
@@ -169,7 +169,7 @@ class Selector : public analysis::ScopedMutator {
       ir::Gemm marked(op->operands, op->clear_accum, op->mbar, annotations, op->span, op->k_start);
       return Rewrite(marked.get());
     }
-    if (op->IsSparse() && !op->Operand(ir::GemmOperandKind::kMetadata)->buffer().IsFragment()) {
+    if (op->IsSparse() && op->Operand(ir::GemmOperandKind::kMetadata)->buffer().IsShared()) {
       return MutateStmt(op::WithMetadataInRegisters(op));
     }
     Stmt chosen = Choose(op);

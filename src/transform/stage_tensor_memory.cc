@@ -14,6 +14,7 @@
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
 #include "op/cta_pair.h"
+#include "op/gemm_metadata.h"
 #include "op/gemm_scale_factors.h"
 #include "op/gemm_tcgen05.h"
 #include "op/scratch.h"
@@ -68,6 +69,9 @@ class TensorMemoryStager : public ir::StmtMutator {
       Buffer columns = op::MakeScaleColumns(op);
       scale_columns_.push_back(ir::Alloc(columns, op->span));
       operands.push_back({ir::GemmOperandKind::kScaleColumns, Region::Whole(columns)});
+    }
+    if (in_tmem && op->IsSparse()) {
+      operands = WithMetadata(operands, op::MetadataToTmem(op, &stmts));
     }
     if (stmts.empty() && !stages_scales) return ffi::GetRef<Stmt>(op);
     stmts.push_back(ir::Gemm(op, operands));
@@ -182,6 +186,15 @@ class TensorMemoryStager : public ir::StmtMutator {
                                  "must stand after the gemm in the same iteration. Without mbar= "
                                  "T.gemm waits itself; or copy the operand to T.alloc_tmem or "
                                  "T.alloc_shared with as many stages as gemms are in flight");
+  }
+
+  static Array<ir::GemmOperand> WithMetadata(const Array<ir::GemmOperand>& operands,
+                                             const ir::GemmOperand& metadata) {
+    Array<ir::GemmOperand> others;
+    for (const ir::GemmOperand& operand : operands) {
+      others.push_back(operand->kind == metadata->kind ? metadata : operand);
+    }
+    return others;
   }
 
   // The operand where the instruction reads it.

@@ -36,9 +36,30 @@ TL_DEVICE void tcgen05_mma_ss(uint32_t d, uint64_t a, uint64_t b, uint32_t instr
 // A in tensor memory.
 template <UmmaKind kKind, int kCtas = 1>
 TL_DEVICE void tcgen05_mma_ts(uint32_t d, uint32_t a, uint64_t b, uint32_t instruction,
-                              bool accumulate){TL_UMMA_KINDS("[%1]", "r", a)}
+                              bool accumulate) {
+  TL_UMMA_KINDS("[%1]", "r", a)
+}
 #undef TL_UMMA_KINDS
 #undef TL_UMMA_INSTRUCTION
+
+// A of which two of each four elements along K are there; metadata says which.
+template <UmmaKind kKind>
+TL_DEVICE void tcgen05_mma_sp_ss(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction,
+                                 uint32_t metadata, bool accumulate) {
+#define TL_UMMA_SPARSE(kind)                                                                  \
+  asm volatile(                                                                               \
+      "{\n\t.reg .pred accumulate;\n\tsetp.ne.b32 accumulate, %5, 0;\n\t"                     \
+      "tcgen05.mma.sp.cta_group::1.kind::" kind                                               \
+      " [%0], %1, %2, [%4], %3, accumulate;\n\t}" ::"r"(d),                                   \
+      "l"(a), "l"(b), "r"(instruction), "r"(metadata), "r"(static_cast<uint32_t>(accumulate)) \
+      : "memory")
+  if constexpr (kKind == UmmaKind::f16) {
+    TL_UMMA_SPARSE("f16");
+  } else {
+    TL_UMMA_SPARSE("f8f6f4");
+  }
+#undef TL_UMMA_SPARSE
+}
 
 #define TL_UMMA_INSTRUCTION(kind, a, constraint, operand)                        \
   asm volatile(                                                                  \
