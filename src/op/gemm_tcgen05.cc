@@ -33,7 +33,9 @@ std::string Describe(const ir::GemmNode* op) {
 
 [[noreturn]] void Refuse(const ir::GemmNode* op, ir::ErrorClass error_class,
                          const std::string& reason) {
-  ir::ThrowUserError(error_class, op->span, "T.gemm by tcgen05: " + reason + ". " + Describe(op));
+  const char* name = op->IsSparse() ? "T.gemm_sp" : "T.gemm";
+  ir::ThrowUserError(error_class, op->span,
+                     std::string(name) + " by tcgen05: " + reason + ". " + Describe(op));
 }
 
 void CheckScopes(const ir::GemmNode* op) {
