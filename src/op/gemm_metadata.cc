@@ -12,7 +12,7 @@ using ir::DType;
 
 namespace {
 
-constexpr int64_t kOf8Bits = 8;
+constexpr int64_t kNarrowElement = 8;  // bits
 constexpr int64_t kWordBits = 32;
 
 const ir::GemmOperandNode* Given(const ir::GemmNode* op) {
@@ -80,7 +80,8 @@ Expr BitsAt(const ir::GemmOperandNode* metadata, const Expr& row, const Expr& in
 // The word of a lane and column of tensor memory.
 Expr WordOfTmem(const ir::GemmNode* op, const Expr& lane, const Expr& column) {
   const ir::GemmOperandNode* given = Given(op);
-  if (MatrixA(op)->buffer->dtype.bits == kOf8Bits) return BitsAt(given, lane, column, kWordBits);
+  if (MatrixA(op)->buffer->dtype.bits == kNarrowElement)
+    return BitsAt(given, lane, column, kWordBits);
   constexpr int64_t kHalf = kWordBits / 2;
   constexpr int64_t kRows = 8;  // that are eight lanes together
   Expr row = ir::FloorDiv(lane, I32(2 * kRows)) * I32(2 * kRows) + ir::FloorMod(lane, I32(kRows));
@@ -102,7 +103,7 @@ Stmt WithMetadataInRegisters(const ir::GemmNode* op) {
   const ir::GemmOperandNode* given = Given(op);
   Extents extents = ExtentsOf(op);
   DType type = given->buffer()->dtype;
-  bool halves = type.bits == kWordBits && MatrixA(op)->buffer->dtype.bits != kOf8Bits;
+  bool halves = type.bits == kWordBits && MatrixA(op)->buffer->dtype.bits != kNarrowElement;
   if (halves) extents.columns *= 2;
   Buffer held = Tile(op, "_frag", halves ? ir::dtypes::kUInt16 : type, extents, "local.fragment");
   Var i("i", ir::dtypes::kInt32, op->span);
@@ -145,7 +146,7 @@ ir::GemmOperand MetadataToTmem(const ir::GemmNode* op, std::vector<Stmt>* stmts)
 }
 
 int64_t MetadataColumnsOfInstruction(const ir::GemmNode* op) {
-  return MatrixA(op)->buffer->dtype.bits == kOf8Bits ? 2 : 1;
+  return MatrixA(op)->buffer->dtype.bits == kNarrowElement ? 2 : 1;
 }
 
 MetadataColumns ColumnsOfMetadata(const ir::GemmNode* op, const Expr& column) {
