@@ -187,7 +187,7 @@ def test_what_mma_sync_does(tiles, types, reason):
 def test_refused_in_tensor_memory():
     with pytest.raises(LayoutError, match="sparse A is float16, bfloat16 or float8"):
         kernel_of((128, 32, 64), (128, 32, 64), ("float32",) * 3, "int16", in_tmem=True)
-    with pytest.raises(ShapeError, match="T.gemm_sp by tcgen05: M of a sparse gemm must be"):
+    with pytest.raises(ShapeError, match=r"T\.gemm_sp by tcgen05: M of a sparse gemm must be"):
         kernel_of((64, 32, 64), (64, 32, 64), HALF, "int16", in_tmem=True)
 
 
