@@ -158,11 +158,27 @@ class Step(Object):
 from .transform.passes import Remark as Remark
 class Alloc(Stmt):
     buffer: Buffer
+class Arrive(Stmt):
+    arrive_kind: int
+    mbar: Expr
+    bytes: Expr
+    block: Expr
+    scope: int
+    gives: Optional[Sequence[Buffer]]
+    tensor_memory: Sequence[Buffer]
 class Assert(Stmt):
     condition: Expr
     message: str
 class Assume(Stmt):
     condition: Expr
+class Barrier(Stmt):
+    barrier_kind: int
+    part: int
+    number: Expr
+    count: Expr
+    threads: Sequence[int]
+    mask: Expr
+    gives: Optional[Sequence[Buffer]]
 from .ir.expr import Binary as Binary
 class Bind(Stmt):
     var: Var
@@ -175,6 +191,8 @@ class Continue(Stmt):
     ...
 class Evaluate(Stmt):
     value: Expr
+class Fence(Stmt):
+    fence_kind: int
 from .ir.expr import FloatImm as FloatImm
 class For(Stmt):
     var: Var
@@ -215,12 +233,22 @@ class Store(Stmt):
 from .ir.expr import StringImm as StringImm
 class TileOp(Stmt):
     plan: Any
+class TmemAlloc(Stmt):
+    frees: bool
+    in_pair: bool
+    address: Expr
+    columns: Expr
 from .ir.expr import Unary as Unary
 from .ir.expr import Var as Var
 class Wait(Stmt):
     completion: Completion
     left: int
     written: bool
+class WaitParity(Stmt):
+    mbar: Expr
+    parity: Expr
+    scope: int
+    tensor_memory: Sequence[Buffer]
 class While(Stmt):
     condition: Expr
     body: Stmt

@@ -1,6 +1,6 @@
 #include "analysis/engine_waiters.h"
 
-#include "analysis/call_order.h"
+#include "analysis/waits.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 

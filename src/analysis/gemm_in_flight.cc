@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "arith/structural.h"
+#include "ir/async.h"
 #include "op/gemm_tcgen05.h"
 
 namespace tilelang::analysis {
@@ -30,7 +31,10 @@ void GemmInFlight::Visit(const ir::EvaluateNode* op) {
   const auto* call = op->value.as<ir::CallNode>();
   if (call == nullptr || state_.gemm == nullptr) return;
   if (op::IsTcgen05Arrive(call)) state_.barriers.push_back(call->args[0]);
-  if (call->name == "mbarrier_wait_parity" && Holds(state_.barriers, call->args[0])) state_ = {};
+}
+
+void GemmInFlight::Visit(const ir::WaitParityNode* op) {
+  if (Holds(state_.barriers, op->mbar)) state_ = {};
 }
 
 void GemmInFlight::Visit(const ir::IfNode* op) {

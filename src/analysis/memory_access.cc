@@ -8,11 +8,11 @@
 #include <unordered_set>
 #include <utility>
 
-#include "analysis/call_order.h"
 #include "analysis/enumeration.h"
 #include "analysis/thread_set.h"
 #include "arith/analyzer.h"
 #include "arith/host_eval.h"
+#include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
 #include "layout/tcgen05_layout.h"
@@ -69,6 +69,19 @@ void Split(const Expr& e, bool negative, const std::vector<AccessContext::Range>
   *target = negative ? *target - e : *target + e;
 }
 
+// The mbarrier on which an engine's work completes, of whose address a call is given.
+Buffer MbarrierAmong(const Array<Expr>& args) {
+  Buffer result;
+  for (const Expr& arg : args) {
+    WalkExprs(arg, [&](const Expr& e) {
+      const auto* load = e.as<LoadNode>();
+      if (load != nullptr && load->buffer.IsBarrier()) result = load->buffer;
+      return true;
+    });
+  }
+  return result;
+}
+
 class Collector : public StmtVisitor {
  public:
   using StmtVisitor::Visit;
@@ -90,7 +103,7 @@ class Collector : public StmtVisitor {
     StmtVisitor::Visit(op);
     const Intrinsic* intrinsic = FindIntrinsic({op->name.data(), op->name.size()});
     bool atomic = intrinsic != nullptr && intrinsic->print == PrintRule::kAtomic;
-    barrier_ = MbarrierOf(op);
+    barrier_ = MbarrierAmong(op->args);
     box_ = BoxOf(op);
     ordered_ = op->name == "cp_async_ordered";
     for (MemoryEffect& effect : CallEffects(op)) {
@@ -100,6 +113,12 @@ class Collector : public StmtVisitor {
     if (!context_.tensor_memory.defined()) return;
     for (const TmemEffect& effect : TmemEffects(op)) Add(effect, op);
   }
+  // The memory of mbarriers needs no other ordering.
+  void Visit(const ArriveNode* op) override {
+    if (op->bytes.defined()) VisitExpr(op->bytes);
+    if (op->block.defined()) VisitExpr(op->block);
+  }
+  void Visit(const WaitParityNode* op) override { VisitExpr(op->parity); }
   void Visit(const ForNode* op) override {
     VisitExpr(op->extent);
     std::optional<int64_t> min = AsInt(op->min);

@@ -14,7 +14,17 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 bool IsBlockVote(const CallNode* call) {
   const Intrinsic* intrinsic = FindIntrinsic({call->name.data(), call->name.size()});
-  return intrinsic != nullptr && intrinsic->sync == SyncKind::kCta;
+  return intrinsic != nullptr && intrinsic->votes;
+}
+
+bool HasBlockVote(const Stmt& s) {
+  bool found = false;
+  WalkExprs(s, [&](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    found |= call != nullptr && IsBlockVote(call);
+    return !found;
+  });
+  return found;
 }
 
 // Of which each thread has a copy of its own: also of a fragment that is one value.

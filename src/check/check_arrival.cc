@@ -1,7 +1,10 @@
 // Whether the threads that a barrier or an election waits for all get there.
+#include <tvm/ffi/cast.h>
+
 #include "analysis/thread_set.h"
+#include "analysis/uniformity.h"
 #include "check/check_parts.h"
-#include "ir/intrinsics.h"
+#include "ir/async.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "target/warp.h"
@@ -10,17 +13,11 @@ namespace tilelang::check {
 
 using ir::Stmt;
 
-bool WaitsForBlock(const ir::CallNode* call) {
-  const ir::Intrinsic* intrinsic = ir::FindIntrinsic({call->name.data(), call->name.size()});
-  bool named = call->name == "sync_range" || (call->name == "sync_threads" && !call->args.empty());
-  return intrinsic != nullptr && intrinsic->participants == ir::Participants::kCta && !named;
-}
-
 bool HasBlockBarrier(const Stmt& s) {
-  bool found = false;
-  ir::WalkExprs(s, [&](const ir::Expr& e) {
-    const auto* call = e.as<ir::CallNode>();
-    found = found || (call != nullptr && WaitsForBlock(call));
+  bool found = analysis::HasBlockVote(s);
+  ir::WalkStmts(s, [&](const Stmt& part) {
+    const auto* barrier = part.as<ir::BarrierNode>();
+    found = found || (barrier != nullptr && barrier->IsForBlock());
     return !found;
   });
   return found;
@@ -61,9 +58,16 @@ class ArrivalVerifier : public ir::StmtVisitor {
   }
   void Visit(const ir::CallNode* op) override {
     StmtVisitor::Visit(op);
-    if (WaitsForBlock(op) && !active_.IsWholeBlock() && !active_.IsEmpty()) Fail(op, "the block");
+    if (analysis::IsBlockVote(op)) CheckBlock(op);
     if (op->name == "elect_one" && !IsWholeWarps()) Fail(op, "a warp");
-    if (op->name == "sync_range") CheckRange(op);
+  }
+  void Visit(const ir::BarrierNode* op) override {
+    StmtVisitor::Visit(op);
+    ir::Call call = ir::CallFor(tvm::ffi::GetRef<Stmt>(op));
+    if (op->IsForBlock()) CheckBlock(call.get());
+    bool range = op->Kind() == ir::BarrierKind::kRange;
+    bool all = !range || active_ == threads_.Of({op->threads[0], op->threads[1]});
+    if (!all) Fail(call.get(), "its range");
   }
 
  private:
@@ -73,9 +77,8 @@ class ArrivalVerifier : public ir::StmtVisitor {
     }
     return true;
   }
-  void CheckRange(const ir::CallNode* op) {
-    op::ThreadRange range{*ir::AsInt(op->args[0]), *ir::AsInt(op->args[1])};
-    if (active_ != threads_.Of(range)) Fail(op, "its range");
+  void CheckBlock(const ir::CallNode* op) {
+    if (!active_.IsWholeBlock() && !active_.IsEmpty()) Fail(op, "the block");
   }
   void Fail(const ir::CallNode* op, const char* group) {
     raise_(ir::ErrorClass::kSemantics, span_,

@@ -1,10 +1,13 @@
 // Barriers of the whole block where not every thread arrives.
+#include <tvm/ffi/cast.h>
+
 #include <unordered_set>
 
 #include "analysis/scoped_visitor.h"
 #include "analysis/thread_set.h"
 #include "analysis/uniformity.h"
 #include "check/check_parts.h"
+#include "ir/async.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "op/issue.h"
@@ -112,7 +115,16 @@ class BarrierChecker : public analysis::ScopedVisitor {
     threads_.Bind(op->var, op->value);
   }
   void Visit(const ir::CallNode* op) override {
-    if (!reason_.empty() && WaitsForBlock(op)) {
+    if (analysis::IsBlockVote(op)) Check(op);
+    ScopedVisitor::Visit(op);
+  }
+  void Visit(const ir::BarrierNode* op) override {
+    if (op->IsForBlock()) Check(ir::CallFor(tvm::ffi::GetRef<Stmt>(op)).get());
+  }
+
+ private:
+  void Check(const ir::CallNode* op) const {
+    if (!reason_.empty()) {
       TL_USER_ERROR(kSemantics, op->span.defined() ? op->span : span_,
                     "T." << std::string(op->name) << " waits for all " << threads_.count()
                          << " threads of the block, but stands " << reason_
@@ -120,10 +132,7 @@ class BarrierChecker : public analysis::ScopedVisitor {
                             "forever. Put it where every thread passes, or name the threads that "
                             "synchronize: T.sync_threads(barrier_id, number_of_threads)");
     }
-    ScopedVisitor::Visit(op);
   }
-
- private:
   bool Divides(const Expr& e) { return dependence_.Depends(analyzer_.Simplify(e)); }
   // Both branches have a barrier, and whole warps take either.
   bool SyncInBothBranches(const ir::IfNode* op) const {

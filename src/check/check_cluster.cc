@@ -1,11 +1,13 @@
 // Clusters: their shape divides the grid, and what is said of their blocks holds.
+#include <tvm/ffi/cast.h>
+
 #include <numeric>
 #include <utility>
 
 #include "check/check_parts.h"
 #include "check/cluster_agreement.h"
+#include "ir/async.h"
 #include "ir/error.h"
-#include "ir/intrinsics.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
@@ -60,15 +62,16 @@ class ClusterChecker : public ir::StmtVisitor {
     if (in_pairs_) CheckPair(op);
     StmtVisitor::Visit(op);
   }
-  void Visit(const ir::CallNode* op) override {
-    if (op->name == "mbarrier_arrive" && op->args.size() > 1) {
-      CheckRank("cta_id of T.mbarrier_arrive", op->args[1]);
-    }
+  void Visit(const ir::ArriveNode* op) override {
+    if (op->block.defined()) CheckRank("cta_id of T.mbarrier_arrive", op->block);
     StmtVisitor::Visit(op);
-    if (!IsBarrier(op)) return;
+  }
+  void Visit(const ir::BarrierNode* op) override {
+    if (op->Kind() != ir::BarrierKind::kCluster) return;
     Ranks all(static_cast<size_t>(size_));
     std::iota(all.begin(), all.end(), 0);
-    Require({"T." + std::string(op->name), "waits for all blocks of the cluster", {all}, span_});
+    ir::Call call = ir::CallFor(tvm::ffi::GetRef<Stmt>(op));
+    Require({"T." + std::string(call->name), "waits for all blocks of the cluster", {all}, span_});
   }
   void Visit(const ir::IfNode* op) override { Under({{op->condition, Quoted(op->condition)}}, op); }
   void Visit(const ir::ForNode* op) override {
@@ -128,12 +131,6 @@ class ClusterChecker : public ir::StmtVisitor {
                         << " differs between them, or is not known to be the same: put it "
                            "where all of them pass equally often");
     }
-  }
-
-  static bool IsBarrier(const ir::CallNode* op) {
-    const ir::Intrinsic* known = ir::FindIntrinsic({op->name.data(), op->name.size()});
-    return known != nullptr && known->header == "cluster.h" &&
-           known->participants == ir::Participants::kCta;
   }
 
   void CheckShape(const ir::KernelLaunchNode* op) const {

@@ -1,5 +1,6 @@
 // What may stand in loops whose iterations run side by side.
 #include "check/check_parts.h"
+#include "ir/async.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "ir/next_tile.h"
@@ -16,6 +17,7 @@ class LoopChecker : public ir::StmtVisitor {
 
   void VisitStmt(const ir::Stmt& s) override {
     if (outer_ != nullptr) CheckInside(s);
+    if (ir::IsOrdering(s)) CheckParticipants(ir::CallFor(s).get());
     StmtVisitor::VisitStmt(s);
   }
 
@@ -45,6 +47,12 @@ class LoopChecker : public ir::StmtVisitor {
   }
 
   void Visit(const ir::CallNode* op) override {
+    CheckParticipants(op);
+    StmtVisitor::Visit(op);
+  }
+
+ private:
+  void CheckParticipants(const ir::CallNode* op) const {
     const ir::Intrinsic* intrinsic =
         ir::FindIntrinsic(std::string_view(op->name.data(), op->name.size()));
     if (outer_ != nullptr && intrinsic != nullptr &&
@@ -54,10 +62,8 @@ class LoopChecker : public ir::StmtVisitor {
                          << ": threads must execute it together, but iterations are spread over "
                             "threads; put it before or after the loop");
     }
-    StmtVisitor::Visit(op);
   }
 
- private:
   // The scheduler of a loop over tiles has claimed tiles ahead, which nobody else computes.
   static void CheckTilesTaken(const ir::ForNode* loop) {
     const auto* body = loop->body.as<ir::SeqNode>();

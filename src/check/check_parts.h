@@ -36,7 +36,6 @@ void CheckLoops(const ir::Func& func);
 // No element is updated by several iterations of T.Parallel, as a sum would be.
 void CheckUpdates(const ir::Func& func);
 // A barrier that every thread of the block must reach; s: one or more of them inside.
-bool WaitsForBlock(const ir::CallNode* call);
 bool HasBlockBarrier(const ir::Stmt& s);
 // Every thread reaches the barriers of the whole block.
 void CheckBarriers(const ir::Func& func);

@@ -1,5 +1,6 @@
 // Calls that need hardware which the target does not have.
 #include "check/check_parts.h"
+#include "ir/async.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "ir/next_tile.h"
@@ -16,11 +17,12 @@ struct Missing {
   const char* targets = nullptr;
 };
 
-Missing MissingFor(const ir::CallNode* call, const Target& target) {
+ir::Feature NeedOf(const ir::CallNode* call) {
   const ir::Intrinsic* intrinsic = ir::FindIntrinsic({call->name.data(), call->name.size()});
-  ir::Feature needs = intrinsic == nullptr ? ir::Feature::kNone : intrinsic->needs;
-  // With a CTA of the cluster as second argument.
-  if (call->name == "mbarrier_arrive" && call->args.size() > 1) needs = ir::Feature::kTma;
+  return intrinsic == nullptr ? ir::Feature::kNone : intrinsic->needs;
+}
+
+Missing MissingFor(ir::Feature needs, const Target& target) {
   if (needs == ir::Feature::kTma && !target->has_tma) {
     return {"bulk copies, clusters or register budgets", "target=\"sm_90a\" or target=\"sm_100a\""};
   }
@@ -58,19 +60,29 @@ class TargetChecker : public ir::StmtVisitor {
               << " has no cluster launch control; compile with target=\"sm_100a\", or use "
                  "scheduler=\"counter\" with as many blocks as the GPU holds");
     }
+    if (ir::IsOrdering(s)) {
+      ir::Call call = ir::CallFor(s);
+      const auto* arrive = s.as<ir::ArriveNode>();
+      bool in_cluster = arrive != nullptr && arrive->block.defined();
+      Check(call->name, in_cluster ? ir::Feature::kTma : NeedOf(call.get()));
+    }
     StmtVisitor::VisitStmt(s);
     span_ = outer;
   }
   void Visit(const ir::CallNode* op) override {
-    if (Missing missing = MissingFor(op, target_); missing.what != nullptr) {
-      TL_USER_ERROR(kTarget, span_,
-                    "T." << std::string(op->name) << ": " << std::string(target_->arch)
-                         << " has no " << missing.what << "; compile with " << missing.targets);
-    }
+    Check(op->name, NeedOf(op));
     StmtVisitor::Visit(op);
   }
 
  private:
+  void Check(const ir::String& name, ir::Feature needs) const {
+    Missing missing = MissingFor(needs, target_);
+    if (missing.what == nullptr) return;
+    TL_USER_ERROR(kTarget, span_,
+                  "T." << std::string(name) << ": " << std::string(target_->arch) << " has no "
+                       << missing.what << "; compile with " << missing.targets);
+  }
+
   Target target_;
   ir::Span span_;
 };

@@ -8,6 +8,7 @@
 
 #include "codegen/shared_tiles.h"
 #include "codegen/stmt_printer.h"
+#include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/next_tile.h"
@@ -77,11 +78,21 @@ T Attr(const Map<String, Any>& attrs, const char* key, T fallback) {
   return it == attrs.end() ? fallback : (*it).second.template cast<T>();
 }
 
-bool Calls(const Stmt& body, const char* name) {
+bool WaitsForGrid(const Stmt& body) {
+  bool found = false;
+  WalkStmts(body, [&](const Stmt& s) {
+    const auto* barrier = s.as<BarrierNode>();
+    found = found || (barrier != nullptr && barrier->Kind() == BarrierKind::kGrid);
+    return !found;
+  });
+  return found;
+}
+
+bool WaitsForPreviousGrid(const Stmt& body) {
   bool found = false;
   WalkExprs(body, [&](const Expr& e) {
     const auto* call = e.as<CallNode>();
-    found = found || (call != nullptr && call->name == name);
+    found = found || (call != nullptr && call->name == "pdl_sync");
     return !found;
   });
   return found;
@@ -100,9 +111,9 @@ class KernelPrinter {
     info_->grid = launch_->grid;
     info_->cluster = Attr(launch_->attrs, "cluster_dims", Array<int64_t>());
     info_->dyn_smem_bytes = Attr<int64_t>(launch_->attrs, "dyn_smem_bytes", 0);
-    info_->cooperative = Calls(launch_->body, "sync_grid");
+    info_->cooperative = WaitsForGrid(launch_->body);
     info_->dependent =
-        target_->major >= 9 && !info_->cooperative && Calls(launch_->body, "pdl_sync");
+        target_->major >= 9 && !info_->cooperative && WaitsForPreviousGrid(launch_->body);
     info_->tiles = SharedTilesOf(launch_);
     CollectParams();
     PrintBody();
@@ -200,10 +211,14 @@ void KernelPrinter::FindWhatIsPublished() {
   for (const auto* tensor : written) {
     publishes |= read.count(tensor) != 0;
   }
+  WalkStmts(launch_->body, [&](const Stmt& s) {
+    const auto* arrive = s.as<ArriveNode>();
+    arrives |= arrive != nullptr && arrive->IsByThread() && arrive->block.defined();
+    return true;
+  });
   WalkExprs(launch_->body, [&](const Expr& e) {
     const auto* call = e.as<CallNode>();
     if (call == nullptr) return true;
-    arrives |= call->name == "mbarrier_arrive" && call->args.size() > 1;
     bool ordered = call->attrs.count(op::kAcrossBlocks) != 0;
     publishes |= (call->name == op::kStoreToBlock && !ordered) || call->name == "call_extern";
     return true;

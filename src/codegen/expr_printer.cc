@@ -275,13 +275,6 @@ ExprText ExprPrinter::Text(const CallNode* op) {
   UseHeader(intrinsic->header);
   switch (intrinsic->print) {
     case PrintRule::kFunction:
-      if (OrdersCluster(op) && op->name == "mbarrier_wait_parity") {
-        UseHeader("cluster.h");
-        return Function("tl::mbarrier_wait_cluster", op->args);
-      }
-      if (!OrdersCluster(op) && op->name == "mbarrier_arrive" && op->args.size() > 1) {
-        return Function("tl::mbarrier_give_back", op->args);
-      }
       return Narrowed(op->dtype, Function(std::string(intrinsic->spelling), op->args));
     case PrintRule::kAtomic:
       return Function(std::string(intrinsic->spelling) + MemoryOrder(op), op->args);
@@ -333,11 +326,6 @@ ExprText ExprPrinter::SpecialCall(const CallNode* op) {
     const auto* callee = op->args[0].as<StringImmNode>();
     TL_CHECK(callee != nullptr, op->span, "call_extern needs the function's name first");
     return Function(callee->value, op->args, 1);
-  }
-  if (name == "sync_threads") {
-    if (op->args.empty()) return {"__syncthreads()"};
-    UseHeader("barrier.h");
-    return Function("tl::sync_threads", op->args);
   }
   if (name == "set_max_nreg") {
     bool increase = !IsConst(op->args[1], 0);

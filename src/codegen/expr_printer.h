@@ -9,7 +9,6 @@
 #include "arith/analyzer.h"
 #include "codegen/names.h"
 #include "ir/intrinsics.h"
-#include "op/issue.h"
 
 namespace tilelang {
 
@@ -57,6 +56,7 @@ class ExprPrinter {
   bool IsConstant(const ir::Buffer& buffer) const { return constants_.count(buffer.get()) != 0; }
   // Threads that wait on mbarriers see what those of other blocks stored before they arrived.
   void PublishToBlocks() { publishes_ = true; }
+  bool publishes() const { return publishes_; }
   // What is known about the variables in scope.
   arith::Analyzer* analyzer() { return &analyzer_; }
 
@@ -92,10 +92,6 @@ class ExprPrinter {
   std::set<const ffi::Object*> tensor_maps_;
   std::set<const ffi::Object*> constants_;
   bool publishes_ = false;  // to other blocks
-  // Whether an arrival or a wait orders memory of the cluster, and not of the block alone.
-  bool OrdersCluster(const ir::CallNode* op) const {
-    return publishes_ || op->attrs.count(tilelang::op::kAcrossBlocks) != 0;
-  }
   arith::Analyzer analyzer_;
   std::set<std::string> headers_;
   std::set<std::string> definitions_;

@@ -1,6 +1,7 @@
 #include "codegen/stmt_printer.h"
 
 #include "codegen/literals.h"
+#include "ir/async.h"
 #include "ir/error.h"
 
 namespace tilelang {
@@ -65,11 +66,40 @@ void StmtPrinter::Print(const Stmt& s) {
                  ");");
       break;
     }
+    case StmtKind::kArrive:
+    case StmtKind::kWaitParity:
+    case StmtKind::kFence:
+    case StmtKind::kBarrier:
+    case StmtKind::kTmemAlloc:
+      out_->Line(Ordering(s) + ";");
+      break;
     default:
       ThrowInternalError(s.span(),
                          "a statement reached code generation that should have been lowered");
   }
   out_->SetSpan(outer);
+}
+
+std::string StmtPrinter::Ordering(const Stmt& s) {
+  Call call = CallFor(s);
+  auto function = [&](const char* name, const char* header) {
+    Map<String, Any> attrs;
+    attrs.Set("header", String(header));
+    return exprs_->Print(Call(dtypes::kVoid, name, call->args, attrs, s.span()));
+  };
+  const auto* wait = s.as<WaitParityNode>();
+  const auto* arrive = s.as<ArriveNode>();
+  const auto* barrier = s.as<BarrierNode>();
+  // Memory of the cluster is ordered, and not of the block alone.
+  bool in_cluster = exprs_->publishes();
+  if (wait != nullptr && (in_cluster || wait->scope_kind() != Scope::kCta)) {
+    return function("tl::mbarrier_wait_cluster", "cluster.h");
+  }
+  bool gives_back = arrive != nullptr && arrive->Kind() == ArriveKind::kThread &&
+                    arrive->block.defined() && arrive->scope_kind() == Scope::kCta;
+  if (gives_back && !in_cluster) return function("tl::mbarrier_give_back", "barrier.h");
+  if (barrier != nullptr && barrier->Kind() == BarrierKind::kBlock) return "__syncthreads()";
+  return exprs_->Print(call);
 }
 
 void StmtPrinter::Print(const IfNode* op, const std::string& opening) {

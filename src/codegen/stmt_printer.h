@@ -18,6 +18,8 @@ class StmtPrinter {
   void Print(const ir::Stmt& s);
 
  private:
+  // A statement that orders: one call of a device function.
+  std::string Ordering(const ir::Stmt& s);
   void Print(const ir::IfNode* op, const std::string& opening);
   void Print(const ir::ForNode* op);
   void Print(const ir::AllocNode* op);

@@ -3,8 +3,8 @@
 //
 // Lowering writes an Issue where an operator's own threads must learn that its work is complete.
 // What the Issue asks for runs beside the threads until a statement conflicts with it; there
-// placement puts the Wait. Neither node is left afterwards: an Issue becomes its body, a Wait the
-// instructions of its mechanism (sync/write_waits.h).
+// placement puts the Wait. Neither of the two is left afterwards: an Issue becomes its body, a Wait
+// the instructions of its mechanism (sync/write_waits.h).
 #ifndef TILELANG_IR_ASYNC_H_
 #define TILELANG_IR_ASYNC_H_
 
@@ -88,6 +88,179 @@ class Wait : public Stmt {
   static Wait ForStores(Completion completion, bool written, int64_t left, Span span);
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Wait, Stmt, WaitNode);
 };
+
+// Whose accesses an arrival or a wait orders.
+enum class Scope : int64_t {
+  kCta,
+  kPair,     // of both blocks of a pair
+  kCluster,  // a wait: for what threads of other blocks have done
+};
+
+enum class ArriveKind : int64_t {
+  kThread,        // the thread, for what it has done
+  kExpect,        // no arrival: bytes that the phase waits for, too
+  kThreadExpect,  // both
+  kCommit,        // the tensor core, for what the thread has issued, when that is complete
+  kCopies,        // the thread's cp.async, when those before it are complete
+};
+
+class ArriveNode : public StmtNode {
+ public:
+  int64_t arrive_kind = 0;
+  Expr mbar;   // a Load: an element of a "shared.barrier"
+  Expr bytes;  // of kExpect, kThreadExpect; else null
+  // Null: at the barrier of the own block. Of kThread: that of the block of this rank in the
+  // cluster. Of kCommit: those of the blocks of this mask.
+  Expr block;
+  int64_t scope = 0;
+  // Tiles that others may change after it; null: it may hand over anything.
+  Optional<Array<Buffer>> gives;
+  // Tensor memory that gemms of another role use from here on.
+  Array<Buffer> tensor_memory;
+
+  ArriveKind Kind() const { return static_cast<ArriveKind>(arrive_kind); }
+  const Buffer& barrier() const { return mbar.as<LoadNode>()->buffer; }
+  Scope scope_kind() const { return static_cast<Scope>(scope); }
+  // The thread arrives, with what it has done.
+  bool IsByThread() const {
+    return Kind() == ArriveKind::kThread || Kind() == ArriveKind::kThreadExpect;
+  }
+  ArriveNode() : StmtNode(StmtKind::kArrive) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Arrive", ArriveNode, StmtNode);
+};
+class Arrive : public Stmt {
+ public:
+  struct Options {
+    Expr bytes;
+    Expr block;
+    Scope scope = Scope::kCta;
+    Optional<Array<Buffer>> gives;
+    Array<Buffer> tensor_memory;
+  };
+  Arrive(ArriveKind kind, Expr mbar, Span span, Options options);
+  Arrive(ArriveKind kind, Expr mbar, Span span);
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Arrive, Stmt, ArriveNode);
+};
+
+// Until the phase of this parity of an mbarrier is over.
+class WaitParityNode : public StmtNode {
+ public:
+  Expr mbar;  // as of ArriveNode
+  Expr parity;
+  int64_t scope = 0;
+  // Tensor memory that gemms of another role have used until then.
+  Array<Buffer> tensor_memory;
+
+  Scope scope_kind() const { return static_cast<Scope>(scope); }
+  const Buffer& barrier() const { return mbar.as<LoadNode>()->buffer; }
+  WaitParityNode() : StmtNode(StmtKind::kWaitParity) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.WaitParity", WaitParityNode, StmtNode);
+};
+class WaitParity : public Stmt {
+ public:
+  WaitParity(Expr mbar, Expr parity, Span span, Scope scope = Scope::kCta,
+             Array<Buffer> tensor_memory = {});
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(WaitParity, Stmt, WaitParityNode);
+};
+
+enum class FenceKind : int64_t {
+  kAsyncProxy,     // the thread's accesses of shared memory, before later ones of engines
+  kTcgen05Before,  // its tcgen05 instructions, before threads synchronize
+  kTcgen05After,   // and after they have
+  kMbarrierInit,   // mbarriers that it has initialized, before other blocks and engines use them
+  kWgmma,          // its accesses of registers, before wgmma
+};
+
+class FenceNode : public StmtNode {
+ public:
+  int64_t fence_kind = 0;
+
+  FenceKind Kind() const { return static_cast<FenceKind>(fence_kind); }
+  FenceNode() : StmtNode(StmtKind::kFence) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Fence", FenceNode, StmtNode);
+};
+class Fence : public Stmt {
+ public:
+  Fence(FenceKind kind, Span span);
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Fence, Stmt, FenceNode);
+};
+
+// Which threads wait for each other.
+enum class BarrierKind : int64_t {
+  kBlock,
+  kNamed,       // as many as `count`, at the barrier of this number
+  kRange,       // `threads`, at a named barrier whose number NumberBarriers assigns
+  kWarpgroups,  // the same for each warpgroup of `threads`
+  kWarp,        // those of `mask`; null: all
+  kRole,        // the threads that get there, until LowerTileOps knows which
+  kCluster,
+  kGrid,
+};
+enum class BarrierPart : int64_t {
+  kWhole,
+  kArrive,
+  kArriveRelaxed,  // without what the thread did before
+  kWait,
+};
+
+class BarrierNode : public StmtNode {
+ public:
+  int64_t barrier_kind = 0;
+  int64_t part = 0;
+  Expr number;             // of kNamed
+  Expr count;              // of kNamed
+  Array<int64_t> threads;  // of kRange, kWarpgroups: the first, and how many
+  Expr mask;               // of kWarp
+  // Tiles that threads may change behind it; null: it may hand over anything.
+  Optional<Array<Buffer>> gives;
+
+  BarrierKind Kind() const { return static_cast<BarrierKind>(barrier_kind); }
+  BarrierPart Part() const { return static_cast<BarrierPart>(part); }
+  // All threads of the block get there, at least.
+  bool IsForBlock() const {
+    return Kind() == BarrierKind::kBlock || Kind() == BarrierKind::kCluster ||
+           Kind() == BarrierKind::kGrid;
+  }
+  BarrierNode() : StmtNode(StmtKind::kBarrier) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Barrier", BarrierNode, StmtNode);
+};
+class Barrier : public Stmt {
+ public:
+  // kBlock, kWarp, kRole, kCluster, kGrid
+  Barrier(BarrierKind kind, Span span, BarrierPart part = BarrierPart::kWhole);
+  static Barrier Named(Expr number, Expr count, Span span, BarrierPart part = BarrierPart::kWhole);
+  // kRange or kWarpgroups
+  static Barrier Of(BarrierKind kind, int64_t first, int64_t count, Span span);
+  static Barrier OfLanes(Expr mask, Span span);
+  // The same barrier, which hands over these tiles.
+  Barrier Giving(Optional<Array<Buffer>> gives) const;
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Barrier, Stmt, BarrierNode);
+};
+
+// A warp takes columns of tensor memory, whose address it writes to `address`, or frees them.
+class TmemAllocNode : public StmtNode {
+ public:
+  bool frees = false;
+  bool in_pair = false;  // with the other block
+  Expr address;          // of a shared uint32, for the address; freeing: that address
+  Expr columns;
+
+  TmemAllocNode() : StmtNode(StmtKind::kTmemAlloc) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.TmemAlloc", TmemAllocNode, StmtNode);
+};
+class TmemAlloc : public Stmt {
+ public:
+  TmemAlloc(bool frees, bool in_pair, Expr address, Expr columns, Span span);
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(TmemAlloc, Stmt, TmemAllocNode);
+};
+
+// The call that such a statement is in the language or, where that has none, of a device function;
+// null: it is another statement. For messages, targets and printing: what a statement does, its
+// fields say.
+Call CallFor(const Stmt& s);
+inline bool IsOrdering(const Stmt& s) {
+  return s->kind >= StmtKind::kArrive && s->kind <= StmtKind::kTmemAlloc;
+}
 
 }  // namespace tilelang::ir
 

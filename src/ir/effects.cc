@@ -1,5 +1,6 @@
 #include "ir/effects.h"
 
+#include "ir/async.h"
 #include "ir/visitor.h"
 
 namespace tilelang::ir {
@@ -40,6 +41,15 @@ class EffectWalker : public StmtVisitor {
   void Visit(const AllocNode* op) override {
     if (op->buffer->attrs.count("init") != 0) Element(EffectKind::kWrite, op->buffer, {}, op);
   }
+  void Visit(const ArriveNode* op) override {
+    if (op->bytes.defined()) VisitExpr(op->bytes);
+    if (op->block.defined()) VisitExpr(op->block);
+    Address(op->mbar);
+  }
+  void Visit(const WaitParityNode* op) override {
+    VisitExpr(op->parity);
+    Address(op->mbar);
+  }
   void Visit(const CopyNode* op) override {
     Tile(EffectKind::kRead, op->src, op);
     bool adds = op->annotations.count(kAdds) != 0;
@@ -68,6 +78,10 @@ class EffectWalker : public StmtVisitor {
   }
 
  private:
+  void Address(const Expr& element) {
+    address_of_ = true;
+    VisitExpr(element);
+  }
   void Element(EffectKind kind, const Buffer& buffer, const Array<Expr>& indices,
                const ffi::Object* node) {
     fn_({kind, buffer, Region(), indices, node, span_});

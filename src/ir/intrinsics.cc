@@ -37,8 +37,8 @@ constexpr Intrinsic Warp(std::string_view name, std::string_view spelling) {
 }
 // mbarriers synchronize by themselves: their own memory needs no other ordering.
 constexpr Intrinsic Mbarrier(std::string_view name, std::string_view spelling,
-                             SyncKind sync = SyncKind::kNone, Feature needs = Feature::kNone) {
-  return {.name = name, .spelling = spelling, .header = "barrier.h", .sync = sync, .needs = needs};
+                             Feature needs = Feature::kNone) {
+  return {.name = name, .spelling = spelling, .header = "barrier.h", .needs = needs};
 }
 // Who asks orders accesses to the answer, by its mbarrier.
 constexpr Intrinsic LaunchControl(std::string_view name, std::string_view spelling) {
@@ -59,11 +59,8 @@ constexpr Intrinsic ClusterBarrier(std::string_view name, std::string_view spell
           .participants = Participants::kCta,
           .needs = Feature::kTma};
 }
-constexpr Intrinsic CtaSync(std::string_view name, std::string_view spelling) {
-  return {.name = name,
-          .spelling = spelling,
-          .sync = SyncKind::kCta,
-          .participants = Participants::kCta};
+constexpr Intrinsic Vote(std::string_view name, std::string_view spelling) {
+  return {.name = name, .spelling = spelling, .participants = Participants::kCta, .votes = true};
 }
 
 // clang-format off
@@ -149,34 +146,30 @@ constexpr Intrinsic kIntrinsics[] = {
     LaunchControl("clc_get_first_ctaid_z", "tl::clc_get_first_ctaid_z"),
     LaunchControl("clc_ask", "tl::clc_ask"),  // the compiler's
     {.name = "sync_grid", .spelling = "tl::sync_grid", .header = "grid.h",
-     .sync = SyncKind::kCta, .participants = Participants::kCta},
+     .participants = Participants::kCta},
     Fence("pdl_sync", "tl::wait_for_previous_grid", "grid.h"),
     Fence("pdl_trigger", "tl::let_next_grid_start", "grid.h"),
-    {.name = "sync_warp", .spelling = "__syncwarp", .sync = SyncKind::kWarp,
-     .participants = Participants::kWarp},
+    {.name = "sync_warp", .spelling = "__syncwarp", .participants = Participants::kWarp},
 
-    {.name = "sync_threads", .print = kSpecial, .spelling = "tl::sync_threads",
-     .sync = SyncKind::kCta, .participants = Participants::kCta},
-    CtaSync("sync_range", ""),
+    {.name = "sync_threads", .spelling = "tl::sync_threads", .header = "barrier.h",
+     .participants = Participants::kCta},
+    {.name = "sync_range", .participants = Participants::kCta},
     {.name = "sync_warpgroups", .participants = Participants::kWarp},
     Function("block_rank_in_cluster", "tl::block_rank_in_cluster", "cluster.h"),
-    {.name = "cluster_sync", .spelling = "tl::cluster_sync", .header = "cluster.h",
-     .sync = SyncKind::kCta, .participants = Participants::kCta, .needs = Feature::kTma},
+    ClusterBarrier("cluster_sync", "tl::cluster_sync"),
     ClusterBarrier("cluster_arrive", "tl::cluster_arrive"),
     ClusterBarrier("cluster_arrive_relaxed", "tl::cluster_arrive_relaxed"),
     ClusterBarrier("cluster_wait", "tl::cluster_wait"),
     {.name = "store_to_block", .spelling = "tl::store_to_block", .header = "cluster.h",
      .writes = 1, .needs = Feature::kTma},
-    CtaSync("syncthreads_or", "__syncthreads_or"), CtaSync("syncthreads_and", "__syncthreads_and"),
-    CtaSync("syncthreads_count", "__syncthreads_count"),
+    Vote("syncthreads_or", "__syncthreads_or"), Vote("syncthreads_and", "__syncthreads_and"),
+    Vote("syncthreads_count", "__syncthreads_count"),
     Mbarrier("mbarrier_init", "tl::mbarrier_init"),
     Mbarrier("mbarrier_arrive", "tl::mbarrier_arrive"),
-    Mbarrier("mbarrier_expect_tx", "tl::mbarrier_expect_tx", SyncKind::kNone, Feature::kTma),
-    Mbarrier("mbarrier_expect_tx_pair", "tl::mbarrier_expect_tx_pair", SyncKind::kNone,
-             Feature::kTcgen05),
-    Mbarrier("mbarrier_arrive_expect_tx", "tl::mbarrier_arrive_expect_tx", SyncKind::kNone,
-             Feature::kTma),
-    Mbarrier("mbarrier_wait_parity", "tl::mbarrier_wait", SyncKind::kBarrier),
+    Mbarrier("mbarrier_expect_tx", "tl::mbarrier_expect_tx", Feature::kTma),
+    Mbarrier("mbarrier_expect_tx_pair", "tl::mbarrier_expect_tx_pair", Feature::kTcgen05),
+    Mbarrier("mbarrier_arrive_expect_tx", "tl::mbarrier_arrive_expect_tx", Feature::kTma),
+    Mbarrier("mbarrier_wait_parity", "tl::mbarrier_wait"),
     Mbarrier("mbarrier_try_wait", "tl::mbarrier_try_wait"),
     Mbarrier("mbarrier_inval", "tl::mbarrier_inval"),
     Fence("fence_proxy_async", "tl::fence_proxy_async", "barrier.h", Feature::kTma),
@@ -226,6 +219,11 @@ const Intrinsic* FindIntrinsic(std::string_view name) {
   }();
   auto it = table->find(name);
   return it == table->end() ? nullptr : it->second;
+}
+
+bool IsUnknown(const CallNode* call) {
+  std::string_view name(call->name.data(), call->name.size());
+  return FindIntrinsic(name) == nullptr && !name.starts_with("tl::");
 }
 
 std::span<const Intrinsic> AllIntrinsics() { return kIntrinsics; }

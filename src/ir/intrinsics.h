@@ -20,14 +20,6 @@ enum class PrintRule : uint8_t {
   kSpecial,    // the printer knows it by name
 };
 
-// Who waits for whom.
-enum class SyncKind : uint8_t {
-  kNone,
-  kWarp,     // all threads of a warp
-  kCta,      // every thread of the CTA, but for sync_threads(id, count) and sync_range
-  kBarrier,  // some threads: a named barrier or an mbarrier
-};
-
 // Which threads execute the call together; it must not stand in control flow that divides them.
 enum class Participants : uint8_t { kThread, kWarp, kCta };
 
@@ -46,10 +38,11 @@ struct Intrinsic {
   uint32_t reads = 0;
   uint32_t writes = 0;
   Proxy proxy = Proxy::kGeneric;
-  SyncKind sync = SyncKind::kNone;
   Participants participants = Participants::kThread;
   // What the target must have.
   Feature needs = Feature::kNone;
+  // All threads of the CTA wait for each other.
+  bool votes = false;
   // No effect but its value: may be moved, repeated or dropped.
   bool pure = false;
 };
@@ -57,6 +50,8 @@ struct Intrinsic {
 // The intrinsic of that name, or null: device functions ("tl::...") that are not listed and
 // call_extern may touch everything that an address among their arguments points to.
 const Intrinsic* FindIntrinsic(std::string_view name);
+// A function that neither the compiler nor the language knows.
+bool IsUnknown(const CallNode* call);
 std::span<const Intrinsic> AllIntrinsics();
 
 // What a call does to one buffer. `index` is the element at which the access starts, null when

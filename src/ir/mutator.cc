@@ -178,8 +178,7 @@ Stmt StmtMutator::Rewrite(const KernelLaunchNode* op) {
                       op->span);
 }
 Completion StmtMutator::MutateCompletion(const Completion& completion) {
-  Array<Buffer> registers =
-      MapArray(completion->registers, [this](const Buffer& b) { return MutateBuffer(b); });
+  Array<Buffer> registers = MutateBuffers(completion->registers);
   if (completion->engine_kind() == Engine::kWgmma) {
     return registers.same_as(completion->registers) ? completion : Completion::OfWgmma(registers);
   }
@@ -202,6 +201,56 @@ Stmt StmtMutator::Rewrite(const WaitNode* op) {
   if (completion.same_as(op->completion)) return Self<Stmt>(op);
   return op->written ? Wait::ForStores(completion, true, op->left, op->span)
                      : Wait(completion, op->left, op->span);
+}
+Array<Buffer> StmtMutator::MutateBuffers(const Array<Buffer>& buffers) {
+  return MapArray(buffers, [this](const Buffer& buffer) { return MutateBuffer(buffer); });
+}
+Optional<Array<Buffer>> StmtMutator::MutateGiven(const Optional<Array<Buffer>>& given) {
+  return given ? Optional<Array<Buffer>>(MutateBuffers(given.value())) : given;
+}
+Stmt StmtMutator::Rewrite(const ArriveNode* op) {
+  Arrive::Options options;
+  Expr mbar = Mutate(op->mbar);
+  options.bytes = op->bytes.defined() ? Mutate(op->bytes) : op->bytes;
+  options.block = op->block.defined() ? Mutate(op->block) : op->block;
+  options.scope = op->scope_kind();
+  options.gives = MutateGiven(op->gives);
+  options.tensor_memory = MutateBuffers(op->tensor_memory);
+  bool same = mbar.same_as(op->mbar) && options.bytes.same_as(op->bytes) &&
+              options.block.same_as(op->block) &&
+              (!op->gives || options.gives.value().same_as(op->gives.value()));
+  if (same && options.tensor_memory.same_as(op->tensor_memory)) return Self<Stmt>(op);
+  return Arrive(op->Kind(), mbar, op->span, options);
+}
+Stmt StmtMutator::Rewrite(const WaitParityNode* op) {
+  Expr mbar = Mutate(op->mbar);
+  Expr parity = Mutate(op->parity);
+  Array<Buffer> tensor_memory = MutateBuffers(op->tensor_memory);
+  bool same = mbar.same_as(op->mbar) && parity.same_as(op->parity);
+  if (same && tensor_memory.same_as(op->tensor_memory)) return Self<Stmt>(op);
+  return WaitParity(mbar, parity, op->span, op->scope_kind(), tensor_memory);
+}
+Stmt StmtMutator::Rewrite(const FenceNode* op) { return Self<Stmt>(op); }
+Stmt StmtMutator::Rewrite(const BarrierNode* op) {
+  auto mutated = [&](const Expr& e) { return e.defined() ? Mutate(e) : e; };
+  Expr number = mutated(op->number);
+  Expr count = mutated(op->count);
+  Expr mask = mutated(op->mask);
+  Optional<Array<Buffer>> gives = MutateGiven(op->gives);
+  bool same = number.same_as(op->number) && count.same_as(op->count) && mask.same_as(op->mask);
+  if (same && (!gives || gives.value().same_as(op->gives.value()))) return Self<Stmt>(op);
+  auto node = ffi::make_object<BarrierNode>(*op);
+  node->number = number;
+  node->count = count;
+  node->mask = mask;
+  node->gives = gives;
+  return Barrier(std::move(node));
+}
+Stmt StmtMutator::Rewrite(const TmemAllocNode* op) {
+  Expr address = Mutate(op->address);
+  Expr columns = Mutate(op->columns);
+  if (address.same_as(op->address) && columns.same_as(op->columns)) return Self<Stmt>(op);
+  return TmemAlloc(op->frees, op->in_pair, address, columns, op->span);
 }
 Stmt StmtMutator::Rewrite(const CopyNode* op) {
   Region src = MutateRegion(op->src);

@@ -258,6 +258,11 @@ class Printer : public StmtVisitor {
     if (op->written) os_ << ", written";
     os_ << "\n";
   }
+  void Visit(const ArriveNode* op) override { Ordering(op); }
+  void Visit(const WaitParityNode* op) override { Ordering(op); }
+  void Visit(const FenceNode* op) override { Ordering(op); }
+  void Visit(const BarrierNode* op) override { Ordering(op); }
+  void Visit(const TmemAllocNode* op) override { Ordering(op); }
   void Visit(const CopyNode* op) override {
     os_ << "copy(";
     VisitRegion(op->src);
@@ -339,6 +344,10 @@ class Printer : public StmtVisitor {
   }
 
  private:
+  void Ordering(const StmtNode* op) {
+    Operand(CallFor(ffi::GetRef<Stmt>(op)), 0);
+    os_ << "\n";
+  }
   std::string Name(const ffi::Object* object, const String& base) {
     auto it = names_.find(object);
     if (it != names_.end()) return it->second;

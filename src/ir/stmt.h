@@ -6,19 +6,21 @@
 
 namespace tilelang::ir {
 
-#define TL_STMT_KINDS(X) \
-  X(Store)               \
-  X(Evaluate)            \
-  X(Bind)                \
-  X(Seq)                 \
-  X(If)                  \
-  X(For)                 \
-  X(While)               \
-  X(Break)               \
-  X(Continue)            \
-  X(Alloc)               \
-  X(Assume)              \
-  X(Assert) X(KernelLaunch) X(Issue) X(Wait) X(Copy) X(Fill) X(Reduce) X(ParallelFor) X(Gemm)
+#define TL_STMT_KINDS(X)                                                                    \
+  X(Store)                                                                                  \
+  X(Evaluate)                                                                               \
+  X(Bind)                                                                                   \
+  X(Seq)                                                                                    \
+  X(If)                                                                                     \
+  X(For)                                                                                    \
+  X(While)                                                                                  \
+  X(Break)                                                                                  \
+  X(Continue)                                                                               \
+  X(Alloc)                                                                                  \
+  X(Assume)                                                                                 \
+  X(Assert)                                                                                 \
+  X(KernelLaunch) X(Issue) X(Wait) X(Arrive) X(WaitParity) X(Fence) X(Barrier) X(TmemAlloc) \
+      X(Copy) X(Fill) X(Reduce) X(ParallelFor) X(Gemm)
 
 enum class StmtKind : uint8_t {
 #define TL_DECLARE(Name) k##Name,
@@ -33,7 +35,7 @@ class StmtNode : public ffi::Object {
 
   explicit StmtNode(StmtKind kind) : kind(kind) {}
   static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
-  static constexpr uint32_t _type_child_slots = 24;
+  static constexpr uint32_t _type_child_slots = 32;
   TVM_FFI_DECLARE_OBJECT_INFO("tl.ir.Stmt", StmtNode, ffi::Object);
 };
 class Stmt : public ffi::ObjectRef {

@@ -97,6 +97,25 @@ void StmtVisitor::Visit(const IssueNode* op) {
 void StmtVisitor::Visit(const WaitNode* op) {
   for (const Buffer& buffer : op->completion->Buffers()) VisitBuffer(buffer);
 }
+void StmtVisitor::Visit(const ArriveNode* op) {
+  VisitExpr(op->mbar);
+  if (op->bytes.defined()) VisitExpr(op->bytes);
+  if (op->block.defined()) VisitExpr(op->block);
+}
+void StmtVisitor::Visit(const WaitParityNode* op) {
+  VisitExpr(op->mbar);
+  VisitExpr(op->parity);
+}
+void StmtVisitor::Visit(const FenceNode* op) {}
+void StmtVisitor::Visit(const BarrierNode* op) {
+  for (const Expr& operand : {op->number, op->count, op->mask}) {
+    if (operand.defined()) VisitExpr(operand);
+  }
+}
+void StmtVisitor::Visit(const TmemAllocNode* op) {
+  VisitExpr(op->address);
+  VisitExpr(op->columns);
+}
 void StmtVisitor::Visit(const CopyNode* op) {
   VisitRegion(op->src);
   VisitRegion(op->dst);

@@ -12,6 +12,11 @@ namespace tilelang::ir {
 class Completion;
 class IssueNode;
 class WaitNode;
+class ArriveNode;
+class WaitParityNode;
+class FenceNode;
+class BarrierNode;
+class TmemAllocNode;
 
 // Visits expressions. Override the kinds of interest; the defaults visit the children.
 class ExprVisitor {
@@ -67,6 +72,9 @@ class StmtMutator : public ExprMutator {
  protected:
   virtual Region MutateRegion(const Region& region);
   Completion MutateCompletion(const Completion& completion);
+  Array<Buffer> MutateBuffers(const Array<Buffer>& buffers);
+  // Tiles that an arrival or a barrier hands over.
+  virtual Optional<Array<Buffer>> MutateGiven(const Optional<Array<Buffer>>& given);
 };
 
 // `e` with the variables replaced.

@@ -1,6 +1,7 @@
 #include "memory/cta_resources.h"
 
 #include "analysis/kernel_scope.h"
+#include "ir/async.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
 #include "op/cta_pair.h"
@@ -74,15 +75,15 @@ void CtaResources::SetUpBarriers(std::vector<Stmt>* stmts) const {
     }
   }
   // Where there is an async proxy and there are clusters; else the barrier of the CTA suffices.
-  if (has_async_proxy_) init.push_back(Effect("fence_barrier_init", {}, span_));
+  if (has_async_proxy_) init.push_back(ir::Fence(ir::FenceKind::kMbarrierInit, span_));
   stmts->push_back(ir::If(ir::MakeEq(thread_, I32(0)), Sequence(init, span_), Stmt(), span_));
 }
 
 void CtaResources::AllocateTensorMemory(std::vector<Stmt>* stmts) const {
   if (columns_ == 0) return;
   stmts->push_back(ir::Alloc(tmem_slot_, span_));
-  Stmt alloc = DeviceEffect("tcgen_05.h", in_pairs_ ? "tcgen05_alloc<2>" : "tcgen05_alloc",
-                            {ir::AddressOf(tmem_slot_, {I32(0)}), U32(columns_)}, span_);
+  Expr slot = ir::AddressOf(tmem_slot_, {I32(0)});
+  Stmt alloc = ir::TmemAlloc(/*frees=*/false, in_pairs_, slot, U32(columns_), span_);
   stmts->push_back(
       ir::If(ir::MakeEq(ir::FloorDiv(thread_, I32(32)), I32(0)), alloc, Stmt(), span_));
 }
@@ -90,12 +91,15 @@ void CtaResources::AllocateTensorMemory(std::vector<Stmt>* stmts) const {
 void CtaResources::ReleaseTensorMemory(std::vector<Stmt>* stmts) const {
   if (columns_ == 0) return;
   // The other CTA of a pair is done, too.
-  stmts->push_back(Effect(in_pairs_ ? "cluster_sync" : "sync_threads", {}, span_));
+  stmts->push_back(AllThreads(in_pairs_));
   // Reading the slot keeps its bytes from being used for something else meanwhile.
   Expr base = ir::Load(tmem_slot_, {I32(0)});
-  const char* dealloc = in_pairs_ ? "tcgen05_dealloc<2>" : "tcgen05_dealloc";
-  Stmt free = DeviceEffect("tcgen_05.h", dealloc, {base, U32(columns_)}, span_);
+  Stmt free = ir::TmemAlloc(/*frees=*/true, in_pairs_, base, U32(columns_), span_);
   stmts->push_back(ir::If(ir::MakeEq(ir::FloorDiv(thread_, I32(32)), I32(0)), free, Stmt(), span_));
+}
+
+Stmt CtaResources::AllThreads(bool of_cluster) const {
+  return ir::Barrier(of_cluster ? ir::BarrierKind::kCluster : ir::BarrierKind::kBlock, span_);
 }
 
 Stmt CtaResources::Wrap(const Stmt& body) {
@@ -104,7 +108,7 @@ Stmt CtaResources::Wrap(const Stmt& body) {
   SetUpBarriers(&stmts);
   AllocateTensorMemory(&stmts);
   // Other blocks run, with their barriers ready, before this one reaches them.
-  stmts.push_back(Effect(reaches_blocks_ ? "cluster_sync" : "sync_threads", {}, span_));
+  stmts.push_back(AllThreads(reaches_blocks_));
   if (columns_ != 0) stmts.push_back(ir::Bind(tmem_.base, ir::Load(tmem_slot_, {I32(0)}), span_));
   for (const auto& [key, ring] : rings_) {
     for (const op::Phase& phase : ring.phases) {
@@ -114,7 +118,7 @@ Stmt CtaResources::Wrap(const Stmt& body) {
   stmts.push_back(body);
   ReleaseTensorMemory(&stmts);
   // Shared memory that others may reach still must not end before they are done.
-  if (leaves_blocks_open_ && !in_pairs_) stmts.push_back(Effect("cluster_sync", {}, span_));
+  if (leaves_blocks_open_ && !in_pairs_) stmts.push_back(AllThreads(/*of_cluster=*/true));
   return Sequence(stmts, span_);
 }
 

@@ -37,6 +37,8 @@ class CtaResources {
 
  private:
   void SetUpBarriers(std::vector<ir::Stmt>* stmts) const;
+  // A barrier of the threads of the block, or of those of the cluster.
+  ir::Stmt AllThreads(bool of_cluster) const;
   void AllocateTensorMemory(std::vector<ir::Stmt>* stmts) const;
   void ReleaseTensorMemory(std::vector<ir::Stmt>* stmts) const;
 

@@ -142,16 +142,25 @@ class LiveRanges : public StmtVisitor {
         Begin(effect.buffer, wgmma_ != nullptr ? wgmma_ : BarrierOf(op).get());
       }
     }
-    std::string_view name(op->name.data(), op->name.size());
     for (const Buffer& buffer : RemoteWrites(op)) Remote(buffer);
-    if (name.starts_with("tl::tcgen05_commit")) Attach(BarrierOf(op));
-    if (name == "mbarrier_wait_parity") Await(BarrierOf(op));
-    const Intrinsic* intrinsic = FindIntrinsic(name);
-    bool waits = intrinsic != nullptr && intrinsic->sync == SyncKind::kBarrier;
-    Buffer barrier = waits ? BarrierOf(op) : Buffer();
-    bool programs = waits && (!barrier.defined() || op::IsProgramBarrier(barrier));
-    has_roles |= programs && divergent_ > 0;
-    if (intrinsic != nullptr && intrinsic->sync != SyncKind::kNone) MarkWaits();
+    if (analysis::IsBlockVote(op)) MarkWaits();
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ArriveNode* op) override {
+    if (op->Kind() == ArriveKind::kCommit) Attach(op->barrier());
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const WaitParityNode* op) override {
+    if (op->scope_kind() != Scope::kCluster) {
+      Await(op->barrier());
+      has_roles |= op::IsProgramBarrier(op->barrier()) && divergent_ > 0;
+      MarkWaits();
+    }
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const BarrierNode* op) override {
+    bool half = op->Part() != BarrierPart::kWhole || op->Kind() == BarrierKind::kWarpgroups;
+    if (!half) MarkWaits();
     StmtVisitor::Visit(op);
   }
   // Its threads wait before they write the bytes again, by whatever buffer.

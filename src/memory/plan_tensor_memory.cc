@@ -4,6 +4,7 @@
 #include <map>
 
 #include "analysis/uniformity.h"
+#include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
@@ -69,10 +70,12 @@ class UsageFinder : public ir::StmtVisitor {
     StmtVisitor::Visit(op);
     issue_only_ = false;
   }
-  void Visit(const ir::CallNode* op) override {
-    if (auto used = op->attrs.Get(op::kTensorMemoryInUse)) {
-      for (const Buffer& buffer : (*used).cast<ir::Array<Buffer>>()) VisitBuffer(buffer);
-    }
+  void Visit(const ir::ArriveNode* op) override {
+    for (const Buffer& buffer : op->tensor_memory) VisitBuffer(buffer);
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::WaitParityNode* op) override {
+    for (const Buffer& buffer : op->tensor_memory) VisitBuffer(buffer);
     StmtVisitor::Visit(op);
   }
   void Visit(const ir::ForNode* op) override { Loop(op); }

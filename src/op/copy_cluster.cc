@@ -3,6 +3,7 @@
 #include <bit>
 #include <functional>
 
+#include "ir/async.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "op/access.h"
@@ -27,14 +28,15 @@ bool HasRemote(const Stmt& s, const std::function<bool(const ir::CopyNode*)>& co
   bool found = HasGemmsInPairs(s);
   ir::WalkStmts(s, [&](const Stmt& inner) {
     const auto* copy = inner.as<ir::CopyNode>();
-    found |= copy != nullptr && counts(copy);
+    const auto* arrive = inner.as<ir::ArriveNode>();
+    found |= (copy != nullptr && counts(copy)) || (arrive != nullptr && arrive->block.defined());
     return !found;
   });
   ir::WalkExprs(s, [&](const Expr& e) {
     const auto* call = e.as<ir::CallNode>();
     if (call == nullptr) return true;
-    bool arrives = call->name == "mbarrier_arrive" || call->name == "tcgen05_mma_arrive";
-    found |= call->name == kStoreToBlock || (arrives && call->args.size() > 1);
+    bool commits = call->name == "tcgen05_mma_arrive" && call->args.size() > 1;
+    found |= call->name == kStoreToBlock || commits;
     return !found;
   });
   return found;

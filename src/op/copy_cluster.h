@@ -38,6 +38,8 @@ const TileInstruction* BlockCopy();
 Stmt StoreToBlock(const ir::CopyNode* op);
 // The call that stores one element.
 inline constexpr const char* kStoreToBlock = "store_to_block";
+// An attribute of it: an arrival with the scope of several blocks follows and tells of it.
+inline constexpr const char* kAcrossBlocks = "across_blocks";
 // An attribute of calls: Array<Buffer>, whose counterparts in another block they write.
 inline constexpr const char* kRemoteWrites = "remote_writes";
 

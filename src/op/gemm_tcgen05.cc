@@ -468,11 +468,8 @@ Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx
                   "T.tcgen05_mma_arrive: " << std::string(ctx->target->arch)
                                            << " has no tcgen05; compile with target=\"sm_100a\"");
   }
-  Array<Expr> args = {BarrierAddress(call->args[0])};
-  bool several = call->args.size() > 1;
-  if (several) args.push_back(call->args[1]);
-  Stmt commit = several ? DeviceEffect("tcgen_05.h", "tcgen05_commit_multicast", args, span)
-                        : CommitTcgen05(args[0], *ctx, span);
+  Expr blocks = call->args.size() > 1 ? call->args[1] : Expr();
+  Stmt commit = CommitTcgen05(BarrierAddress(call->args[0]), *ctx, span, blocks);
   return ByOneThread(commit, *ctx, span);
 }
 

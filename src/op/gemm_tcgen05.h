@@ -35,13 +35,9 @@ std::optional<std::string> ScopeOfCopy(const ir::GemmOperandNode* input, bool re
 bool WaitsItself(const ir::GemmNode* op);
 
 // A gemm has this annotation (bool) if the compiler's MMA warp issues it: those who wait for it say
-// what tensor memory it uses (kTensorMemoryInUse).
+// what tensor memory it uses (ir/async.h).
 inline constexpr const char* kByMmaWarp = "by_mma_warp";
 bool IsByMmaWarp(const ir::GemmNode* op);
-
-// An attribute of calls: tensor memory (Array<Buffer>) that gemms of another role use after them,
-// until their threads wait.
-inline constexpr const char* kTensorMemoryInUse = "tensor_memory_in_use";
 
 // T.tcgen05_mma_arrive(mbar): the thread that issues for these threads commits what it has issued.
 // A second argument of the compiler's, a mask, has it arrive in these blocks of the cluster.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/async.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "layout/smem_layout.h"
@@ -398,7 +399,7 @@ Stmt HoldRegisters(const Buffer& registers, const Span& span) {
 
 bool IsWaitWgmma(const ir::CallNode* call) { return call->name == "wait_wgmma"; }
 
-Stmt FenceWgmma(const Span& span) { return DeviceEffect(kWgmmaHeader, "wgmma_fence", {}, span); }
+Stmt FenceWgmma(const Span& span) { return ir::Fence(ir::FenceKind::kWgmma, span); }
 
 Stmt CommitWgmma(const Span& span) { return DeviceEffect(kWgmmaHeader, "wgmma_commit", {}, span); }
 

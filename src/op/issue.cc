@@ -3,7 +3,6 @@
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
-#include "op/thread_sync.h"
 #include "target/warp.h"
 
 namespace tilelang::op {
@@ -71,18 +70,17 @@ Expr BarrierAddress(const Expr& mbar) {
   return ir::AddressOf(load->buffer, load->indices);
 }
 
+Expr ElementAt(const Expr& address) { return address.as<ir::CallNode>()->args[0]; }
+
 Stmt IssueFor(const Phase& phase, ir::Engine engine, Stmt body, const Span& span) {
   auto completion = ir::Completion::OfPhase(engine, phase.barrier, phase.parity);
   return ir::Issue(std::move(body), completion, span);
 }
 
-std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span) {
-  return {Effect("fence_proxy_async", {}, span), SyncThreads(ctx, span)};
-}
-
-Stmt CommitTcgen05(const Expr& barrier, const Context& ctx, const Span& span) {
-  const char* commit = ctx.in_pairs ? "tcgen05_commit_pair" : "tcgen05_commit";
-  return DeviceEffect("tcgen_05.h", commit, {barrier}, span);
+Stmt CommitTcgen05(const Expr& barrier, const Context& ctx, const Span& span, const Expr& blocks) {
+  ir::Arrive::Options options{.block = blocks};
+  if (ctx.in_pairs) options.scope = ir::Scope::kPair;
+  return ir::Arrive(ir::ArriveKind::kCommit, ElementAt(barrier), span, options);
 }
 
 Stmt IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, const Context& ctx,

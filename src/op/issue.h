@@ -13,12 +13,6 @@ namespace tilelang::op {
 // complete a phase.
 Buffer MakeRingBarrier(const std::string& name, int64_t slots, const Expr& arrivals,
                        const Span& span);
-// An attribute of arrivals and barriers of the compiler's: tiles (Array<Buffer>) that others may
-// change after them. An arrival without it may hand over anything.
-inline constexpr const char* kGivesBack = "gives_back";
-// An attribute (bool) of arrivals at the leader of a pair, and of waits for them: it sees what
-// threads of both blocks stored before.
-inline constexpr const char* kAcrossBlocks = "across_blocks";
 // Whether the program allocated the barrier, and orders with it what the compiler does not know of.
 bool IsProgramBarrier(const Buffer& barrier);
 
@@ -39,17 +33,15 @@ inline constexpr const char* kOperatorThreads = "operator_threads";
 
 // The address of the element that an operator's mbar= names, as an argument of device functions.
 Expr BarrierAddress(const Expr& mbar);
+// The element that such an address is of.
+Expr ElementAt(const Expr& address);
 // What asks an engine for work that completes on `phase`, for which its threads wait.
 Stmt IssueFor(const Phase& phase, ir::Engine engine, Stmt body, const Span& span);
 
-// The operator's threads synchronize: what they did to shared memory is done before what others of
-// them issue or let others issue next.
-std::vector<Stmt> SyncForTcgen05(const Context& ctx, const Span& span);
-// The call that stands for it.
-inline constexpr const char* kSyncForTcgen05 = "tcgen05_sync";
 // Arrives at a barrier's address, in kernels of pairs at that of both CTAs, when what the thread
-// has issued is complete.
-Stmt CommitTcgen05(const Expr& barrier, const Context& ctx, const Span& span);
+// has issued is complete; at those of the blocks of a mask, if there is one.
+Stmt CommitTcgen05(const Expr& barrier, const Context& ctx, const Span& span,
+                   const Expr& blocks = Expr());
 // Instructions of the tcgen05 pipe, issued by one thread, and their arrival at a barrier's address
 // when they are complete (none: they are committed elsewhere).
 Stmt IssueTcgen05(std::vector<Stmt> instructions, const Expr& barrier, const Context& ctx,

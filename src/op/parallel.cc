@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
@@ -56,6 +57,8 @@ void ParallelInfo::FindWrites() {
     } else if (const auto* evaluate = s.as<ir::EvaluateNode>()) {
       has_effects_ = true;
       writes_memory(evaluate->value);
+    } else if (ir::IsOrdering(s)) {
+      has_effects_ = true;
     }
     return true;
   });

@@ -7,6 +7,7 @@
 
 #include "arith/lazy_loads.h"
 #include "arith/structural.h"
+#include "ir/async.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
@@ -113,6 +114,10 @@ class ParallelLowerer : public AccessLowerer {
   }
   Stmt Rewrite(const ir::EvaluateNode* op) override {
     return DividedByReplica(ffi::GetRef<Stmt>(op), AccessLowerer::Rewrite(op));
+  }
+  Stmt MutateStmt(const Stmt& s) override {
+    Stmt lowered = AccessLowerer::MutateStmt(s);
+    return ir::IsOrdering(s) ? DividedByReplica(s, lowered) : lowered;
   }
   Expr Rewrite(const ir::VarNode* op) override {
     auto it = coords_.find(ffi::GetRef<Var>(op));

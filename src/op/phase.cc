@@ -39,26 +39,23 @@ Phase PhaseOf(const Buffer& barrier, const Expr& slot) {
   return {barrier, MakeParity(name, ir::dtypes::kUInt32, barrier->span), slot};
 }
 
+Expr ElementOf(const Phase& phase) { return ir::Load(phase.barrier, {phase.slot}); }
+
 Expr AddressOf(const Phase& phase) { return ir::AddressOf(phase.barrier, {phase.slot}); }
 
 Expr ParityOf(const Phase& phase) { return ir::Load(phase.parity, {ir::Expr(0)}); }
 
 Stmt AllocParity(const Phase& phase) { return ir::Alloc(phase.parity, phase.parity->span); }
 
-std::vector<Stmt> WaitForPhase(const Phase& phase, const Span& span,
-                               const Map<String, Any>& attrs) {
-  return {WaitForParity(phase.barrier, phase.slot, ParityOf(phase), span, attrs),
+std::vector<Stmt> WaitForPhase(const Phase& phase, const Span& span, ir::Scope scope,
+                               const Array<Buffer>& tensor_memory) {
+  return {ir::WaitParity(ElementOf(phase), ParityOf(phase), span, scope, tensor_memory),
           NextPhase(phase, span)};
 }
 
 Stmt NextPhase(const Phase& phase, const Span& span) {
   Expr next = ParityOf(phase) ^ ir::Const(phase.parity->dtype, 1);
   return ir::Store(phase.parity, {ir::Expr(0)}, next, span);
-}
-
-Stmt WaitForParity(const Buffer& barrier, const Expr& slot, const Expr& parity, const Span& span,
-                   const Map<String, Any>& attrs) {
-  return Effect("mbarrier_wait_parity", {ir::AddressOf(barrier, {slot}), parity}, span, attrs);
 }
 
 }  // namespace tilelang::op

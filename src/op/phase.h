@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/async.h"
 #include "op/context.h"
 
 namespace tilelang::op {
@@ -28,18 +29,17 @@ Phase PhaseOf(const Buffer& barrier, const Expr& slot);
 
 // The barrier's address as an argument of device functions.
 Expr AddressOf(const Phase& phase);
+// The element of the barrier.
+Expr ElementOf(const Phase& phase);
 // The parity of the phase that comes next.
 Expr ParityOf(const Phase& phase);
 Stmt AllocParity(const Phase& phase);
 // The calling thread waits for the phase and goes to the next one.
 std::vector<Stmt> WaitForPhase(const Phase& phase, const Span& span,
-                               const Map<String, Any>& attrs = {});
+                               ir::Scope scope = ir::Scope::kCta,
+                               const Array<Buffer>& tensor_memory = {});
 // The second half of it, for threads that know otherwise that the phase is over.
 Stmt NextPhase(const Phase& phase, const Span& span);
-// Until the phase of this parity is over, for who counts phases otherwise.
-Stmt WaitForParity(const Buffer& barrier, const Expr& slot, const Expr& parity, const Span& span,
-                   const Map<String, Any>& attrs = {});
-
 }  // namespace tilelang::op
 
 #endif  // TILELANG_OP_PHASE_H_

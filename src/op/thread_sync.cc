@@ -1,14 +1,16 @@
 #include "op/thread_sync.h"
 
-#include "op/effect.h"
+#include "ir/async.h"
 #include "target/warp.h"
 
 namespace tilelang::op {
 
 Stmt SyncThreads(const ThreadRange& threads, int64_t cta_threads, const Span& span) {
-  if (threads.begin == 0 && threads.count == cta_threads) return Effect("sync_threads", {}, span);
-  if (threads.count <= kWarp) return Effect("sync_warp", {}, span);
-  return Effect("sync_range", {I32(threads.begin), I32(threads.count)}, span);
+  if (threads.begin == 0 && threads.count == cta_threads) {
+    return ir::Barrier(ir::BarrierKind::kBlock, span);
+  }
+  if (threads.count <= kWarp) return ir::Barrier(ir::BarrierKind::kWarp, span);
+  return ir::Barrier::Of(ir::BarrierKind::kRange, threads.begin, threads.count, span);
 }
 
 bool IsWarpgroups(const ThreadRange& threads) {
@@ -16,7 +18,7 @@ bool IsWarpgroups(const ThreadRange& threads) {
 }
 
 Stmt SyncWarpgroups(const ThreadRange& threads, const Span& span) {
-  return Effect(kSyncWarpgroups, {I32(threads.begin), I32(threads.count)}, span);
+  return ir::Barrier::Of(ir::BarrierKind::kWarpgroups, threads.begin, threads.count, span);
 }
 
 Stmt SyncThreads(const Context& ctx, const Span& span) {

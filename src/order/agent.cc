@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "analysis/thread_set.h"
+#include "ir/async.h"
 #include "ir/visitor.h"
 #include "target/warp.h"
 
@@ -63,7 +64,6 @@ class Signatures {
 };
 
 void DivideByOperation(const Step& step, Signatures* signatures) {
-  const auto* call = step.stmt.as<ir::EvaluateNode>()->value.as<ir::CallNode>();
   switch (step.operation.kind) {
     case OperationKind::kBarrier:
     case OperationKind::kInit:
@@ -72,7 +72,8 @@ void DivideByOperation(const Step& step, Signatures* signatures) {
     case OperationKind::kArriveExpect:
     case OperationKind::kWaitPhase:
     case OperationKind::kCommitTensorCore:
-      for (const Expr& arg : call->args) {
+      for (const Expr& arg : {step.operation.barrier, step.operation.number}) {
+        if (!arg.defined()) continue;
         const auto* address = arg.as<ir::CallNode>();
         bool element = address != nullptr && address->name == "address_of";
         const auto* load = (element ? address->args[0] : arg).as<ir::LoadNode>();

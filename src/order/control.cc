@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "analysis/uniformity.h"
+#include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
 #include "order/operation.h"
@@ -125,7 +126,7 @@ class ControlFinder {
       return true;
     }
     if (!HasOperation(s)) return false;
-    for (const Expr& arg : s.as<ir::EvaluateNode>()->value.as<ir::CallNode>()->args) Need(arg);
+    for (const Expr& arg : CallOf(s)->args) Need(arg);
     return true;
   }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "ir/intrinsics.h"
+#include "ir/async.h"
 #include "ir/visitor.h"
 
 namespace tilelang::order {
@@ -16,44 +16,27 @@ using enum OperationKind;
 // Intrinsics, and device functions without tl:: and template arguments.
 const std::unordered_map<std::string_view, OperationKind>& Table() {
   static const std::unordered_map<std::string_view, OperationKind> table = {
-      {"sync_threads", kBarrier},
-      {"sync_range", kBarrier},
       {"syncthreads_or", kBarrier},
       {"syncthreads_and", kBarrier},
       {"syncthreads_count", kBarrier},
-      {"sync_grid", kBarrier},
       {"clc_ask", kTmaLoad},
       {"clc_try_cancel", kUnsupported},
       {"clc_try_cancel_multicast", kUnsupported},
-      {"sync_warp", kWarpBarrier},
-      {"named_barrier_arrive", kUnsupported},
-      {"cluster_sync", kUnsupported},
-      {"cluster_arrive", kUnsupported},
-      {"cluster_arrive_relaxed", kUnsupported},
-      {"cluster_wait", kUnsupported},
       {"store_to_block", kUnsupported},
       {"elect_one", kElect},
       {"mbarrier_init", kInit},
-      {"fence_barrier_init", kInitFence},
-      {"mbarrier_arrive", kArrive},
-      {"mbarrier_expect_tx", kExpect},
-      {"mbarrier_arrive_expect_tx", kArriveExpect},
-      {"mbarrier_wait_parity", kWaitPhase},
       {"mbarrier_try_wait", kUnsupported},
       {"mbarrier_inval", kUnsupported},
-      {"fence_proxy_async", kProxyFence},
       {"cp_async", kCopyAsync},
       {"cp_async_ordered", kCopyAsync},
       {"cp_async_commit", kCommitCopies},
       {"cp_async_wait", kWaitCopies},
-      {"cp_async_arrive", kUnsupported},
       {"tma_load", kTmaLoad},
       {"tma_store", kTmaStore},
       {"tma_store_add", kTmaStore},
       {"tma_store_commit", kCommitStores},
       {"tma_store_wait_read", kWaitStores},
       {"tma_store_wait", kWaitStores},
-      {"wgmma_fence", kWgmmaFence},
       {"wgmma_commit", kCommitWgmma},
       {"wgmma_wait", kWaitWgmma},
       {"hold", kHold},
@@ -63,13 +46,8 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
       {"tcgen05_mma_scaled_ss", kTensorCore},
       {"tcgen05_mma_scaled_ts", kTensorCore},
       {"tcgen05_cp", kTensorCore},
-      {"tcgen05_commit", kCommitTensorCore},
       {"tcgen05_load", kTmemLoad},
       {"tcgen05_wait_st", kWaitTmemStores},
-      {"tcgen05_before_thread_sync", kBeforeSync},
-      {"tcgen05_after_thread_sync", kAfterSync},
-      {"tcgen05_alloc", kAllocTmem},
-      {"tcgen05_dealloc", kFreeTmem},
   };
   return table;
 }
@@ -98,24 +76,102 @@ Operation OperationOf(const ir::CallNode* call) {
   if (base.starts_with("tcgen05_st_")) return {kTmemStore};
   auto known = Table().find(base);
   if (known == Table().end()) {
-    const ir::Intrinsic* intrinsic = ir::FindIntrinsic(name);
-    bool orders = call->attrs.count("async") != 0 ||
-                  (intrinsic != nullptr && intrinsic->sync != ir::SyncKind::kNone);
-    return {orders ? kUnsupported : kNone};
+    return {call->attrs.count("async") != 0 ? kUnsupported : kNone};
   }
-  // On a barrier of another CTA of the cluster.
-  if (known->second == kArrive && call->args.size() > 1) return {kUnsupported};
-  return {known->second, TemplateNumber(name)};
+  Operation operation{known->second, TemplateNumber(name)};
+  if (known->second == kInit) {
+    operation.barrier = call->args[0];
+    operation.number = call->args[1];
+  }
+  if (known->second == kTmaLoad) operation.barrier = call->args[1];
+  return operation;
 }
 
+namespace {
+
+// What reaches another CTA is not followed.
+Operation Of(const ir::ArriveNode* op) {
+  if (op->block.defined() || op->scope_kind() != ir::Scope::kCta) return {kUnsupported};
+  Operation operation{kUnsupported, 0, op->mbar, op->bytes};
+  switch (op->Kind()) {
+    case ir::ArriveKind::kThread:
+      operation.kind = kArrive;
+      break;
+    case ir::ArriveKind::kExpect:
+      operation.kind = kExpect;
+      break;
+    case ir::ArriveKind::kThreadExpect:
+      operation.kind = kArriveExpect;
+      break;
+    case ir::ArriveKind::kCommit:
+      operation.kind = kCommitTensorCore;
+      break;
+    case ir::ArriveKind::kCopies:
+      break;
+  }
+  return operation;
+}
+
+Operation Of(const ir::FenceNode* op) {
+  switch (op->Kind()) {
+    case ir::FenceKind::kAsyncProxy:
+      return {kProxyFence};
+    case ir::FenceKind::kTcgen05Before:
+      return {kBeforeSync};
+    case ir::FenceKind::kTcgen05After:
+      return {kAfterSync};
+    case ir::FenceKind::kMbarrierInit:
+      return {kInitFence};
+    case ir::FenceKind::kWgmma:
+      return {kWgmmaFence};
+  }
+  return {kUnsupported};
+}
+
+Operation Of(const ir::BarrierNode* op) {
+  if (op->Part() != ir::BarrierPart::kWhole) return {kUnsupported};
+  switch (op->Kind()) {
+    case ir::BarrierKind::kBlock:
+    case ir::BarrierKind::kGrid:
+      return {kBarrier};
+    case ir::BarrierKind::kNamed:
+      return {kBarrier, 0, op->number, op->count};
+    case ir::BarrierKind::kRange:
+      return {kBarrier, 0, ir::Expr(op->threads[0]), ir::Expr(op->threads[1]), true};
+    case ir::BarrierKind::kWarp:
+      return {kWarpBarrier};
+    default:
+      return {kUnsupported};
+  }
+}
+
+}  // namespace
+
 Operation OperationOf(const ir::Stmt& s) {
+  if (const auto* op = s.as<ir::ArriveNode>()) return Of(op);
+  if (const auto* op = s.as<ir::FenceNode>()) return Of(op);
+  if (const auto* op = s.as<ir::BarrierNode>()) return Of(op);
+  if (const auto* op = s.as<ir::TmemAllocNode>()) return {op->frees ? kFreeTmem : kAllocTmem};
+  if (const auto* op = s.as<ir::WaitParityNode>()) {
+    bool followed = op->scope_kind() != ir::Scope::kCluster;
+    return {followed ? kWaitPhase : kUnsupported, 0, op->mbar, op->parity};
+  }
   const auto* evaluate = s.as<ir::EvaluateNode>();
   const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
   return call != nullptr ? OperationOf(call) : Operation();
 }
 
+ir::Call CallOf(const ir::Stmt& s) {
+  const auto* evaluate = s.as<ir::EvaluateNode>();
+  return evaluate != nullptr ? evaluate->value.as<ir::Call>().value() : ir::CallFor(s);
+}
+
 bool HasOperation(const ir::Stmt& s) {
   bool found = false;
+  ir::WalkStmts(s, [&](const ir::Stmt& part) {
+    found = found || (ir::IsOrdering(part) && OperationOf(part).kind != kNone);
+    return !found;
+  });
   ir::WalkExprs(s, [&](const ir::Expr& e) { return !(found = found || IsCall(e)); });
   return found;
 }

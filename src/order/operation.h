@@ -56,12 +56,19 @@ struct Operation {
   OperationKind kind = OperationKind::kNone;
   // Of a wait: how many groups may be left.
   int64_t left = 0;
+  // The element of an mbarrier or its address, or the number of a named barrier; null: of none.
+  ir::Expr barrier = {};
+  // Threads of a named barrier; the count, bytes or parity of an mbarrier.
+  ir::Expr number = {};
+  bool of_range = false;  // threads from number `barrier` on, before barriers have numbers
 };
 
-// What a call is; null: it neither orders nor is ordered, but as its effects on memory say.
+// What a call is; kNone: it neither orders nor is ordered, but as its effects on memory say.
 Operation OperationOf(const ir::CallNode* call);
-// Of a statement that is one call; kNone for others.
+// Of a statement that orders, or is one call; kNone for others.
 Operation OperationOf(const ir::Stmt& s);
+// The call that such a statement is.
+ir::Call CallOf(const ir::Stmt& s);
 // Anywhere in the statement or expression.
 bool HasOperation(const ir::Stmt& s);
 bool HasOperation(const ir::Expr& e);

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/call_order.h"
-#include "ir/intrinsics.h"
+#include "ir/async.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
 #include "order/control.h"
@@ -22,11 +21,13 @@ namespace {
 
 // Waits on a barrier of the program, and so orders itself.
 bool IsRole(const Stmt& s) {
-  return analysis::HasCall(s, [](const ir::CallNode* call) {
-    if (OperationOf(call).kind != OperationKind::kWaitPhase) return false;
-    ir::Buffer barrier = analysis::MbarrierOf(call);
-    return barrier.defined() && op::IsProgramBarrier(barrier);
+  bool found = false;
+  ir::WalkStmts(s, [&](const Stmt& part) {
+    const auto* wait = part.as<ir::WaitParityNode>();
+    found = found || (wait != nullptr && op::IsProgramBarrier(wait->barrier()));
+    return !found;
   });
+  return found;
 }
 
 }  // namespace
@@ -221,13 +222,12 @@ ProgramBuilder::StepPtr ProgramBuilder::BuildLoop(StepKind kind, const Stmt& s, 
 ProgramBuilder::StepPtr ProgramBuilder::BuildOperation(const Stmt& s) {
   StepPtr step = Make(StepKind::kOperation, s);
   step->operation = OperationOf(s);
-  const auto* call = s.as<ir::EvaluateNode>()->value.as<ir::CallNode>();
   if (step->operation.kind == OperationKind::kUnsupported) {
-    program_->unsupported_ = std::string(call->name);
+    program_->unsupported_ = std::string(CallOf(s)->name);
   }
   if (step->operation.kind == OperationKind::kAllocTmem) {
-    program_->tmem_slot_ =
-        call->args[0].as<ir::CallNode>()->args[0].as<ir::LoadNode>()->buffer.get();
+    const auto* address = s.as<ir::TmemAllocNode>()->address.as<ir::CallNode>();
+    program_->tmem_slot_ = address->args[0].as<ir::LoadNode>()->buffer.get();
   }
   AddSites(step.get(), finder_.FindOfOperation(s, step->operation.kind));
   // Of each thread its own elements.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/thread_set.h"
+#include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
 
@@ -168,7 +169,8 @@ void SiteFinder::AddRegisters(const ir::CallNode* call, const ir::Span& span,
 
 std::vector<Site> SiteFinder::FindOfOperation(const Stmt& s, OperationKind kind) const {
   std::vector<Site> sites;
-  const auto* call = s.as<ir::EvaluateNode>()->value.as<ir::CallNode>();
+  ir::Call made = CallOf(s);
+  const ir::CallNode* call = made.get();
   const ir::Span& span = call->span.defined() ? call->span : s.span();
   bool device = kind >= OperationKind::kTmaLoad;
   bool memory = device && kind != OperationKind::kHold && kind != OperationKind::kFreeTmem &&

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "ir/async.h"
 #include "ir/next_tile.h"
 #include "ir/padded.h"
 #include "ir/visitor.h"
@@ -66,9 +67,11 @@ class Tracer {
   void Set(const Step& step);
   void Own(const Step& step);
   void Operate(const Step& step);
-  void Barrier(const Step& step, const ir::CallNode* call);
+  void Barrier(const Step& step, const Operation& operation);
   void SetBarrier(const Expr& address, Event* event);
   void AddTouches(const Step& step, const ir::CallNode* call, Event* event);
+  // What a TMA load announces.
+  int64_t BytesOf(const ir::Call& load, const Event& event) const;
   Touch TouchOf(int id, const ir::CallNode* call, int instance);
   void Add(const Event& event) {
     if (trace_.events.size() >= kMostEvents) throw Obstacle{"it does too much"};
@@ -240,21 +243,20 @@ void Tracer::Set(const Step& step) {
 
 // What a statement that is no operation touches and waits for itself.
 void Tracer::Own(const Step& step) {
-  for (const Expr& e : step.barriers) Barrier(step, e.as<ir::CallNode>());
+  for (const Expr& e : step.barriers) Barrier(step, OperationOf(e.as<ir::CallNode>()));
   if (step.sites.empty()) return;
   Event event{step.id};
   AddTouches(step, nullptr, &event);
   Add(event);
 }
 
-void Tracer::Barrier(const Step& step, const ir::CallNode* call) {
-  Event event{step.id, OperationOf(call).kind};
-  constexpr int64_t kOfRanges = 16;  // before barriers have numbers
-  bool range = call->name == "sync_range";
-  bool named = call->name == "sync_threads" && !call->args.empty();
-  if (range || named) {
-    event.element = Number(call->args[0], "the number of a barrier") + (range ? kOfRanges : 0);
-    event.number = Number(call->args[1], "the threads of a barrier");
+void Tracer::Barrier(const Step& step, const Operation& operation) {
+  Event event{step.id, operation.kind};
+  constexpr int64_t kOfRanges = 16;  // beyond the numbers that barriers have
+  if (operation.barrier.defined()) {
+    int64_t number = Number(operation.barrier, "the number of a barrier");
+    event.element = number + (operation.of_range ? kOfRanges : 0);
+    event.number = Number(operation.number, "the threads of a barrier");
   }
   Add(event);
 }
@@ -270,46 +272,47 @@ void Tracer::SetBarrier(const Expr& address, Event* event) {
 }
 
 void Tracer::Operate(const Step& step) {
-  const auto* call = step.stmt.as<ir::EvaluateNode>()->value.as<ir::CallNode>();
-  Event event{step.id, step.operation.kind};
+  const Operation& operation = step.operation;
+  Event event{step.id, operation.kind};
   switch (event.kind) {
     case OperationKind::kBarrier:
-      return Barrier(step, call);
+      return Barrier(step, operation);
     case OperationKind::kHold:
       return;
     case OperationKind::kArrive:
     case OperationKind::kCommitTensorCore:
-      SetBarrier(call->args[0], &event);
+    case OperationKind::kTmaLoad:
+      SetBarrier(operation.barrier, &event);
       break;
     case OperationKind::kInit:
     case OperationKind::kExpect:
     case OperationKind::kArriveExpect:
     case OperationKind::kWaitPhase:
-      SetBarrier(call->args[0], &event);
-      event.number = Number(call->args[1], "an argument of an mbarrier");
-      break;
-    case OperationKind::kTmaLoad:
-      SetBarrier(call->args[1], &event);
+      SetBarrier(operation.barrier, &event);
+      event.number = Number(operation.number, "an argument of an mbarrier");
       break;
     case OperationKind::kWaitStores:
     case OperationKind::kWaitCopies:
     case OperationKind::kWaitWgmma:
-      event.number = step.operation.left;
+      event.number = operation.left;
       break;
     default:
       break;
   }
-  AddTouches(step, call, &event);
-  auto packed = call->attrs.Get(ir::kPackedBytes);
-  if (packed) {
-    event.number = (*packed).cast<int64_t>();
-  } else if (event.kind == OperationKind::kTmaLoad) {
-    for (size_t i = 0; i < event.num_touches; ++i) {
-      const Touch& touch = trace_.touches[event.first_touch + i];
-      event.number += touch.end - touch.begin;
-    }
-  }
+  ir::Call call = CallOf(step.stmt);
+  AddTouches(step, call.get(), &event);
+  if (event.kind == OperationKind::kTmaLoad) event.number = BytesOf(call, event);
   Add(event);
+}
+
+int64_t Tracer::BytesOf(const ir::Call& load, const Event& event) const {
+  if (auto packed = load->attrs.Get(ir::kPackedBytes)) return (*packed).cast<int64_t>();
+  int64_t bytes = 0;
+  for (size_t i = 0; i < event.num_touches; ++i) {
+    const Touch& touch = trace_.touches[event.first_touch + i];
+    bytes += touch.end - touch.begin;
+  }
+  return bytes;
 }
 
 Touch Tracer::TouchOf(int id, const ir::CallNode* call, int instance) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analysis/uniformity.h"
+#include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/fresh_copy.h"
 #include "ir/intrinsics.h"
@@ -15,7 +16,6 @@
 #include "op/effect.h"
 #include "op/instruction.h"
 #include "op/issue.h"
-#include "op/thread_sync.h"
 #include "schedule/program_order.h"
 
 namespace tilelang::schedule {
@@ -234,8 +234,8 @@ class AsyncWriter : public SlotMutator {
     bool engine = std::any_of(rings.begin(), rings.end(), [&](const Ring* ring) {
       return IsReadByEngine(loop.body, *ring->channel);
     });
-    if (engine) body.push_back(op::Effect("fence_proxy_async", {}, span));
-    body.push_back(op::Effect(op::kSyncRole, {}, span, Refilled(rings)));
+    if (engine) body.push_back(ir::Fence(ir::FenceKind::kAsyncProxy, span));
+    body.push_back(ir::Barrier(ir::BarrierKind::kRole, span).Giving(Refilled(rings)));
     Expr use = op->var - op->min;
     Stmt loads = Loads(loop, rings, op->var + number(ahead), use + number(ahead), true);
     body.push_back(If(use + number(ahead) < op->extent, loads));
@@ -255,14 +255,12 @@ class AsyncWriter : public SlotMutator {
 
   // Behind the barrier of an iteration all threads refill slots: whoever has work in flight that
   // reads them, such as a store by TMA, waits for it before.
-  static ir::Map<ir::String, ir::Any> Refilled(const std::vector<const Ring*>& rings) {
+  static ir::Array<ir::Buffer> Refilled(const std::vector<const Ring*>& rings) {
     ir::Array<ir::Buffer> slots;
     for (const Ring* ring : rings) {
       for (const ir::Buffer& tiles : ring->slots) slots.push_back(tiles);
     }
-    ir::Map<ir::String, ir::Any> attrs;
-    attrs.Set(op::kGivesBack, slots);
-    return attrs;
+    return slots;
   }
   static Stmt If(const Expr& condition, const Stmt& body) {
     return ir::IsTrue(condition) ? body : Stmt(ir::If(condition, body, Stmt(), body.span()));

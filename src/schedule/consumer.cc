@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "ir/async.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/copy_tmem.h"
+#include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
 #include "op/issue.h"
@@ -103,12 +105,12 @@ class ConsumerWriter : public SlotMutator {
     for (size_t i = 0; i < turns.streams.size(); ++i) {
       const TurnStream& stream = turns.streams[i];
       if (!IsAround(stream)) continue;
-      std::vector<Stmt> wait = op::WaitForPhase(done_[i], op->span, InUse(stream));
+      std::vector<Stmt> wait = WaitUntilDone(i, stream, op->span);
       stmts.insert(stmts.end(), wait.begin(), wait.end());
     }
     // After the loop threads may write operands that the gemms of other blocks read.
     bool written = turns_.blocks() > 1 && turns_.AreWritten(turns, GemmTurns::When::kAfter);
-    if (written) stmts.push_back(op::Effect(op::kSyncForTcgen05, {}, op->span));
+    if (written) Synchronize(op->span, &stmts);
     return op::Sequence(stmts, op->span);
   }
   // Nothing is left but conditions.
@@ -129,8 +131,8 @@ class ConsumerWriter : public SlotMutator {
     const ir::Span& span = turns.loop->span;
     bool one_block = turns_.blocks() == 1;
     bool written = one_block && turns_.AreWritten(turns, GemmTurns::When::kBefore);
-    if (!one_block) stmts->push_back(op::Effect(op::kSyncForTcgen05, {}, span));
-    if (written) stmts->push_back(op::Effect("fence_proxy_async", {}, span));
+    if (!one_block) Synchronize(span, stmts);
+    if (written) stmts->push_back(ir::Fence(ir::FenceKind::kAsyncProxy, span));
     std::vector<Stmt> arrivals;
     for (size_t i = 0; i < turns.streams.size(); ++i) {
       if (IsAround(turns.streams[i])) arrivals.push_back(Ready(turns, i, I32(0), span));
@@ -144,14 +146,18 @@ class ConsumerWriter : public SlotMutator {
   }
 
   Stmt Ready(const TurnLoop& turns, size_t stream, const Expr& block, const ir::Span& span) const {
-    auto attrs = InUse(turns.streams[stream]);
-    if (turns_.AreWrittenInPairs()) attrs.Set(op::kAcrossBlocks, true);
-    return Arrive(turns_.barriers()[stream].ready, block, span, attrs, turns_.in_pairs());
+    ir::Arrive::Options options{.tensor_memory = turns.streams[stream].tensor_memory};
+    if (turns_.in_pairs()) options.block = op::PairLeader();
+    if (turns_.AreWrittenInPairs()) options.scope = ir::Scope::kPair;
+    return Arrive(turns_.barriers()[stream].ready, block, span, options);
   }
-  static ir::Map<ir::String, ir::Any> InUse(const TurnStream& stream) {
-    ir::Map<ir::String, ir::Any> attrs;
-    attrs.Set(op::kTensorMemoryInUse, stream.tensor_memory);
-    return attrs;
+  std::vector<Stmt> WaitUntilDone(size_t i, const TurnStream& stream, const ir::Span& span) const {
+    return op::WaitForPhase(done_[i], span, ir::Scope::kCta, stream.tensor_memory);
+  }
+  // What the threads did to shared memory is done before what some of them let others issue next.
+  static void Synchronize(const ir::Span& span, std::vector<Stmt>* stmts) {
+    stmts->push_back(ir::Fence(ir::FenceKind::kAsyncProxy, span));
+    stmts->push_back(ir::Barrier(ir::BarrierKind::kRole, span));
   }
 
   static Task Work(std::vector<Stmt> stmts) { return {TaskKind::kWork, std::move(stmts), {}}; }
@@ -198,7 +204,7 @@ class ConsumerWriter : public SlotMutator {
                    std::vector<Task>* tasks) const {
     for (size_t s = 0; s < turns.streams.size(); ++s) {
       if (!turns.streams[s].waits[i]) continue;
-      tasks->push_back(Work(op::WaitForPhase(done_[s], span, InUse(turns.streams[s]))));
+      tasks->push_back(Work(WaitUntilDone(s, turns.streams[s], span)));
     }
   }
   // For the turns that begin after it: what the threads have done is done, also to operands in
@@ -208,7 +214,7 @@ class ConsumerWriter : public SlotMutator {
     for (size_t s = 0; s < turns.streams.size(); ++s) {
       if (turns.streams[s].TurnAfter(i) == nullptr) continue;
       std::vector<Stmt> ready;
-      if (turns_.AreWrittenIn(turns)) ready.push_back(op::Effect("fence_proxy_async", {}, span));
+      if (turns_.AreWrittenIn(turns)) ready.push_back(ir::Fence(ir::FenceKind::kAsyncProxy, span));
       ready.push_back(Ready(turns, s, block_, span));
       tasks->push_back(Work(ready));
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
@@ -11,7 +12,6 @@
 #include "op/copy_async.h"
 #include "op/instruction.h"
 #include "op/issue.h"
-#include "op/thread_sync.h"
 #include "schedule/operation_counter.h"
 
 namespace tilelang::schedule {
@@ -174,11 +174,7 @@ class StepFinder : public ir::StmtVisitor {
     const auto* call = op->value.as<ir::CallNode>();
     if (call == nullptr) return;
     std::string name(call->name);
-    if (name == "mbarrier_wait_parity") {
-      AddSignal("wait", call->args[0], "threads", op->span);
-    } else if (name == "mbarrier_arrive") {
-      AddSignal("arrive", call->args[0], "threads", op->span);
-    } else if (name == "tcgen05_mma_arrive") {
+    if (name == "tcgen05_mma_arrive") {
       AddSignal("arrive", call->args[0], "tcgen05.mma", op->span);
     } else if (name == "wait_wgmma") {
       StepPtr step = NewStep("wait", "wgmma", op->span);
@@ -190,18 +186,30 @@ class StepFinder : public ir::StmtVisitor {
       Add(step);
     } else if (op::IsCommitOfCopies(call)) {
       Add(NewStep("commit", "cp.async", op->span));
-    } else if (name == op::kSyncForTcgen05 || name == op::kSyncRole) {
-      Add(NewStep("sync", "threads", op->span));
-    } else if (!IsInPassing(name)) {
+    } else if (name != "set_max_nreg") {
       Add(NewStep("call", name, op->span));
     }
   }
+  void Visit(const ir::WaitParityNode* op) override {
+    AddSignal("wait", op->mbar, "threads", op->span);
+  }
+  void Visit(const ir::ArriveNode* op) override {
+    if (op->Kind() != ir::ArriveKind::kThread) return AddCall(op);
+    AddSignal("arrive", op->mbar, "threads", op->span);
+  }
+  // Other fences go with other steps.
+  void Visit(const ir::FenceNode* op) override {
+    if (op->Kind() == ir::FenceKind::kTcgen05Before) AddCall(op);
+  }
+  void Visit(const ir::BarrierNode* op) override {
+    if (op->Kind() != ir::BarrierKind::kRole) return AddCall(op);
+    Add(NewStep("sync", "threads", op->span));
+  }
 
  private:
-  // Fences and registers: they go with other steps.
-  static bool IsInPassing(const std::string& call) {
-    return call.find("fence") != std::string::npos || call == "set_max_nreg" ||
-           call.find("after_thread_sync") != std::string::npos;
+  void AddCall(const ir::StmtNode* op) {
+    ir::Call call = ir::CallFor(tvm::ffi::GetRef<Stmt>(op));
+    Add(NewStep("call", std::string(call.as<ir::CallNode>()->name), op->span));
   }
   void Add(const StepPtr& step) {
     if (step->iteration.empty()) step->iteration = iteration_;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "ir/async.h"
 #include "layout/tcgen05_layout.h"
 #include "op/cta_pair.h"
 #include "op/effect.h"
@@ -226,9 +227,8 @@ class MmaWarpWriter : public SliceCopier {
 
   void WaitUntilReady(const op::Phase& ready, const ir::Span& span,
                       std::vector<Stmt>* stmts) const {
-    ir::Map<ir::String, ir::Any> attrs;
-    if (turns_.AreWrittenInPairs()) attrs.Set(op::kAcrossBlocks, true);
-    std::vector<Stmt> wait = op::WaitForPhase(ready, span, attrs);
+    ir::Scope scope = turns_.AreWrittenInPairs() ? ir::Scope::kPair : ir::Scope::kCta;
+    std::vector<Stmt> wait = op::WaitForPhase(ready, span, scope);
     stmts->insert(stmts->end(), wait.begin(), wait.end());
   }
 

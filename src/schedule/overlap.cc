@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "ir/async.h"
 #include "ir/fresh_copy.h"
 #include "op/effect.h"
 #include "schedule/program_order.h"

@@ -8,6 +8,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "analysis/uniformity.h"
+#include "ir/async.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "ir/remark.h"
@@ -48,6 +49,16 @@ namespace {
 
 constexpr int64_t kMaxThreads = 1024;
 
+// The name of a statement that synchronizes threads, other than those of a warp; "": it does not.
+std::string Orders(const Stmt& s) {
+  const auto* barrier = s.as<ir::BarrierNode>();
+  const auto* fence = s.as<ir::FenceNode>();
+  bool orders = ir::IsOrdering(s);
+  if (barrier != nullptr) orders = barrier->Kind() != ir::BarrierKind::kWarp;
+  if (fence != nullptr) orders = fence->Kind() == ir::FenceKind::kAsyncProxy;
+  return orders ? std::string(ir::CallFor(s).as<ir::CallNode>()->name) : "";
+}
+
 // What keeps a program from getting roles: some of its own, or barriers; nothing when it may.
 std::string OwnRoles(const ir::KernelLaunchNode* launch) {
   std::string reason;
@@ -57,10 +68,15 @@ std::string OwnRoles(const ir::KernelLaunchNode* launch) {
     const ir::Intrinsic* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
     if (known == nullptr || call->name == "call_extern") {
       reason = "the program calls " + std::string(call->name);
-    } else if (known->sync == ir::SyncKind::kCta || known->header == "barrier.h" ||
+    } else if (known->header == "barrier.h" || analysis::IsBlockVote(call) ||
                (known->header == "cluster.h" && !known->pure)) {
       reason = "the program synchronizes threads itself, by " + std::string(call->name);
     }
+    return true;
+  });
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    std::string name = Orders(s);
+    if (!name.empty()) reason = "the program synchronizes threads itself, by " + name;
     return true;
   });
   analysis::Uniformity uniformity(launch);

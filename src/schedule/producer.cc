@@ -54,7 +54,8 @@ class ProducerWriter : public SliceCopier {
     for (const auto& [ring, uses] : uses_) {
       const Handover* handover = FindHandover(*ring, seq);
       if (handover == nullptr || handover->loads.back() != i) continue;
-      Stmt arrive = Arrive(ring->full, slot_of_.at(ring), span, {}, ring->of_pair);
+      Expr leader = ring->of_pair ? op::PairLeader() : Expr();
+      Stmt arrive = Arrive(ring->full, slot_of_.at(ring), span, {.block = leader});
       // One thread of each block arrives at the leader.
       stmts->push_back(ring->of_pair ? op::ByElected(arrive, threads_, span) : arrive);
       stmts->push_back(uses.Advance(span));

@@ -68,15 +68,14 @@ Expr UseCounter::BindSlot(const ir::Span& span, std::vector<Stmt>* stmts) const 
 }
 
 Stmt UseCounter::Wait(const Buffer& barrier, const Expr& slot, int before, const ir::Span& span,
-                      const ir::Map<ir::String, ir::Any>& attrs) const {
+                      ir::Scope scope) const {
   Expr phase = ir::FloorDiv(Count(), U32(Slots())) + U32(before);
   Expr parity = ir::FloorMod(phase, U32(2));
-  return op::WaitForParity(barrier, slot, parity, span, attrs);
+  return ir::WaitParity(ir::Load(barrier, {slot}), parity, span, scope);
 }
 
-Stmt UseCounter::WaitFull(const Expr& slot, const ir::Span& span,
-                          const ir::Map<ir::String, ir::Any>& attrs) const {
-  return Wait(ring_->full, slot, 0, span, attrs);
+Stmt UseCounter::WaitFull(const Expr& slot, const ir::Span& span, ir::Scope scope) const {
+  return Wait(ring_->full, slot, 0, span, scope);
 }
 
 // The phase before the first is complete from the start: the slots are empty.
@@ -93,27 +92,22 @@ Stmt UseCounter::Follow(const UseCounter& other, const ir::Span& span) const {
 }
 
 Stmt Arrive(const Buffer& barrier, const Expr& slot, const ir::Span& span,
-            const ir::Map<ir::String, ir::Any>& attrs, bool at_leader) {
-  Array<Expr> args = {ir::AddressOf(barrier, {slot})};
-  if (at_leader) args.push_back(op::PairLeader());
-  return op::Effect("mbarrier_arrive", args, span, attrs);
+            ir::Arrive::Options options) {
+  return ir::Arrive(ir::ArriveKind::kThread, ir::Load(barrier, {slot}), span, std::move(options));
 }
 
 Stmt Release(const Ring& ring, const Expr& slot, const ir::Span& span) {
-  ir::Map<ir::String, ir::Any> attrs;
-  attrs.Set(op::kGivesBack, Array<Buffer>(ring.slots.begin(), ring.slots.end()));
-  if (ring.given_back_to >= 0) {
-    Array<Expr> there = {ir::AddressOf(ring.empty, {slot}), U32(ring.given_back_to)};
-    return op::Effect("mbarrier_arrive", there, span, attrs);
-  }
-  Stmt own = Arrive(ring.empty, slot, span, attrs, ring.of_pair);
+  auto arrive = [&](const Expr& block) {
+    Array<Buffer> gives(ring.slots.begin(), ring.slots.end());
+    return Arrive(ring.empty, slot, span, {.block = block, .gives = gives});
+  };
+  if (ring.given_back_to >= 0) return arrive(U32(ring.given_back_to));
+  Stmt own = arrive(ring.of_pair ? op::PairLeader() : Expr());
   int64_t mask = ring.channel->blocks;
   if (mask == 0) return own;
   std::vector<Stmt> all;
   for (int64_t rank = 0; rank < ring.channel->cluster; ++rank) {
-    if ((mask >> rank & 1) == 0) continue;
-    Array<Expr> args = {ir::AddressOf(ring.empty, {slot}), U32(rank)};
-    all.push_back(op::Effect("mbarrier_arrive", args, span, attrs));
+    if ((mask >> rank & 1) != 0) all.push_back(arrive(U32(rank)));
   }
   return WhereShared(ring, op::Sequence(all, span), own);
 }

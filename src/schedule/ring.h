@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/async.h"
 #include "ir/visitor.h"
 #include "schedule/channel.h"
 
@@ -41,7 +42,7 @@ class UseCounter {
   ir::Expr BindSlot(const ir::Span& span, std::vector<ir::Stmt>* stmts) const;
   // Until the slot is full, with the tiles of this use, or empty, after use - slots.
   ir::Stmt WaitFull(const ir::Expr& slot, const ir::Span& span,
-                    const ir::Map<ir::String, ir::Any>& attrs = {}) const;
+                    ir::Scope scope = ir::Scope::kCta) const;
   ir::Stmt WaitEmpty(const ir::Expr& slot, const ir::Span& span) const;
   ir::Stmt Advance(const ir::Span& span) const;
   // Sets the number of uses to that of the other.
@@ -52,15 +53,15 @@ class UseCounter {
   ir::Expr Count() const { return ir::Load(count_, {ir::Const(ir::dtypes::kInt32, 0)}); }
   // Until the barrier of the slot has completed its phase number uses / slots - `before`.
   ir::Stmt Wait(const ir::Buffer& barrier, const ir::Expr& slot, int before, const ir::Span& span,
-                const ir::Map<ir::String, ir::Any>& attrs = {}) const;
+                ir::Scope scope = ir::Scope::kCta) const;
 
   const Ring* ring_;
   ir::Buffer count_;
 };
 
-// `at_leader`: on the barrier of the leader of the block's pair.
+// The thread arrives.
 ir::Stmt Arrive(const ir::Buffer& barrier, const ir::Expr& slot, const ir::Span& span,
-                const ir::Map<ir::String, ir::Any>& attrs = {}, bool at_leader = false);
+                ir::Arrive::Options options = {});
 
 // A consumer gives the slot back: to its block's producer or, where blocks of a cluster share the
 // tiles, to those of all of them, since one loads for all.

@@ -7,6 +7,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
+#include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/remark.h"
 #include "layout/layout.h"
@@ -35,10 +36,7 @@ const ir::GemmNode* AsWgmma(const Stmt& s) {
 }
 
 // For tiles that a producer brings.
-bool IsWaitForTiles(const Stmt& s) {
-  const ir::CallNode* call = op::CallOf(s);
-  return call != nullptr && call->name == "mbarrier_wait_parity";
-}
+bool IsWaitForTiles(const Stmt& s) { return s->kind == ir::StmtKind::kWaitParity; }
 
 // The statements of a loop's body between which a warpgroup has its turn.
 struct TurnRange {
@@ -158,9 +156,8 @@ class Launch : public analysis::ScopedMutator {
   Expr Own() const { return ir::FloorDiv(threads_.linear, I32(kWarpgroup)); }
   Stmt Pass(const ir::Span& span) const {
     Expr next = ir::FloorMod(Own() + I32(1), I32(groups_));
-    ir::Map<ir::String, ir::Any> attrs;
-    attrs.Set(op::kGivesBack, ir::Array<Buffer>());
-    return op::Effect("mbarrier_arrive", {ir::AddressOf(turn_.barrier, {next})}, span, attrs);
+    return ir::Arrive(ir::ArriveKind::kThread, ir::Load(turn_.barrier, {next}), span,
+                      {.gives = ir::Array<Buffer>()});
   }
 
   analysis::LaunchThreads threads_;

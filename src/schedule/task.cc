@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
 #include "op/gemm_wgmma.h"
@@ -31,8 +32,8 @@ const ir::GemmNode* AsyncGemm(const Task& task) {
 bool CanMove(const Task& task) {
   if (task.kind != TaskKind::kWork) return true;
   const Stmt& s = task.stmts.front();
-  bool visible = s->kind != ir::StmtKind::kEvaluate && s->kind != ir::StmtKind::kAssume &&
-                 s->kind != ir::StmtKind::kAssert;
+  bool visible = s->kind != ir::StmtKind::kEvaluate && !ir::IsOrdering(s) &&
+                 s->kind != ir::StmtKind::kAssume && s->kind != ir::StmtKind::kAssert;
   const auto* alloc = s.as<ir::AllocNode>();
   if (alloc != nullptr && alloc->buffer->attrs.count("init") != 0) return false;
   return visible && !ir::MayLeaveLoop(s);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analysis/kernel_scope.h"
+#include "ir/async.h"
 #include "ir/next_tile.h"
 #include "ir/remark.h"
 #include "op/copy_cluster.h"
@@ -51,8 +52,9 @@ class LaunchControl {
   std::vector<Stmt> Ask() const {
     Expr barrier = op::AddressOf(phase_);
     std::vector<Stmt> stmts = {
-        op::Effect("mbarrier_arrive_expect_tx", {barrier, I32(kAnswerBytes)}, span_),
-        op::Effect("fence_proxy_async", {}, span_),
+        ir::Arrive(ir::ArriveKind::kThreadExpect, op::ElementOf(phase_), span_,
+                   {.bytes = I32(kAnswerBytes)}),
+        ir::Fence(ir::FenceKind::kAsyncProxy, span_),
         op::Effect("clc_ask", {ir::AddressOf(answer_, {I32(0)}), barrier}, span_)};
     std::vector<Stmt> wait = op::WaitForPhase(phase_, span_);
     stmts.insert(stmts.end(), wait.begin(), wait.end());
@@ -164,20 +166,15 @@ constexpr int64_t kAskingBlock = 0;
 bool AreInClusters(const ir::KernelLaunchNode* launch) { return op::ClusterSize(launch) > 1; }
 Expr IsAskingBlock() { return ir::MakeEq(op::BlockRank(), I32(kAskingBlock)); }
 
-// Those who wait for it or arrive elsewhere order memory of the cluster.
-ir::Map<ir::String, ir::Any> AcrossBlocks() {
-  ir::Map<ir::String, ir::Any> attrs;
-  attrs.Set(op::kAcrossBlocks, true);
-  return attrs;
-}
-
 // The asking block tells a number to the others of its cluster, after its own.
 void TellOthers(const Buffer& numbers, const ir::Array<Expr>& at, const Expr& number,
                 const ir::KernelLaunchNode* launch, const ir::Span& span,
                 std::vector<Stmt>* stmts) {
+  ir::Map<ir::String, ir::Any> attrs;
+  attrs.Set(op::kAcrossBlocks, true);
   for (int64_t rank = kAskingBlock + 1; rank < op::ClusterSize(launch); ++rank) {
     ir::Array<Expr> args = {ir::AddressOf(numbers, at), number, I32(rank)};
-    stmts->push_back(op::Effect(op::kStoreToBlock, args, span, AcrossBlocks()));
+    stmts->push_back(op::Effect(op::kStoreToBlock, args, span, attrs));
   }
 }
 
@@ -235,8 +232,8 @@ class Reader : public TileLoopMutator {
     UseCounter uses(ring, "tiles_taken");
     Before(uses.Alloc());
     Expr slot = uses.BindSlot(op->span, stmts);
-    stmts->push_back(in_clusters_ ? uses.WaitFull(slot, op->span, AcrossBlocks())
-                                  : uses.WaitFull(slot, op->span));
+    ir::Scope scope = in_clusters_ ? ir::Scope::kPair : ir::Scope::kCta;
+    stmts->push_back(uses.WaitFull(slot, op->span, scope));
     Expr number = ir::Load(ring.slots.front(), {slot, I32(0)});
     stmts->push_back(ir::Bind(op->var, number, op->span));
     stmts->push_back(Release(ring, slot, op->span));
@@ -272,8 +269,8 @@ class SchedulerWriter : public TileLoopMutator {
     TellOthers(numbers, {slot, I32(0)}, op->var, launch_, span, stmts);
     stmts->push_back(Arrive(ring.full, slot, span));
     for (int64_t rank = kAskingBlock + 1; rank < op::ClusterSize(launch_); ++rank) {
-      ir::Array<Expr> full = {ir::AddressOf(ring.full, {slot}), op::U32(rank)};
-      stmts->push_back(op::Effect("mbarrier_arrive", full, span, AcrossBlocks()));
+      stmts->push_back(
+          Arrive(ring.full, slot, span, {.block = op::U32(rank), .scope = ir::Scope::kPair}));
     }
     stmts->push_back(uses.Advance(span));
     stmts->push_back(ir::If(op->var < I32(0), asker.Finish(), Stmt(), span));
@@ -305,8 +302,9 @@ class AloneWriter : public TileLoopMutator {
     std::vector<Stmt> tell = {ir::Store(tiles, {slot}, asker.Tile(), span)};
     TellOthers(tiles, {slot}, asker.Tile(), launch_, span, &tell);
     stmts->push_back(ByFirst(tell, span));
-    const char* barrier = AreInClusters(launch_) ? "cluster_sync" : "sync_threads";
-    stmts->push_back(op::Effect(barrier, {}, span));
+    bool clusters = AreInClusters(launch_);
+    stmts->push_back(
+        ir::Barrier(clusters ? ir::BarrierKind::kCluster : ir::BarrierKind::kBlock, span));
     stmts->push_back(ir::Bind(op->var, ir::Load(tiles, {slot}), span));
     std::vector<Stmt> ahead = asker.LookUp();
     ahead.insert(ahead.begin(), asker.Advance());

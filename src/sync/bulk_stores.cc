@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "analysis/call_order.h"
+#include "analysis/waits.h"
+#include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
@@ -107,7 +108,7 @@ std::vector<ir::Wait> BulkStores::Before(const Stmt& s,
   std::optional<bool> unknown;
   for (const PendingAccess& p : state.All()) {
     if (!p.WaitsForStore()) continue;
-    if (!unknown) unknown = analysis::Does(s, analysis::CallOrder::kUnknown);
+    if (!unknown) unknown = analysis::HasUnknownCall(s);
     bool carried = p.carried_by != PendingAccess::kNotCarried;
     bool due = *unknown || HandsOver(s, p.access->buffer);
     bool again = false;  // stores there
@@ -130,14 +131,19 @@ std::vector<ir::Wait> BulkStores::OfAll(const PendingAccesses& state, const ir::
 }
 
 bool BulkStores::HandsOver(const Stmt& s, const Buffer& tile) {
-  return analysis::HasCall(s, [&](const ir::CallNode* call) {
-    if (auto tiles = analysis::GivenBackBy(call)) {
-      return std::any_of(tiles->begin(), tiles->end(),
-                         [&](const Buffer& given) { return given.same_as(tile); });
+  bool found = false;
+  ir::WalkStmts(s, [&](const Stmt& part) {
+    if (auto tiles = analysis::GivenBackBy(part)) {
+      for (const Buffer& given : tiles.value()) found |= given.same_as(tile);
+      return !found;
     }
-    bool arrives = analysis::ArrivesForOthers(call) || call->name == "cluster_sync";
-    return arrives && IsSharedWithOthers(tile);
+    const auto* barrier = part.as<ir::BarrierNode>();
+    bool cluster = barrier != nullptr && barrier->Kind() == ir::BarrierKind::kCluster &&
+                   barrier->Part() == ir::BarrierPart::kWhole;
+    found |= (cluster || analysis::ArrivesForOthers(part)) && IsSharedWithOthers(tile);
+    return !found;
   });
+  return found;
 }
 
 bool BulkStores::IsSharedWithOthers(const Buffer& tile) {

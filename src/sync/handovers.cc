@@ -10,7 +10,6 @@
 namespace tilelang::sync {
 
 using analysis::AccessPtr;
-using analysis::CallOrder;
 using analysis::ThreadSet;
 using ir::Buffer;
 using ir::Proxy;
@@ -19,16 +18,13 @@ using ir::Stmt;
 namespace {
 
 // Loads by TMA for the threads themselves hand over nothing of theirs.
-bool Arrives(CallOrder order, const Buffer& barrier) {
-  return order == CallOrder::kArrive || order == CallOrder::kCommit ||
-         (order == CallOrder::kExpect && !op::ThreadsWaitingOn(barrier));
+bool HandsOver(const ir::ArriveNode* arrive) {
+  ir::ArriveKind kind = arrive->Kind();
+  return kind == ir::ArriveKind::kThread || kind == ir::ArriveKind::kCommit ||
+         (kind == ir::ArriveKind::kThreadExpect && !op::ThreadsWaitingOn(arrive->barrier()));
 }
 
 }  // namespace
-
-bool WaitsForPhase(CallOrder order) {
-  return order == CallOrder::kWait || order == CallOrder::kWaitCluster || order == CallOrder::kTest;
-}
 
 void Handovers::Add(const Event& event, std::vector<Event>* events) {
   if (std::find(events->begin(), events->end(), event) == events->end()) events->push_back(event);
@@ -48,7 +44,6 @@ void Handovers::AddStmt(const Stmt& s, const ThreadSet& by) {
     // Those who issue it wait for it, wherever that will be.
     AddWait(issue->completion->barrier, by);
   } else if (const auto* branch = s.as<ir::IfNode>()) {
-    AddCalls(ir::Evaluate(branch->condition), by);
     analysis::ThreadSelection chosen = threads_.Select(branch->condition, by);
     AddStmt(branch->then_case, chosen.threads);
     if (!branch->else_case.defined()) return;
@@ -56,28 +51,16 @@ void Handovers::AddStmt(const Stmt& s, const ThreadSet& by) {
   } else if (const auto* loop = s.as<ir::ForNode>()) {
     AddStmt(loop->body, by);
   } else if (const auto* loop = s.as<ir::WhileNode>()) {
-    AddCalls(ir::Evaluate(loop->condition), by);
     AddStmt(loop->body, by);
   } else if (const auto* wait = s.as<ir::WaitNode>()) {
     AddWait(wait->completion->barrier, by);
-  } else {
-    AddCalls(s, by);
+  } else if (const auto* wait = s.as<ir::WaitParityNode>()) {
+    AddWait(wait->barrier(), by);
+  } else if (const auto* arrive = s.as<ir::ArriveNode>()) {
+    if (!HandsOver(arrive)) return;
+    bool commit = arrive->Kind() == ir::ArriveKind::kCommit;
+    Add({arrive->barrier(), by, commit ? Proxy::kAsync : Proxy::kGeneric}, &arrivals_);
   }
-}
-
-void Handovers::AddCalls(const Stmt& s, const ThreadSet& by) {
-  ir::WalkExprs(s, [&](const ir::Expr& e) {
-    const auto* call = e.as<ir::CallNode>();
-    if (call == nullptr) return true;
-    CallOrder order = analysis::OrderOf(call);
-    Buffer barrier = analysis::MbarrierOf(call);
-    if (WaitsForPhase(order)) AddWait(barrier, by);
-    if (Arrives(order, barrier)) {
-      Proxy proxy = order == CallOrder::kCommit ? Proxy::kAsync : Proxy::kGeneric;
-      Add({barrier, by, proxy}, &arrivals_);
-    }
-    return true;
-  });
 }
 
 void Handovers::AddWait(const Buffer& barrier, const ThreadSet& by) {

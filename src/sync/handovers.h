@@ -4,7 +4,6 @@
 
 #include <vector>
 
-#include "analysis/call_order.h"
 #include "analysis/memory_access.h"
 #include "analysis/thread_set.h"
 
@@ -39,7 +38,6 @@ class Handovers {
   static void Add(const Event& event, std::vector<Event>* events);
   // Those of a statement that these threads execute.
   void AddStmt(const ir::Stmt& s, const analysis::ThreadSet& by);
-  void AddCalls(const ir::Stmt& s, const analysis::ThreadSet& by);
   void AddWait(const ir::Buffer& barrier, const analysis::ThreadSet& by);
 
   const analysis::BlockThreads& threads_;
@@ -47,9 +45,6 @@ class Handovers {
   std::vector<Event> arrivals_;
   std::vector<Event> waits_;
 };
-
-// Whether what others did before they arrived at an mbarrier comes before what follows.
-bool WaitsForPhase(analysis::CallOrder order);
 
 }  // namespace tilelang::sync
 

@@ -96,6 +96,15 @@ void IssueAll(const OperatorGroup& group, op::Lowering* lowering, std::vector<St
   for (const ir::TileOpNode* op : group) op::InstructionOf(op)->Issue(op, lowering, stmts);
 }
 
+// On a phase that threads of other blocks complete.
+Stmt ArriveAt(const op::Phase& ready, const Expr& block, ir::Scope scope, const ir::Span& span) {
+  return ir::Arrive(ir::ArriveKind::kThread, op::ElementOf(ready), span,
+                    {.block = block, .scope = scope});
+}
+Stmt WaitForOthers(const op::Phase& ready, const ir::Span& span) {
+  return ir::WaitParity(op::ElementOf(ready), op::ParityOf(ready), span, ir::Scope::kCluster);
+}
+
 // The blocks of a mask announce their bytes, each on its own barrier. The one of lowest rank loads
 // for all of them; where they wait here, too, when each has said on `ready` that its tile is free.
 void IssueMulticast(const OperatorGroup& group, int64_t mask, const op::Phase* ready,
@@ -106,10 +115,8 @@ void IssueMulticast(const OperatorGroup& group, int64_t mask, const op::Phase* r
   std::vector<Stmt> member;
   std::vector<Stmt> load;
   if (ready != nullptr) {
-    Expr barrier = op::AddressOf(*ready);
-    member.push_back(op::Effect("mbarrier_arrive", {barrier, op::U32(op::Leader(mask))}, span));
-    Expr parity = op::ParityOf(*ready);
-    load.push_back(DeviceEffect("cluster.h", "mbarrier_wait_cluster", {barrier, parity}, span));
+    member.push_back(ArriveAt(*ready, op::U32(op::Leader(mask)), ir::Scope::kCta, span));
+    load.push_back(WaitForOthers(*ready, span));
   }
   lowering->multicast = mask;
   IssueAll(group, lowering, &load);
@@ -136,11 +143,14 @@ Stmt LoadByTma(const OperatorGroup& group, memory::CtaResources* resources,
   }
   // Who hands the tiles over to others arrives when it has issued all of them.
   bool at_leader = op::AsCopy(group.front())->annotations.count(op::kCompletesAtLeader) != 0;
-  const char* announce = at_leader          ? "mbarrier_expect_tx_pair"
-                         : others.defined() ? "mbarrier_expect_tx"
-                                            : "mbarrier_arrive_expect_tx";
   std::vector<Stmt> issue;
-  if (bytes != 0) issue.push_back(op::Effect(announce, {lowering->barrier, op::U32(bytes)}, span));
+  if (bytes != 0) {
+    bool own = !others.defined() && !at_leader;
+    issue.push_back(ir::Arrive(
+        own ? ir::ArriveKind::kThreadExpect : ir::ArriveKind::kExpect,
+        op::ElementAt(lowering->barrier), span,
+        {.bytes = op::U32(bytes), .scope = at_leader ? ir::Scope::kPair : ir::Scope::kCta}));
+  }
   int64_t mask = op::ClusterMask(op::AsCopy(group.front()));
   const op::Phase* ready = nullptr;
   if (mask != 0 && !others.defined()) {
@@ -181,16 +191,11 @@ Stmt CopyToBlocks(const OperatorGroup& group, op::Lowering* lowering) {
 // `ready` that its threads have come so far.
 Stmt IssueByLeader(std::vector<Stmt> gemm, const Expr& barrier, const op::Phase& ready,
                    const op::Context& ctx, const ir::Span& span) {
-  Expr parity = op::ParityOf(ready);
-  std::vector<Stmt> issue = {
-      DeviceEffect("cluster.h", "mbarrier_wait_cluster", {op::AddressOf(ready), parity}, span)};
+  std::vector<Stmt> issue = {WaitForOthers(ready, span)};
   issue.insert(issue.end(), gemm.begin(), gemm.end());
   issue.push_back(op::CommitTcgen05(barrier, ctx, span));
-  ir::Map<ir::String, ir::Any> across;
-  across.Set(op::kAcrossBlocks, true);
-  std::vector<Stmt> stmts = {
-      op::Effect("mbarrier_arrive", {op::AddressOf(ready), op::PairLeader()}, span, across),
-      ir::If(op::IsPairLeader(), op::Sequence(issue, span), Stmt(), span)};
+  std::vector<Stmt> stmts = {ArriveAt(ready, op::PairLeader(), ir::Scope::kPair, span),
+                             ir::If(op::IsPairLeader(), op::Sequence(issue, span), Stmt(), span)};
   return op::ByOneThread(op::Sequence(stmts, span), ctx, span);
 }
 

@@ -1,5 +1,7 @@
 #include "sync/number_barriers.h"
 
+#include <tvm/ffi/cast.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -7,12 +9,14 @@
 
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_visitor.h"
+#include "ir/async.h"
 #include "ir/error.h"
 #include "op/effect.h"
-#include "op/thread_sync.h"
 #include "target/warp.h"
 
 namespace tilelang::sync {
+
+namespace ffi = tvm::ffi;
 
 using ir::Stmt;
 
@@ -30,11 +34,9 @@ class TakenNumbers : public analysis::ScopedVisitor {
   std::array<bool, kBarriers> taken{};
 
   using ScopedVisitor::Visit;
-  void Visit(const ir::CallNode* op) override {
-    ScopedVisitor::Visit(op);
-    bool is_barrier = op->name == "sync_threads" || op->name == "named_barrier_arrive";
-    if (!is_barrier || op->args.empty()) return;
-    arith::Interval bounds = analyzer_.ConstBounds(op->args[0]);
+  void Visit(const ir::BarrierNode* op) override {
+    if (op->Kind() != ir::BarrierKind::kNamed) return;
+    arith::Interval bounds = analyzer_.ConstBounds(op->number);
     int64_t first = std::max<int64_t>(bounds.lo, 0);
     for (int64_t i = first; i < kBarriers && i <= bounds.hi; ++i) taken[i] = true;
   }
@@ -54,21 +56,18 @@ class Numberer : public ir::StmtMutator {
     thread_ = analysis::ThreadsOf(op).linear;
     return StmtMutator::Rewrite(op);
   }
-  Stmt Rewrite(const ir::EvaluateNode* op) override {
-    const auto* call = op->value.as<ir::CallNode>();
-    bool of_warpgroups = call != nullptr && call->name == op::kSyncWarpgroups;
-    if (!of_warpgroups && (call == nullptr || call->name != "sync_range")) {
-      return StmtMutator::Rewrite(op);
-    }
-    op::ThreadRange threads{*ir::AsInt(call->args[0]), *ir::AsInt(call->args[1])};
+  Stmt Rewrite(const ir::BarrierNode* op) override {
+    bool of_warpgroups = op->Kind() == ir::BarrierKind::kWarpgroups;
+    if (!of_warpgroups && op->Kind() != ir::BarrierKind::kRange) return ffi::GetRef<Stmt>(op);
+    op::ThreadRange threads{op->threads[0], op->threads[1]};
     auto first = of_warpgroups ? FirstOfWarpgroups(threads) : std::nullopt;
     if (first) {
       ir::Expr group = ir::FloorDiv(thread_, op::I32(kWarpgroup));
       ir::Expr number = group + op::I32(*first - threads.begin / kWarpgroup);
-      return op::Effect("sync_threads", {number, op::I32(kWarpgroup)}, op->span);
+      return ir::Barrier::Named(number, op::I32(kWarpgroup), op->span);
     }
     int64_t number = NumberOf(threads.begin, threads.count, op->span);
-    return op::Effect("sync_threads", {op::I32(number), op::I32(threads.count)}, op->span);
+    return ir::Barrier::Named(op::I32(number), op::I32(threads.count), op->span);
   }
 
  private:

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "analysis/call_order.h"
+#include "analysis/uniformity.h"
+#include "ir/async.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
 #include "target/warp.h"
 
 namespace tilelang::sync {
 
-using analysis::CallOrder;
 using ir::Buffer;
 using ir::Stmt;
 
@@ -36,16 +36,21 @@ BarrierList PhaseUses::BegunAlone() const {
 
 PhaseUses PhasesUsedIn(const Stmt& s) {
   PhaseUses uses;
-  auto wait_for = [&](const ir::Completion& completion) {
-    const Buffer& barrier = completion->barrier;
-    if (!barrier.defined() || op::ThreadsWaitingOn(barrier)->count == 1) return;
-    Add(barrier, &uses.waited);
+  auto use = [](const Buffer& barrier, BarrierList* list) {
+    auto waiting = barrier.defined() ? op::ThreadsWaitingOn(barrier) : std::nullopt;
+    // A thread that is alone issues after it has waited.
+    if (waiting && waiting->count > 1) Add(barrier, list);
   };
   ir::WalkStmts(s, [&](const Stmt& part) {
     // What is issued in the statement is waited for in it, wherever that will be.
     const auto* issue = part.as<ir::IssueNode>();
-    if (issue != nullptr && !issue->awaited) wait_for(issue->completion);
-    if (const auto* wait = part.as<ir::WaitNode>()) wait_for(wait->completion);
+    if (issue != nullptr && !issue->awaited) use(issue->completion->barrier, &uses.waited);
+    if (const auto* wait = part.as<ir::WaitNode>()) use(wait->completion->barrier, &uses.waited);
+    if (const auto* wait = part.as<ir::WaitParityNode>()) {
+      bool of_others = wait->scope_kind() == ir::Scope::kCluster;
+      use(wait->barrier(), of_others ? &uses.begun : &uses.waited);
+    }
+    if (const auto* arrive = part.as<ir::ArriveNode>()) use(arrive->barrier(), &uses.begun);
     return true;
   });
   ir::WalkExprs(s, [&](const ir::Expr& e) {
@@ -54,11 +59,7 @@ PhaseUses PhasesUsedIn(const Stmt& s) {
     for (const ir::Expr& arg : call->args) {
       const auto* address = arg.as<ir::CallNode>();
       if (address == nullptr || address->name != "address_of") continue;
-      const Buffer& barrier = address->args[0].as<ir::LoadNode>()->buffer;
-      auto waiting = op::ThreadsWaitingOn(barrier);
-      // A thread that is alone issues after it has waited.
-      if (!waiting || waiting->count == 1) continue;
-      Add(barrier, call->name == "mbarrier_wait_parity" ? &uses.waited : &uses.begun);
+      use(address->args[0].as<ir::LoadNode>()->buffer, &uses.begun);
     }
     return true;
   });
@@ -101,28 +102,35 @@ void OpenPhases::Merge(const OpenPhases& other) {
 
 void OpenPhases::Pass(const Stmt& leaf, const PhaseUses& uses, int64_t block_threads,
                       const std::optional<op::ThreadRange>& group) {
-  ir::WalkExprs(leaf, [&](const ir::Expr& e) {
-    const auto* call = e.as<ir::CallNode>();
-    if (call == nullptr) return true;
-    CallOrder order = analysis::OrderOf(call);
-    if (order == CallOrder::kWarp) {
-      std::erase_if(open_, [](const Phase& phase) { return phase.waiting.count <= kWarp; });
-    }
-    if (order == CallOrder::kWait && group && group->count > 1) {
-      Buffer barrier = analysis::MbarrierOf(call);
-      if (barrier.defined() && op::IsProgramBarrier(barrier)) Open({barrier, *group});
-    }
-    if (order != CallOrder::kBlock) return true;
-    if (call->name == "sync_range") {
-      PassBarrier({*ir::AsInt(call->args[0]), *ir::AsInt(call->args[1])});
-    } else if (call->name != "sync_threads" || call->args.empty() ||
-               ir::AsInt(call->args[1]) == block_threads) {
-      PassBarrier({0, block_threads});
-    }
-    return true;
-  });
+  const auto* wait = leaf.as<ir::WaitParityNode>();
+  bool of_program = wait != nullptr && wait->scope_kind() != ir::Scope::kCluster &&
+                    op::IsProgramBarrier(wait->barrier());
+  if (of_program && group && group->count > 1) Open({wait->barrier(), *group});
+  if (const auto* barrier = leaf.as<ir::BarrierNode>()) {
+    Pass(barrier, block_threads);
+  } else if (analysis::HasBlockVote(leaf)) {
+    PassBarrier({0, block_threads});
+  }
   for (const Buffer& barrier : uses.waited) {
     Open({barrier, *op::ThreadsWaitingOn(barrier)});
+  }
+}
+
+void OpenPhases::Pass(const ir::BarrierNode* barrier, int64_t block_threads) {
+  if (barrier->Part() != ir::BarrierPart::kWhole) return;
+  switch (barrier->Kind()) {
+    case ir::BarrierKind::kWarp:
+      std::erase_if(open_, [](const Phase& phase) { return phase.waiting.count <= kWarp; });
+      return;
+    case ir::BarrierKind::kWarpgroups:
+      return;
+    case ir::BarrierKind::kRange:
+      return PassBarrier({barrier->threads[0], barrier->threads[1]});
+    case ir::BarrierKind::kNamed:
+      if (ir::AsInt(barrier->count) != block_threads) return;
+      [[fallthrough]];
+    default:
+      PassBarrier({0, block_threads});
   }
 }
 

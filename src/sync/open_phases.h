@@ -41,6 +41,7 @@ class OpenPhases {
   // threads; group: those that execute it, if they can wait for each other.
   void Pass(const ir::Stmt& leaf, const PhaseUses& uses, int64_t block_threads,
             const std::optional<op::ThreadRange>& group);
+  void Pass(const ir::BarrierNode* barrier, int64_t block_threads);
   // These threads synchronize.
   void PassBarrier(const op::ThreadRange& threads);
   // Each thread took one side of a branch: a phase stays open unless one side closed it.

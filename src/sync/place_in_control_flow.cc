@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/call_order.h"
 #include "analysis/engine_waiters.h"
+#include "analysis/waits.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/effect.h"

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/call_order.h"
 #include "analysis/engine_waiters.h"
+#include "analysis/waits.h"
+#include "ir/async.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
@@ -67,22 +68,28 @@ Stmt WithoutBarriers(const Stmt& s) {
 }
 
 bool SyncPlacer::IsBarrier(const Stmt& s) const {
-  if (s->kind != StmtKind::kEvaluate && s->kind != StmtKind::kBind && s->kind != StmtKind::kStore) {
-    return false;
+  const auto* barrier = s.as<BarrierNode>();
+  if (barrier == nullptr) {
+    bool leaf =
+        s->kind == StmtKind::kEvaluate || s->kind == StmtKind::kBind || s->kind == StmtKind::kStore;
+    return leaf && HasBlockVote(s);
   }
+  if (barrier->Part() != BarrierPart::kWhole) return false;
   auto group = team_.Group();
-  return HasCall(s, [&](const CallNode* call) {
-    CallOrder order = OrderOf(call);
-    // Of threads that are known only at run time, those of one warp.
-    if (order == CallOrder::kWarp) return !group || group->count <= kWarp;
-    if (order != CallOrder::kBlock) return false;
-    bool range = call->name == "sync_range";
-    if (!range && (call->name != "sync_threads" || call->args.empty())) return true;
-    int64_t count = AsInt(call->args[1]).value_or(-1);
-    if (!group) return count == threads_.count();
-    bool same = !range || AsInt(call->args[0]) == group->begin;
-    return same && count == group->count;
-  });
+  int64_t threads = group ? group->count : threads_.count();
+  switch (barrier->Kind()) {
+    case BarrierKind::kWarp:
+      // Of threads that are known only at run time, those of one warp.
+      return !group || threads <= kWarp;
+    case BarrierKind::kWarpgroups:
+      return false;
+    case BarrierKind::kNamed:
+      return AsInt(barrier->count) == threads;
+    case BarrierKind::kRange:
+      return barrier->threads[1] == threads && (!group || barrier->threads[0] == group->begin);
+    default:
+      return true;
+  }
 }
 
 Stmt SyncPlacer::Process(const Stmt& s, PendingAccesses* state) {
@@ -233,10 +240,8 @@ std::vector<Stmt> SyncPlacer::Leaves(const std::vector<Stmt>& stmts, PendingAcce
 
 std::vector<AccessPtr> SyncPlacer::NeededBy(const Stmt& s) {
   std::vector<AccessPtr> accesses = AccessesOf(s);
-  WalkExprs(s, [&](const Expr& e) {
-    const auto* call = e.as<CallNode>();
-    auto tiles = call != nullptr ? GivenBackBy(call) : std::nullopt;
-    for (const Buffer& tile : tiles.value_or(Array<Buffer>())) {
+  WalkStmts(s, [&](const Stmt& part) {
+    for (const Buffer& tile : GivenBackBy(part).value_or(Array<Buffer>())) {
       accesses.push_back(WriteOf(tile, table_.offsets()));
     }
     return true;
@@ -262,9 +267,8 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   if (const auto* bind = s.as<BindNode>()) context_.Bind(bind);
   PhaseUses phases = PhasesUsedIn(s);
   std::vector<Stmt> stmts = BarriersBefore(s, accesses, phases.BegunAlone(), false, state);
-  bool arrives = s->kind == StmtKind::kEvaluate && HasCall(s, ArrivesForRoles);
-  if (arrives && fences_.Lacks(*state)) {
-    stmts.push_back(op::Effect("fence_proxy_async", {}, s.span()));
+  if (ArrivesForRoles(s) && fences_.Lacks(*state)) {
+    stmts.push_back(Fence(FenceKind::kAsyncProxy, s.span()));
     state->PassFence();
   }
   AppendTensorOrder(s, state, &stmts);
@@ -272,8 +276,11 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   state->phases().Pass(s, phases, threads_.count(), team_.Group());
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
   if (IsBarrier(s)) state->PassBarrier(s.get());
-  if (IsCallThat(s, CallOrder::kWarpgroups)) state->PassWarpgroupBarrier(s.get());
-  if (IsCallThat(s, CallOrder::kProxyFence)) state->PassFence();
+  const auto* barrier = s.as<BarrierNode>();
+  bool of_warpgroups = barrier != nullptr && barrier->Kind() == BarrierKind::kWarpgroups;
+  if (of_warpgroups) state->PassWarpgroupBarrier(s.get());
+  const auto* fence = s.as<FenceNode>();
+  if (fence != nullptr && fence->Kind() == FenceKind::kAsyncProxy) state->PassFence();
   if (WaitsOnMbarrier(s)) state->PassWait(MbarrierWaitedOn(s));
   if (IsWgmma(s)) state->PassWgmmaCommit();
   const auto* wait = s.as<WaitNode>();

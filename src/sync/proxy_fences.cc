@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "analysis/call_order.h"
+#include "analysis/waits.h"
+#include "ir/async.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
-#include "op/effect.h"
 
 namespace tilelang::sync {
 
@@ -17,10 +17,6 @@ ProxyFences::ProxyFences(const Stmt& body, const ir::Map<ir::Buffer, int64_t>& o
   ir::WalkExprs(body, [&](const ir::Expr& e) {
     const auto* call = e.as<ir::CallNode>();
     if (call == nullptr) return true;
-    if (call->name == "cp_async_arrive") {
-      ir::Buffer barrier = analysis::MbarrierOf(call);
-      if (barrier.defined()) arrived_on.insert(barrier.get());
-    }
     bool copies = call->name == "cp_async" || call->name == "cp_async_ordered";
     for (const ir::MemoryEffect& effect : ir::CallEffects(call)) {
       bool by_engine = effect.proxy == ir::Proxy::kAsync;
@@ -29,6 +25,12 @@ ProxyFences::ProxyFences(const Stmt& body, const ir::Map<ir::Buffer, int64_t>& o
       int64_t size = *ir::AsInt(effect.buffer->shape[0]) * ir::Bytes(effect.buffer->dtype);
       (by_engine ? engine_bytes_ : copied).emplace_back(begin, begin + size);
     }
+    return true;
+  });
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    const auto* arrive = s.as<ir::ArriveNode>();
+    bool of_copies = arrive != nullptr && arrive->Kind() == ir::ArriveKind::kCopies;
+    if (of_copies) arrived_on.insert(arrive->barrier().get());
     return true;
   });
   bool needed = std::any_of(copied.begin(), copied.end(), [&](const auto& bytes) {
@@ -56,10 +58,10 @@ Stmt ProxyFences::Place(const Stmt& s) const {
         : barriers_(barriers), of_copies_(of_copies) {}
     Stmt MutateStmt(const Stmt& s) override {
       bool before = barriers_.count(s.get()) != 0;
-      bool after = s->kind == ir::StmtKind::kEvaluate &&
+      bool after = s->kind == ir::StmtKind::kWaitParity &&
                    of_copies_.count(analysis::MbarrierWaitedOn(s).get()) != 0;
       if (!before && !after) return StmtMutator::MutateStmt(s);
-      Stmt fence = op::Effect("fence_proxy_async", {}, s.span());
+      Stmt fence = ir::Fence(ir::FenceKind::kAsyncProxy, s.span());
       return before ? ir::Seq({fence, s}, s.span()) : ir::Seq({s, fence}, s.span());
     }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/call_order.h"
+#include "analysis/uniformity.h"
+#include "analysis/waits.h"
 #include "ir/async.h"
+#include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
 #include "target/warp.h"
@@ -54,11 +56,8 @@ std::vector<Stmt> TensorOrder::Before(const Stmt& s, const std::vector<AccessPtr
     state->unsynced.Add(item);
     if (access->write) state->stored.Add(item);
   }
-  WalkExprs(s, [&](const Expr& e) {
-    if (const auto* call = e.as<CallNode>()) Synchronize(call, state, s.span());
-    return true;
-  });
-  if (IsCallThat(s, CallOrder::kUnknown)) {
+  Synchronize(s, state);
+  if (const CallNode* call = op::CallOf(s); call != nullptr && IsUnknown(call)) {
     Release(state, s.span());
     Learn(handovers_.All(), state);
   }
@@ -85,38 +84,44 @@ std::vector<Stmt> TensorOrder::Leave(const Span& span, const ThreadSet& team,
   return stmts;
 }
 
-// What a call does to the order of accesses.
-void TensorOrder::Synchronize(const CallNode* call, TensorAccesses* state, const Span& span) {
-  CallOrder order = OrderOf(call);
-  bool barrier =
-      order == CallOrder::kBlock || order == CallOrder::kWarp || order == CallOrder::kWarpgroups;
+// What a statement without others in it does to the order of accesses.
+void TensorOrder::Synchronize(const Stmt& s, TensorAccesses* state) {
+  const Span& span = s.span();
+  const auto* barrier = s.as<BarrierNode>();
+  const auto* arrive = s.as<ArriveNode>();
+  bool meets = HasBlockVote(s) || (barrier != nullptr && barrier->Part() == BarrierPart::kWhole);
   // A commit tells of the tensor core alone.
-  if (barrier || ArrivesForOthers(call) || order == CallOrder::kArrive) Release(state, span);
-  if (barrier) Meet(call, state);
-  if (WaitsForPhase(order)) WaitOn(MbarrierOf(call), state);
-  if (order == CallOrder::kTensorBefore) {
-    WaitForStores(state, span);
-    state->unfenced.Remove(team_, depth());
-  }
-  if (order == CallOrder::kTensorAfter) state->acquired.Remove(team_, depth());
-  if (order == CallOrder::kTensorAlloc) {
+  bool arrives = arrive != nullptr && arrive->Kind() == ArriveKind::kThread;
+  if (meets || arrives || ArrivesForOthers(s)) Release(state, span);
+  if (meets) Meet(barrier, state);
+  if (const auto* wait = s.as<WaitParityNode>()) WaitOn(wait->barrier(), state);
+  if (const auto* fence = s.as<FenceNode>()) Pass(fence, state);
+  if (const auto* alloc = s.as<TmemAllocNode>()) {
+    if (alloc->frees) return Place(kAfter, depth(), state, span);
     state->unfenced.Add({all_, depth(), team_});
     state->learned.Add({all_, depth(), team_});
   }
-  if (order == CallOrder::kTensorFree) Place(kAfter, depth(), state, span);
 }
 
-// The threads of a barrier synchronize.
-void TensorOrder::Meet(const CallNode* call, TensorAccesses* state) {
-  auto number = [&](size_t i) { return AsInt(call->args[i]).value_or(-1); };
-  bool of_block = OrderOf(call) == CallOrder::kBlock;
-  bool all = of_block || (OrderOf(call) == CallOrder::kWarp && team_.Count() <= kWarp);
-  if (call->name == "sync_range") {
-    op::ThreadRange range{number(0), number(1)};
+void TensorOrder::Pass(const FenceNode* fence, TensorAccesses* state) {
+  if (fence->Kind() == FenceKind::kTcgen05Before) {
+    WaitForStores(state, fence->span);
+    state->unfenced.Remove(team_, depth());
+  }
+  if (fence->Kind() == FenceKind::kTcgen05After) state->acquired.Remove(team_, depth());
+}
+
+// The threads of a barrier synchronize; null: those of the block, to vote.
+void TensorOrder::Meet(const BarrierNode* barrier, TensorAccesses* state) {
+  BarrierKind kind = barrier != nullptr ? barrier->Kind() : BarrierKind::kBlock;
+  bool of_block = kind != BarrierKind::kWarp && kind != BarrierKind::kWarpgroups;
+  bool all = of_block || (kind == BarrierKind::kWarp && team_.Count() <= kWarp);
+  if (kind == BarrierKind::kRange) {
+    op::ThreadRange range{barrier->threads[0], barrier->threads[1]};
     all = threads_.Of(range).Contains(team_);
     of_block = range.count == threads_.count();
-  } else if (call->name == "sync_threads" && !call->args.empty()) {
-    all = of_block = number(1) == threads_.count();
+  } else if (kind == BarrierKind::kNamed) {
+    all = of_block = AsInt(barrier->count) == threads_.count();
     // Others that the program has chosen may be among them.
     if (!all) Learn(handovers_.All(), state);
   }
@@ -182,10 +187,10 @@ void TensorOrder::Place(Kind kind, int depth, TensorAccesses* state, const Span&
 }
 
 Stmt TensorOrder::Make(Kind kind, const Span& span) {
-  static constexpr const char* kCalls[] = {"tcgen05_wait_st", "tcgen05_before_thread_sync",
-                                           "tcgen05_after_thread_sync"};
-  const char* header = kind == kStores ? "tcgen_05_st.h" : "tcgen_05.h";
-  return *placed_.insert(op::DeviceEffect(header, kCalls[kind], {}, span)).first;
+  Stmt made = kind == kStores   ? op::DeviceEffect("tcgen_05_st.h", "tcgen05_wait_st", {}, span)
+              : kind == kBefore ? Stmt(Fence(FenceKind::kTcgen05Before, span))
+                                : Stmt(Fence(FenceKind::kTcgen05After, span));
+  return *placed_.insert(made).first;
 }
 
 AccessList* TensorOrder::ListOf(Kind kind, TensorAccesses* state) {

@@ -74,8 +74,9 @@ class TensorOrder {
   // depth: of those of its list that need it.
   void Place(Kind kind, int depth, TensorAccesses* state, const ir::Span& span);
   void Access(const analysis::AccessPtr& access, TensorAccesses* state, const ir::Span& span);
-  void Synchronize(const ir::CallNode* call, TensorAccesses* state, const ir::Span& span);
-  void Meet(const ir::CallNode* call, TensorAccesses* state);
+  void Synchronize(const ir::Stmt& s, TensorAccesses* state);
+  void Pass(const ir::FenceNode* fence, TensorAccesses* state);
+  void Meet(const ir::BarrierNode* barrier, TensorAccesses* state);
   // The team comes after what others did.
   void Learn(const std::vector<analysis::AccessPtr>& accesses, TensorAccesses* state) const;
   void WaitOn(const ir::Buffer& barrier, TensorAccesses* state);

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/call_order.h"
+#include "analysis/uniformity.h"
+#include "analysis/waits.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
@@ -11,8 +12,6 @@
 namespace tilelang::sync {
 
 using namespace ir;  // NOLINT(google-build-using-namespace)
-using analysis::CallOrder;
-using analysis::OrderOf;
 
 namespace {
 
@@ -25,22 +24,27 @@ bool LeavesSequence(const Stmt& s) {
   return found;
 }
 
+// More than warpgroups wait for each other, or the lanes of a warp.
+bool Meets(const BarrierNode* barrier) {
+  return barrier->Part() == BarrierPart::kWhole && barrier->Kind() != BarrierKind::kWarpgroups;
+}
+
+bool HasVoteOrUnknown(const Stmt& s) {
+  return analysis::HasBlockVote(s) || analysis::HasUnknownCall(s);
+}
+
 // Threads synchronize in it, leave the sequence, hand something over, or do what only the program
 // knows: nothing is moved past that.
 bool IsBoundary(const Stmt& s) {
-  bool found = LeavesSequence(s);
+  bool found = LeavesSequence(s) || HasVoteOrUnknown(s);
+  WalkStmts(s, [&](const Stmt& part) {
+    const auto* barrier = part.as<BarrierNode>();
+    found |= barrier != nullptr && Meets(barrier);
+    return !found;
+  });
   WalkExprs(s, [&](const Expr& e) {
-    if (const auto* load = e.as<LoadNode>()) {
-      found |= load->buffer.IsBarrier() && !op::ThreadsWaitingOn(load->buffer);
-    }
-    if (const auto* call = e.as<CallNode>()) {
-      CallOrder order = OrderOf(call);
-      bool waits = order == CallOrder::kWait;
-      Buffer barrier = waits ? analysis::MbarrierOf(call) : Buffer();
-      bool completion = barrier.defined() && op::ThreadsWaitingOn(barrier);
-      found |= order == CallOrder::kUnknown || order == CallOrder::kBlock ||
-               order == CallOrder::kWarp || (waits && !completion);
-    }
+    const auto* load = e.as<LoadNode>();
+    found |= load != nullptr && load->buffer.IsBarrier() && !op::ThreadsWaitingOn(load->buffer);
     return !found;
   });
   return found;
@@ -68,14 +72,12 @@ bool IsBoundaryOfWgmma(const Stmt& s) {
     const auto* wait = part.as<WaitNode>();
     by_node |= wait != nullptr && wait->engine() == Engine::kWgmma;
     by_node |= issue != nullptr && issue->engine() == Engine::kWgmma && !part.same_as(s);
+    const auto* barrier = part.as<BarrierNode>();
+    by_node |= barrier != nullptr && Meets(barrier) && barrier->Kind() != BarrierKind::kWarp;
+    by_node |= analysis::ArrivesForOthers(part) && !analysis::GivenBackBy(part);
     return !by_node;
   });
-  bool by_call = analysis::HasCall(s, [](const CallNode* call) {
-    CallOrder order = OrderOf(call);
-    bool arrives = analysis::ArrivesForOthers(call) && !analysis::GivenBackBy(call);
-    return arrives || order == CallOrder::kBlock || order == CallOrder::kUnknown;
-  });
-  return by_node || by_call || LeavesSequence(s);
+  return by_node || HasVoteOrUnknown(s) || LeavesSequence(s);
 }
 
 bool Touches(const std::vector<analysis::AccessPtr>& accesses,

@@ -6,6 +6,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "arith/structural.h"
+#include "ir/async.h"
 #include "ir/visitor.h"
 #include "target/warp.h"
 
@@ -17,16 +18,16 @@ using ir::Stmt;
 namespace {
 
 // The index of the thread divided by multiples of 32, in conditions.
-class ConditionRewriter : public ir::ExprMutator {
+class ConditionRewriter : public ir::StmtMutator {
  public:
   ConditionRewriter(Expr thread, ir::Var warp) : thread_(std::move(thread)), warp_(warp) {}
   bool used() const { return used_; }
 
-  using ExprMutator::Rewrite;
+  using StmtMutator::Rewrite;
   Expr Rewrite(const ir::BinaryNode* op) override {
     auto number = ir::AsInt(op->b);
     bool of_thread = arith::SameStructure(op->a, thread_);
-    if (!of_thread || !number || *number % kWarp != 0) return ExprMutator::Rewrite(op);
+    if (!of_thread || !number || *number % kWarp != 0) return StmtMutator::Rewrite(op);
     Expr warps = ir::Const(ir::dtypes::kInt32, *number / kWarp);
     switch (op->Op()) {
       case ir::BinaryOp::kFloorDiv:
@@ -39,7 +40,7 @@ class ConditionRewriter : public ir::ExprMutator {
         used_ = true;
         return warp_ >= warps;
       default:
-        return ExprMutator::Rewrite(op);
+        return StmtMutator::Rewrite(op);
     }
   }
 
@@ -74,13 +75,9 @@ class Rewriter : public ir::StmtMutator {
                   changed->span);
   }
   // Barriers of warpgroups.
-  Stmt Rewrite(const ir::EvaluateNode* op) override {
-    const auto* call = op->value.as<ir::CallNode>();
-    bool barrier = call != nullptr && (call->name == "sync_threads" ||
-                                       std::string(call->name).starts_with("mbarrier_"));
-    if (!barrier) return tvm::ffi::GetRef<Stmt>(op);
-    return ir::Evaluate(conditions_->Mutate(op->value), op->span);
-  }
+  Stmt Rewrite(const ir::BarrierNode* op) override { return conditions_->Rewrite(op); }
+  Stmt Rewrite(const ir::ArriveNode* op) override { return conditions_->Rewrite(op); }
+  Stmt Rewrite(const ir::WaitParityNode* op) override { return conditions_->Rewrite(op); }
 
  private:
   ConditionRewriter* conditions_ = nullptr;

@@ -4,6 +4,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
+#include "ir/async.h"
 #include "op/effect.h"
 #include "op/relayout.h"
 #include "op/row_vote.h"
@@ -44,6 +45,9 @@ class Broadcaster : public analysis::ScopedMutator {
   Stmt Rewrite(const ir::BindNode* op) override { return Plain(op); }
   Stmt Rewrite(const ir::EvaluateNode* op) override { return Plain(op); }
   Stmt Rewrite(const ir::AssertNode* op) override { return Plain(op); }
+  Stmt Rewrite(const ir::ArriveNode* op) override { return Plain(op); }
+  Stmt Rewrite(const ir::WaitParityNode* op) override { return Plain(op); }
+  Stmt Rewrite(const ir::BarrierNode* op) override { return Plain(op); }
   Stmt Rewrite(const ir::CopyNode* op) override { return Plain(op); }
   Stmt Rewrite(const ir::ParallelForNode* op) override { return ffi::GetRef<Stmt>(op); }
   Stmt Rewrite(const ir::IfNode* op) override {

@@ -4,6 +4,7 @@
 
 #include "arith/structural.h"
 #include "check/check_parts.h"
+#include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
@@ -154,6 +155,7 @@ class Collector {
   // Before the slices if it can, else after them; what can do neither ends the epilogue.
   void TakeOther(const Stmt& s, const std::vector<ir::Effect>& effects) {
     bool fixed = HasGemm(s) || ir::MayLeaveLoop(s);
+    ir::WalkStmts(s, [&](const Stmt& part) { return !(fixed |= ir::IsOrdering(part)); });
     ir::WalkExprs(s, [&](const Expr& e) {
       const auto* call = e.as<ir::CallNode>();
       fixed |= call != nullptr && !arith::IsPureCall(call) && call->name != "address_of";

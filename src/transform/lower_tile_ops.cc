@@ -6,6 +6,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
+#include "ir/async.h"
 #include "ir/error.h"
 #include "memory/cta_resources.h"
 #include "op/access.h"
@@ -117,15 +118,16 @@ class KernelLowerer : public analysis::ScopedMutator {
   Stmt Rewrite(const ir::ReduceNode* op) override { return Lower({op}); }
   Stmt Rewrite(const ir::EvaluateNode* op) override {
     const auto* call = op->value.as<ir::CallNode>();
-    bool syncs = call != nullptr && call->name == op::kSyncForTcgen05;
-    bool arrives = call != nullptr && op::IsTcgen05Arrive(call);
     if (call != nullptr && op::IsWaitWgmma(call)) return LowerWait(call, op->span);
-    bool syncs_role = call != nullptr && call->name == op::kSyncRole;
-    if (!syncs && !arrives && !syncs_role) return OfPhysicalTiles(call, ScopedMutator::Rewrite(op));
+    if (call == nullptr || !op::IsTcgen05Arrive(call)) return ScopedMutator::Rewrite(op);
     ctx_.threads = analysis::ActiveThreads(threads_, &analyzer_);
-    if (syncs_role) return OfPhysicalTiles(call, op::SyncThreads(ctx_, op->span));
-    if (syncs) return op::Sequence(op::SyncForTcgen05(ctx_, op->span), op->span);
     return op::LowerTcgen05Arrive(call, op->span, &ctx_);
+  }
+  Stmt Rewrite(const ir::BarrierNode* op) override {
+    if (op->Kind() != ir::BarrierKind::kRole) return ScopedMutator::Rewrite(op);
+    ctx_.threads = analysis::ActiveThreads(threads_, &analyzer_);
+    auto barrier = op::SyncThreads(ctx_, op->span).as<ir::Barrier>().value();
+    return barrier.Giving(MutateGiven(op->gives));
   }
   Stmt Rewrite(const ir::ParallelForNode* op) override {
     arith::Analyzer::Scope scope(&analyzer_);
@@ -177,17 +179,11 @@ class KernelLowerer : public analysis::ScopedMutator {
     return lowering;
   }
 
-  // A call that gives tiles back, lowered to `s`, names them.
-  Stmt OfPhysicalTiles(const ir::CallNode* original, const Stmt& s) {
-    auto tiles = original != nullptr ? original->attrs.Get(op::kGivesBack) : std::nullopt;
-    if (!tiles) return s;
-    const ir::CallNode* call = op::CallOf(s);
+  ir::Optional<Array<Buffer>> MutateGiven(const ir::Optional<Array<Buffer>>& given) override {
+    if (!given) return given;
     Array<Buffer> physical;
-    for (const Buffer& tile : (*tiles).cast<Array<Buffer>>())
-      physical.push_back(buffers_.Get(tile));
-    auto attrs = call->attrs;
-    attrs.Set(op::kGivesBack, physical);
-    return op::Effect(std::string(call->name), call->args, s.span(), attrs);
+    for (const Buffer& tile : given.value()) physical.push_back(buffers_.Get(tile));
+    return physical;
   }
 
   // Waits for gemms that the program has left in flight.

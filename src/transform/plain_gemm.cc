@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/async.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/gemm_tcgen05.h"
@@ -32,7 +33,7 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* evaluate = s.as<ir::EvaluateNode>();
     open = open && (evaluate == nullptr || AddsUp(evaluate->value));
-    open = open && s->kind != StmtKind::kWhile;
+    open = open && s->kind != StmtKind::kWhile && !ir::IsOrdering(s);
     if (const auto* alloc = s.as<ir::AllocNode>()) {
       const ir::Buffer& buffer = alloc->buffer;
       open = open && (buffer.IsShared() || buffer.IsFragment() || buffer->scope == "local.var");

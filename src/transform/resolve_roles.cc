@@ -5,6 +5,7 @@
 #include "analysis/kernel_scope.h"
 #include "analysis/uniformity.h"
 #include "check/check_parts.h"
+#include "ir/async.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
@@ -45,7 +46,7 @@ bool IsForOneThread(const Stmt& s) {
     return moves(copy->src->buffer) && moves(copy->dst->buffer) && op::ClusterMask(copy) == 0;
   }
   const auto* gemm = s.as<ir::GemmNode>();
-  if (gemm == nullptr) return s->kind == ir::StmtKind::kEvaluate;
+  if (gemm == nullptr) return s->kind == ir::StmtKind::kEvaluate || ir::IsOrdering(s);
   bool issued = gemm->mbar.defined() || gemm->annotations.count("is_tcgen05") != 0;
   std::vector<const ir::GemmOperandNode*> inputs = gemm->Inputs();
   bool in_registers = std::any_of(inputs.begin(), inputs.end(),

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "analysis/scoped_mutator.h"
+#include "ir/async.h"
 #include "ir/fresh_copy.h"
 #include "ir/intrinsics.h"
 #include "ir/remark.h"
@@ -26,6 +27,11 @@ bool CanBeCopied(const ir::KernelLaunchNode* launch) {
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* loop = s.as<ir::ForNode>();
     const auto* alloc = s.as<ir::AllocNode>();
+    const auto* barrier = s.as<ir::BarrierNode>();
+    // All blocks take the same of the two, so that a barrier of the block's threads may be there
+    // twice.
+    fits &= barrier == nullptr || barrier->Kind() == ir::BarrierKind::kBlock ||
+            barrier->Kind() == ir::BarrierKind::kNamed || barrier->Kind() == ir::BarrierKind::kWarp;
     fits &= s->kind != ir::StmtKind::kGemm;
     fits &= loop == nullptr || loop->Kind() != ir::ForKind::kPipelined;
     fits &= alloc == nullptr || alloc->buffer.IsFragment() || alloc->buffer.IsLocal() ||
@@ -36,11 +42,7 @@ bool CanBeCopied(const ir::KernelLaunchNode* launch) {
     const auto* call = e.as<ir::CallNode>();
     if (call == nullptr) return true;
     const ir::Intrinsic* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
-    // All blocks take the same of the two, so that a barrier of the block's threads may be there
-    // twice.
-    bool apart =
-        known != nullptr && known->sync == ir::SyncKind::kCta && call->name != "sync_threads";
-    fits &= known != nullptr && !apart && call->name != "call_extern";
+    fits &= known != nullptr && !known->votes && call->name != "call_extern";
     return fits;
   });
   return fits;

@@ -14,7 +14,7 @@ from .builder import in_block
 from .copy import copy_regions, eviction_policy_name
 from .gemm import barrier_element
 from .ignored import remark_ignored
-from .sync import emit_call
+from .sync import emit_cluster_barrier
 from .ws_schedule import named
 
 _copy = _ffi.get("ir.Copy")
@@ -35,7 +35,7 @@ def cluster_sync() -> None:
     Raises (when compiled):
         SemanticsError: the kernel has no clusters, or not all threads get here.
     """
-    emit_call("cluster_sync")
+    emit_cluster_barrier("T.cluster_sync", arrives=True, waits=True)
 
 
 def cluster_arrive() -> None:
@@ -43,17 +43,17 @@ def cluster_arrive() -> None:
 
     Every thread of the cluster arrives, and then waits by :func:`cluster_wait`.
     """
-    emit_call("cluster_arrive")
+    emit_cluster_barrier("T.cluster_arrive", arrives=True, waits=False)
 
 
 def cluster_arrive_relaxed() -> None:
     """As :func:`cluster_arrive`, without making known what the thread did before."""
-    emit_call("cluster_arrive_relaxed")
+    emit_cluster_barrier("T.cluster_arrive_relaxed", arrives=True, waits=False, relaxed=True)
 
 
 def cluster_wait() -> None:
     """Waits until all threads of the cluster have arrived at its barrier."""
-    emit_call("cluster_wait")
+    emit_cluster_barrier("T.cluster_wait", arrives=False, waits=True)
 
 
 def mask_of(what: str, cluster_mask: Any) -> int:

@@ -12,9 +12,9 @@ from ..ir.expr import Expr, as_expr, call, cast, condition, const, select, var
 from ..ir.stmt import emit, store
 from .builder import in_block, in_kernel
 from .copy import copy_regions
-from .gemm import barrier_element
 from .pointer import address_of, element_of
 from .region import significant
+from .sync import arrive_by_copies
 from .ws_schedule import named
 
 _evaluate = _ffi.get("ir.Evaluate")
@@ -175,8 +175,7 @@ def cp_async_barrier_noinc(barrier: Any) -> None:
     It counts among the arrivals that the barrier was made for.
     """
     in_kernel("T.cp_async_barrier_noinc")
-    element = barrier_element("T.cp_async_barrier_noinc", barrier)
-    emit(_evaluate(call(VOID, "cp_async_arrive", [element]), span.current()))
+    arrive_by_copies(barrier)
 
 
 ptx_cp_async_barrier = cp_async_barrier_noinc

@@ -16,12 +16,54 @@ from .kernel import MAX_THREADS
 from .threads import predicate_of
 
 _evaluate = _ffi.get("ir.Evaluate")
+_arrive = _ffi.get("ir.Arrive")
+_wait_parity = _ffi.get("ir.WaitParity")
+_fence = _ffi.get("ir.Fence")
+_barrier = _ffi.get("ir.Barrier")
+_named_barrier = _ffi.get("ir.NamedBarrier")
+_warp_barrier = _ffi.get("ir.WarpBarrier")
+#: what each of them is, as the IR numbers it (src/ir/async.h)
+_THREAD, _EXPECT, _THREAD_EXPECT, _COPIES = 0, 1, 2, 4
+_ASYNC_PROXY, _TCGEN05_BEFORE, _TCGEN05_AFTER = range(3)
+_BLOCK, _CLUSTER, _GRID = 0, 6, 7
+_WHOLE, _ARRIVE, _ARRIVE_RELAXED, _WAIT = range(4)
 
 
 def emit_call(name: str, *args: Any, attrs: dict[str, Any] | None = None) -> None:
     """Emits a call made for its effect."""
     in_block(f"T.{name}")
     emit(_evaluate(call(VOID, name, args, attrs), span.current()))
+
+
+def _emit_arrival(
+    what: str, kind: int, mbarrier: Any, *, tx: Any = None, block: Any = None
+) -> None:
+    """An arrival at an mbarrier, of ``tx`` bytes, or at that of another block."""
+    element = barrier_element(what, mbarrier)
+    in_block(what)
+    operands = [None if given is None else cast(given, UINT32) for given in (tx, block)]
+    emit(_arrive(kind, element, *operands, span.current()))
+
+
+def arrive_by_copies(mbarrier: Any) -> None:
+    """Has the thread's ``cp.async`` arrive when those before are complete."""
+    _emit_arrival("T.cp_async_barrier_noinc", _COPIES, mbarrier)
+
+
+def _emit_fence(what: str, kind: int) -> None:
+    in_block(what)
+    emit(_fence(kind, span.current()))
+
+
+def _emit_barrier(what: str, kind: int, part: int = _WHOLE) -> None:
+    in_block(what)
+    emit(_barrier(kind, part, span.current()))
+
+
+def emit_cluster_barrier(what: str, *, arrives: bool, waits: bool, relaxed: bool = False) -> None:
+    """The barrier of the cluster, or half of it."""
+    half = _WAIT if waits else _ARRIVE_RELAXED if relaxed else _ARRIVE
+    _emit_barrier(what, _CLUSTER, _WHOLE if arrives and waits else half)
 
 
 def _named(what: str, barrier_id: Any, arrive_count: Any) -> tuple[Expr, Expr]:
@@ -50,9 +92,11 @@ def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
         arrive_count: threads that take part, a multiple of 32; all of the block when omitted.
     """
     if barrier_id is None:
-        emit_call("sync_threads")
+        _emit_barrier("T.sync_threads", _BLOCK)
         return
-    emit_call("sync_threads", *_named("T.sync_threads", barrier_id, arrive_count))
+    operands = _named("T.sync_threads", barrier_id, arrive_count)
+    in_block("T.sync_threads")
+    emit(_named_barrier(*operands, _WHOLE, span.current()))
 
 
 def named_barrier_arrive(barrier_id: Any, thread_count: Any) -> None:
@@ -62,7 +106,9 @@ def named_barrier_arrive(barrier_id: Any, thread_count: Any) -> None:
         barrier_id: 0 to 15.
         thread_count: threads that arrive or wait, a multiple of 32.
     """
-    emit_call("named_barrier_arrive", *_named("T.named_barrier_arrive", barrier_id, thread_count))
+    operands = _named("T.named_barrier_arrive", barrier_id, thread_count)
+    in_block("T.named_barrier_arrive")
+    emit(_named_barrier(*operands, _ARRIVE, span.current()))
 
 
 def pdl_sync() -> None:
@@ -90,7 +136,7 @@ def sync_grid() -> None:
     Raises (when called):
         ArgumentError: the GPU has no room for all blocks at once.
     """
-    emit_call("sync_grid")
+    _emit_barrier("T.sync_grid", _GRID)
 
 
 syncthreads = sync_threads
@@ -122,7 +168,8 @@ def syncthreads_count(predicate: Any) -> Expr:
 
 def sync_warp(mask: Any = None) -> None:
     """Waits for the lanes of the warp, those of ``mask`` (all by default)."""
-    emit_call("sync_warp", *([] if mask is None else [cast(mask, UINT32)]))
+    in_block("T.sync_warp")
+    emit(_warp_barrier(None if mask is None else cast(mask, UINT32), span.current()))
 
 
 def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
@@ -131,25 +178,23 @@ def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
     A new barrier is in phase 0: waiting for parity 1 returns at once.
     """
     barrier = barrier_element("T.mbarrier_wait_parity", mbarrier)
-    emit_call("mbarrier_wait_parity", barrier, cast(parity, UINT32))
+    in_block("T.mbarrier_wait_parity")
+    emit(_wait_parity(barrier, cast(parity, UINT32), span.current()))
 
 
 def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
     """Arrives on the mbarrier, or on that of block ``cta_id`` of the cluster."""
-    barrier = barrier_element("T.mbarrier_arrive", mbarrier)
-    emit_call("mbarrier_arrive", barrier, *([] if cta_id is None else [cast(cta_id, UINT32)]))
+    _emit_arrival("T.mbarrier_arrive", _THREAD, mbarrier, block=cta_id)
 
 
 def mbarrier_expect_tx(mbarrier: Any, tx: Any) -> None:
     """Adds ``tx`` bytes to what the current phase of the mbarrier waits for."""
-    barrier = barrier_element("T.mbarrier_expect_tx", mbarrier)
-    emit_call("mbarrier_expect_tx", barrier, cast(tx, UINT32))
+    _emit_arrival("T.mbarrier_expect_tx", _EXPECT, mbarrier, tx=tx)
 
 
 def mbarrier_arrive_expect_tx(mbarrier: Any, tx: Any) -> None:
     """Adds ``tx`` bytes to what the phase waits for, and arrives."""
-    barrier = barrier_element("T.mbarrier_arrive_expect_tx", mbarrier)
-    emit_call("mbarrier_arrive_expect_tx", barrier, cast(tx, UINT32))
+    _emit_arrival("T.mbarrier_arrive_expect_tx", _THREAD_EXPECT, mbarrier, tx=tx)
 
 
 barrier_wait = mbarrier_wait_parity
@@ -158,7 +203,7 @@ barrier_arrive = mbarrier_arrive
 
 def fence_proxy_async() -> None:
     """Orders this thread's accesses of shared memory before later ones of the async proxy."""
-    emit_call("fence_proxy_async")
+    _emit_fence("T.fence_proxy_async", _ASYNC_PROXY)
 
 
 def tcgen05_mma_arrive(mbar: Any, arrive_2cta: bool = False) -> None:
@@ -176,12 +221,12 @@ def tcgen05_mma_arrive(mbar: Any, arrive_2cta: bool = False) -> None:
 
 def tcgen05_before_thread_sync() -> None:
     """Orders earlier tcgen05 operations before a following synchronization of threads."""
-    emit_call("tcgen05_before_thread_sync")
+    _emit_fence("T.tcgen05_before_thread_sync", _TCGEN05_BEFORE)
 
 
 def tcgen05_after_thread_sync() -> None:
     """Orders later tcgen05 operations after a preceding synchronization of threads."""
-    emit_call("tcgen05_after_thread_sync")
+    _emit_fence("T.tcgen05_after_thread_sync", _TCGEN05_AFTER)
 
 
 def set_max_nreg(reg_count: int, is_inc: Any) -> None:
