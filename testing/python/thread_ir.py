@@ -159,8 +159,35 @@ def seq(*stmts: Any) -> Any:
     return ir("Seq", list(stmts), None)
 
 
+def printed(node: Any) -> str:
+    """The text of a node."""
+    return str(ir("Print", node))
+
+
 def evaluate(e: E, line: int = 0) -> Any:
     return ir("Evaluate", e.node, span(line))
+
+
+def sync_threads(line: int = 0) -> Any:
+    return ir("Barrier", 0, 0, span(line))
+
+
+def fence_proxy_async() -> Any:
+    return ir("Fence", 0, None)
+
+
+def arrive(barrier: Buf, i: Any = 0) -> Any:
+    """The thread arrives at an mbarrier."""
+    return ir("Arrive", 0, barrier[i].node, None, None, None)
+
+
+def commit(barrier: Buf) -> Any:
+    """The tensor core arrives at an mbarrier."""
+    return ir("Arrive", 3, barrier[0].node, None, None, None)
+
+
+def wait_parity(barrier: Buf, parity: Any = 0) -> Any:
+    return ir("WaitParity", barrier[0].node, expr(parity), None)
 
 
 def bind(v: E, value: Any) -> Any:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from thread_ir import ir
+from thread_ir import ir, printed
 
 from tilelang.transform import pipeline, run_pass
 
@@ -35,7 +35,7 @@ def stages(func: Any, target: str) -> tuple[Any, Any]:
 
 
 #: of equal ones without such a call in between one alone would do
-FENCES = re.compile(r"tl::(tcgen05_(before|after)_thread_sync|wgmma_fence)")
+FENCES = re.compile(r"tcgen05_(before|after)_thread_sync|tl::wgmma_fence")
 BETWEEN = re.compile(
     r"sync_\w+|mbarrier_\w+|tl::(tcgen05_(mma|cp|load|st|commit|alloc|dealloc)|wgmma_wait).*"
 )
@@ -102,12 +102,19 @@ def edited(func: Any, edit: Callable[[Any], Any]) -> Any:
 
 
 def called(s: Any) -> str:
-    """The function that a statement calls for its effect, or nothing."""
+    """The function that a statement calls for its effect, or that it prints as; or nothing."""
+    if _kind(s) in ("Arrive", "WaitParity", "Fence", "Barrier", "TmemAlloc"):
+        return printed(s).partition("(")[0].strip()
     return str(getattr(s.value, "name", "")) if _kind(s) == "Evaluate" else ""
 
 
 def with_arguments(s: Any, change: Callable[[list[Any]], list[Any]]) -> Any:
-    """The statement with other arguments of its call."""
+    """The statement with other arguments of its call; of an arrival or a wait: its operands."""
+    if _kind(s) == "WaitParity":
+        return ir("WaitParity", *change([s.mbar, s.parity]), s.span)
+    if _kind(s) == "Arrive":
+        mbar, *tx = change([s.mbar, *([] if s.bytes is None else [s.bytes])])
+        return ir("Arrive", s.arrive_kind, mbar, tx[0] if tx else None, s.block, s.span)
     call = s.value
     made = ir("Call", call.dtype, call.name, change(list(call.args)), call.attrs, call.span)
     return ir("Evaluate", made, s.span)

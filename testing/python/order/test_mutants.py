@@ -52,8 +52,8 @@ REDUNDANT = {
 MAY_BE_MORE = (
     "sync_",
     "fence_proxy_async",
-    "tl::tcgen05_before",
-    "tl::tcgen05_after",
+    "tcgen05_before",
+    "tcgen05_after",
     "tl::tcgen05_wait_st",
 )
 
