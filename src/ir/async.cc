@@ -307,6 +307,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            [](Expr number, Expr count, int64_t part, Span s) {
              return Barrier::Named(number, count, s, static_cast<BarrierPart>(part));
            })
+      .Add("tl.ir.TmemAlloc", [](bool frees, bool in_pair, Expr address, Expr columns,
+                                 Span s) { return TmemAlloc(frees, in_pair, address, columns, s); })
       .Add("tl.ir.WarpBarrier", [](Expr mask, Span s) { return Barrier::OfLanes(mask, s); });
 }
 

@@ -159,9 +159,15 @@ def seq(*stmts: Any) -> Any:
     return ir("Seq", list(stmts), None)
 
 
-def printed(node: Any) -> str:
-    """The text of a node."""
-    return str(ir("Print", node))
+ORDERING = ("Arrive", "WaitParity", "Fence", "Barrier", "TmemAlloc")
+
+
+def called(s: Any) -> str:
+    """The function that a statement calls for its effect, or that it prints as; or nothing."""
+    kind = str(type(s).__tvm_ffi_type_info__.type_key).rsplit(".", 1)[-1]
+    if kind in ORDERING:
+        return str(ir("Print", s)).partition("(")[0].strip()
+    return str(getattr(s.value, "name", "")) if kind == "Evaluate" else ""
 
 
 def evaluate(e: E, line: int = 0) -> Any:
@@ -176,7 +182,7 @@ def fence_proxy_async() -> Any:
     return ir("Fence", 0, None)
 
 
-def arrive(barrier: Buf, i: Any = 0) -> Any:
+def arrive_at(barrier: Buf, i: Any = 0) -> Any:
     """The thread arrives at an mbarrier."""
     return ir("Arrive", 0, barrier[i].node, None, None, None)
 
@@ -184,6 +190,11 @@ def arrive(barrier: Buf, i: Any = 0) -> Any:
 def commit(barrier: Buf) -> Any:
     """The tensor core arrives at an mbarrier."""
     return ir("Arrive", 3, barrier[0].node, None, None, None)
+
+
+def alloc_tmem(slot: Buf, columns: int = 512) -> Any:
+    """A warp takes columns of tensor memory."""
+    return ir("TmemAlloc", False, False, slot.at().node, expr(columns, "uint32"), None)
 
 
 def wait_parity(barrier: Buf, parity: Any = 0) -> Any:

@@ -5,7 +5,19 @@ from __future__ import annotations
 import random
 
 import pytest
-from thread_ir import Buf, Kernel, call, evaluate, if_, loop, plan, seq, var
+from thread_ir import (
+    Buf,
+    Kernel,
+    call,
+    commit,
+    evaluate,
+    if_,
+    loop,
+    plan,
+    seq,
+    var,
+    wait_parity,
+)
 
 from tilelang import errors
 
@@ -62,7 +74,7 @@ def test_warps_with_roles_share_nothing() -> None:
     k, out = kernel()
     a, b = shared("a", 256), shared("b", 256)
     bar = Buf("bar", "uint64", 1, "shared.barrier")
-    wait = evaluate(call("void", "mbarrier_wait_parity", bar.at(), 0))
+    wait = wait_parity(bar)
     body = [use(k, a, out), if_(k.tx < 32, wait), use(k, b, out)]
     _, total = offsets(k.func(a.alloc(), b.alloc(), bar.alloc(), *body))
     assert total == 2048 + 8
@@ -73,9 +85,8 @@ def test_an_asynchronous_read_ends_at_the_wait_for_its_barrier() -> None:
     a, b, c = shared("a", 256), shared("b", 256), shared("c", 256)
     bar = Buf("bar", "uint64", 1, "shared.barrier")
     issue = call("void", "tl::issue", reads=[a.node], **{"async": True})
-    commit = call("void", "tl::tcgen05_commit", bar.at())
-    wait = call("void", "mbarrier_wait_parity", bar.at(), 0)
-    stmts = [evaluate(issue), evaluate(commit), use(k, b, out), evaluate(wait), use(k, c, out)]
+    wait = wait_parity(bar)
+    stmts = [evaluate(issue), commit(bar), use(k, b, out), wait, use(k, c, out)]
     allocs = [x.alloc() for x in (a, b, c, bar)]
     where, total = offsets(k.func(*allocs, *stmts))
     assert where["a"] != where["b"] and total == 2048 + 8

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from thread_ir import ir, printed
+from thread_ir import called, ir
 
 from tilelang.transform import pipeline, run_pass
 
@@ -99,13 +99,6 @@ def replaced(func: Any, name: str, number: int, instead: Callable[[Any], Any]) -
 def edited(func: Any, edit: Callable[[Any], Any]) -> Any:
     """The function with ``edit`` applied to every statement that holds no others."""
     return ir("Func", func.name, func.params, _edited(func.body, edit), func.attrs, func.span)
-
-
-def called(s: Any) -> str:
-    """The function that a statement calls for its effect, or that it prints as; or nothing."""
-    if _kind(s) in ("Arrive", "WaitParity", "Fence", "Barrier", "TmemAlloc"):
-        return printed(s).partition("(")[0].strip()
-    return str(getattr(s.value, "name", "")) if _kind(s) == "Evaluate" else ""
 
 
 def with_arguments(s: Any, change: Callable[[list[Any]], list[Any]]) -> Any:

@@ -139,11 +139,10 @@ def test_region_out_of_bounds():
 
 def test_barrier_index_out_of_bounds():
     bar = buffer("bar", [2], "uint64", "shared.barrier", arrive_counts=[1, 1])
-    call = node("Call", "void", "mbarrier_arrive", [load(bar, [2])], {})
     refuses(
         errors.BoundsError,
         r"index 2 in dimension 0 of bar",
-        kernel(*alloc(bar), node("Evaluate", call)),
+        kernel(*alloc(bar), _ffi.get("ir.Arrive")(0, load(bar, [2]), None, None, None)),
     )
 
 
@@ -283,7 +282,7 @@ def test_what_may_not_stand_in_a_parallel_loop(inner):
         "fill": lambda: node("Fill", region(s), _ffi.get("ir.Cast")("float16", imm(0), None)),
         "parallel": lambda: parallel([var("j")], [8], store(s, [i])),
         "alloc": lambda: alloc(shared("Q", 4))[0],
-        "sync": lambda: node("Evaluate", node("Call", "void", "sync_threads", [], {})),
+        "sync": lambda: _ffi.get("ir.Barrier")(0, 0, None),
         "break": lambda: node("Break"),
     }[inner]()
     refuses(error, "T.Parallel", kernel(*alloc(s, r), parallel([i], [8], seq(body))))

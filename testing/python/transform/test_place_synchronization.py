@@ -7,16 +7,21 @@ from thread_ir import (
     Buf,
     E,
     Kernel,
+    arrive_at,
     bind,
     call,
+    called,
     evaluate,
+    fence_proxy_async,
     if_,
     ir,
     loop,
     place_synchronization,
     seq,
+    sync_threads,
     var,
     vector_loop,
+    wait_parity,
 )
 
 from tilelang import errors
@@ -64,15 +69,12 @@ def words(s) -> list[str]:
     if kind == "If":
         other = ["else", *words(s.else_case)] if s.else_case is not None else []
         return ["if{", *words(s.then_case), *other, "}"]
-    if kind == "Evaluate":
-        name = str(s.value.name)
+    if name := called(s):
         names = {"sync_threads": "|", "fence_proxy_async": "F", "sync_warp": "w|"}
-        named = len(s.value.args) > 0 and name in ("sync_threads", "sync_range")
-        return [
-            "|{},{}".format(*(int(getattr(a, "value", a)) for a in s.value.args))
-            if named
-            else names.get(name, name)
-        ]
+        if name == "sync_range":
+            return ["|{},{}".format(*s.threads)]
+        named = name == "sync_threads" and s.number is not None
+        return [f"|{s.number.value},{s.count.value}" if named else names.get(name, name)]
     return ["break"] if kind == "Break" else []
 
 
@@ -113,7 +115,7 @@ def test_one_barrier_serves_several_hazards() -> None:
 
 def test_barriers_of_the_program_count() -> None:
     c = Case()
-    sync = evaluate(call("void", "sync_threads"))
+    sync = sync_threads()
     assert c.text(c.write(c.tx), sync, c.read(c.tx ^ 1)) == "W | R"
 
 
@@ -208,7 +210,7 @@ def test_threads_that_cannot_wait_are_refused() -> None:
 
 def test_a_loop_that_may_not_run_hides_no_hazard() -> None:
     c = Case()
-    sync = evaluate(call("void", "sync_threads"))
+    sync = sync_threads()
     i, j = var("i"), var("j")
     assert c.text(c.write(c.tx), loop(i, c.n, sync), c.read(c.tx ^ 1)) == "W for{ | } | R"
     assert c.text(c.write(c.tx), loop(j, 3, sync), c.read(c.tx ^ 1)) == "W for{ | } R"
@@ -216,7 +218,7 @@ def test_a_loop_that_may_not_run_hides_no_hazard() -> None:
 
 def test_break_leaves_before_the_barrier() -> None:
     c = Case()
-    sync = evaluate(call("void", "sync_threads"))
+    sync = sync_threads()
     leave = if_(c.n < 3, ir("Break", None))
     i = var("i")
     body = seq(c.write(c.tx), leave, sync)
@@ -255,8 +257,8 @@ def issue(buf: Buf, key: str):
 
 def test_stores_are_fenced_for_the_async_proxy() -> None:
     c = Case()
-    sync = evaluate(call("void", "sync_threads"))
-    fence = evaluate(call("void", "fence_proxy_async"))
+    sync = sync_threads()
+    fence = fence_proxy_async()
     one = c.tx.eq(0)
     engine = if_(one, issue(c.s, "reads"))
     assert c.text(c.write(c.tx), engine) == "W F | if{ tl::engine }"
@@ -268,7 +270,7 @@ def test_stores_are_fenced_for_the_async_proxy() -> None:
 def test_a_wait_of_all_threads_ends_an_asynchronous_access() -> None:
     c = Case()
     bar = Buf("bar", "uint64", 1, "shared.barrier")
-    wait = evaluate(call("void", "mbarrier_wait_parity", bar.at(), 0))
+    wait = wait_parity(bar)
     load = if_(c.tx.eq(0), issue(c.s, "writes"))
     assert c.text(bar.alloc(), load, wait, c.read(c.tx ^ 1)).split()[-2:] == [
         "mbarrier_wait_parity",
@@ -286,7 +288,7 @@ def test_a_wait_ends_what_completes_on_its_own_mbarrier() -> None:
         return if_(c.tx.eq(0), evaluate(call("void", "tl::engine", bar.at(), **attrs)))
 
     def wait(bar: Buf):
-        return evaluate(call("void", "mbarrier_wait_parity", bar.at(), 0))
+        return wait_parity(bar)
 
     def sync(*stmts) -> list[str]:
         text = c.text(first.alloc(), second.alloc(), *stmts, c.read(c.tx ^ 1))
@@ -308,8 +310,8 @@ def test_a_statement_that_stands_in_two_places() -> None:
 def test_branches_with_roles_are_left_alone() -> None:
     c = Case()
     bar = Buf("bar", "uint64", 1, "shared.barrier")
-    wait = evaluate(call("void", "mbarrier_wait_parity", bar.at(), 0))
-    arrive = evaluate(call("void", "mbarrier_arrive", bar.at()))
+    wait = wait_parity(bar)
+    arrive = arrive_at(bar)
     producer = if_(c.tx < 32, seq(wait, c.write(c.tx), arrive))
     consumer = if_((c.tx < 32).eq(False), seq(wait, c.read(c.tx % 32)))
     text = c.text(bar.alloc(), producer, consumer)

@@ -10,7 +10,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from thread_ir import Buf, Kernel, call, evaluate, if_, ir, loop, place_synchronization, seq, var
+from thread_ir import (
+    Buf,
+    Kernel,
+    call,
+    called,
+    evaluate,
+    fence_proxy_async,
+    if_,
+    ir,
+    loop,
+    place_synchronization,
+    seq,
+    sync_threads,
+    var,
+    wait_parity,
+)
 
 EVENTS = {"sync_threads": "|", "fence_proxy_async": "F", "tl::read": "Er", "tl::write": "Ew"}
 
@@ -30,7 +45,7 @@ class Program:
         """One thread leaves an access to an engine, all wait for it."""
         name = {"reads": "tl::read", "writes": "tl::write"}[key]
         issue = evaluate(call("void", name, **{key: [self.s.node], "async": True}))
-        wait = evaluate(call("void", "mbarrier_wait_parity", self.bar.at(), 0))
+        wait = wait_parity(self.bar)
         return [if_(self.k.tx.eq(0), issue), wait]
 
     def leaf(self) -> list[Any]:
@@ -41,7 +56,7 @@ class Program:
             return [self.out.put(self.k.tx, self.s[self.k.tx ^ 1])]
         if kind == "E":
             return self.engine(self.random.choice(["reads", "writes"]))
-        return [evaluate(call("void", "sync_threads" if kind == "|" else "fence_proxy_async"))]
+        return [sync_threads() if kind == "|" else fence_proxy_async()]
 
     def block(self, depth: int, in_loop: bool) -> Any:
         stmts = []
@@ -75,7 +90,7 @@ def event(s: Any) -> str:
     kind = type(s).__name__
     if kind == "Store":
         return "W" if str(s.buffer.scope).startswith("shared") else "R"
-    return EVENTS.get(str(s.value.name), "") if kind == "Evaluate" else ""
+    return EVENTS.get(called(s), "")
 
 
 # A path: its events, and how it ends ("", "Break" or "Continue").

@@ -9,15 +9,21 @@ from thread_ir import (
     Buf,
     E,
     Kernel,
+    alloc_tmem,
+    arrive_at,
     bind,
     call,
+    called,
+    commit,
     evaluate,
     expr,
     if_,
     loop,
     place_synchronization,
     seq,
+    sync_threads,
     var,
+    wait_parity,
 )
 
 WORDS = {
@@ -32,8 +38,8 @@ WORDS = {
     "tl::tcgen05_alloc": "alloc",
     "tl::tcgen05_commit": "commit",
     "tl::tcgen05_wait_st": "wait::st",
-    "tl::tcgen05_before_thread_sync": "before",
-    "tl::tcgen05_after_thread_sync": "after",
+    "tcgen05_before_thread_sync": "before",
+    "tcgen05_after_thread_sync": "after",
 }
 
 # Other warps touch the same cells.
@@ -71,15 +77,12 @@ class Case:
         """One thread has the tensor core write all lanes; it completes on `done`."""
         box = [0, 128, columns, 1, *tile]
         issue = call("void", "tl::mma", self.base + column, tmem=[box], **{"async": True})
-        commit = call(
-            "void", "tl::tcgen05_commit", (barrier or self.done).at(), reads=[], writes=[]
-        )
         elected = call("bool", "elect_one", operator_threads=[0, self.threads])
-        body = seq(evaluate(issue), evaluate(commit))
+        body = seq(evaluate(issue), commit(barrier or self.done))
         return if_((self.tx // 32).eq(warp), if_(elected, body))
 
     def wait(self, barrier=None):
-        return evaluate(call("void", "mbarrier_wait_parity", (barrier or self.done).at(), 0))
+        return wait_parity(barrier or self.done)
 
     def text(self, *stmts) -> str:
         """The statements after the pass, a word each."""
@@ -103,8 +106,8 @@ def words(s) -> list[str]:
         return ["for{", *words(s.body), "}"]
     if kind == "If":
         return words(s.then_case)
-    if kind == "Evaluate":
-        return [WORDS[str(s.value.name)]]
+    if name := called(s):
+        return [WORDS[name]]
     return []
 
 
@@ -186,7 +189,7 @@ def test_phases_of_loops() -> None:
     c = Case()
     i = var("i")
     assert c.text(loop(i, 4, seq(c.mma(0), c.wait()))) == "for{ | M commit wait }"
-    sync = evaluate(call("void", "sync_threads"))
+    sync = sync_threads()
     assert c.text(loop(i, 4, seq(c.mma(0), c.wait(), sync))) == "for{ M commit wait | }"
     # What the loop leaves open is closed after it, not in it.
     body = seq(c.mma(0), c.wait(), sync)
@@ -214,14 +217,13 @@ def test_fences_of_roles() -> None:
     """A role has a fence for what its mbarriers tell of, however many others it waits on."""
     c = Case(threads=160)
     tiles, full, empty = (c.barrier(name, of_ring=True) for name in ("tiles", "full", "empty"))
-    arrive = lambda barrier: evaluate(call("void", "mbarrier_arrive", barrier.at()))  # noqa: E731
     i, j = var("i"), var("j")
     issuer = c.tx // 32
     gemm = [c.wait(tiles), c.mma(0, barrier=full, warp=4)]
     # The role that loads learns on `full` what the tensor core did, which issues again itself.
-    loads = if_(issuer.eq(3), loop(j, 4, seq(c.wait(full), arrive(tiles))))
+    loads = if_(issuer.eq(3), loop(j, 4, seq(c.wait(full), arrive_at(tiles))))
     gemms = if_(issuer.eq(4), loop(i, 4, seq(c.wait(empty), *gemm)))
-    reads = if_(c.tx < 96, loop(i, 4, seq(c.wait(full), c.load(0), arrive(empty))))
+    reads = if_(c.tx < 96, loop(i, 4, seq(c.wait(full), c.load(0), arrive_at(empty))))
     text = c.text(loads, gemms, reads)
     assert text == (
         "for{ wait arrive } for{ wait wait after M commit } for{ wait after L before arrive }"
@@ -232,8 +234,8 @@ def test_allocation_is_an_access_of_all() -> None:
     """Warps other than the one that allocates have a fence before their first access, once."""
     c = Case()
     warp = c.tx // 32
-    sync = evaluate(call("void", "sync_threads"))
-    allocation = if_(warp.eq(0), evaluate(call("void", "tl::tcgen05_alloc", reads=[], writes=[])))
+    sync = sync_threads()
+    allocation = if_(warp.eq(0), alloc_tmem(Buf("slot", "uint32", 1, "shared.dyn")))
     text = c.text(allocation, sync, c.mma(0), *(if_(warp.eq(1), c.load(32)) for _ in range(2)))
     assert text == "alloc before | M commit after L L"
 
@@ -241,6 +243,6 @@ def test_allocation_is_an_access_of_all() -> None:
 def test_what_one_warp_learned_goes_on_by_barriers() -> None:
     c = Case(threads=160)
     done = c.barrier("done", of_ring=True)
-    sync = evaluate(call("void", "sync_threads"))
+    sync = sync_threads()
     issues = if_((c.tx // 32).eq(4), seq(c.mma(0, barrier=done, warp=4), c.wait(done)))
     assert c.text(issues, sync, if_(c.tx < 128, c.load(0))) == "M commit wait | after L"

@@ -6,7 +6,9 @@ import pytest
 from thread_ir import (
     Buf,
     Kernel,
+    arrive_at,
     call,
+    called,
     evaluate,
     expr,
     if_,
@@ -14,10 +16,11 @@ from thread_ir import (
     loop,
     place_synchronization,
     seq,
+    sync_threads,
     var,
 )
 
-FENCE = "tl::tcgen05_after_thread_sync"
+FENCE = "tcgen05_after_thread_sync"
 
 
 class Case:
@@ -79,10 +82,9 @@ def words(s) -> list[str]:
         names = {"local.var": None, "local": "x", "global": "out", "shared.dyn": "write"}
         name = names[str(s.buffer.scope)]
         return [name] if name else []
-    if kind == "Evaluate":
-        name = str(s.value.name)
+    if name := called(s):
         if name == "mbarrier_wait_parity":
-            return [str(s.value.args[0].args[0].buffer.name).replace("_done", "?")]
+            return [str(s.mbar.buffer.name).replace("_done", "?")]
         return [{"tl::load": "load", "sync_threads": "|"}.get(name, name)]
     return ["break"] if kind == "Break" else []
 
@@ -118,7 +120,7 @@ def test_before_the_next_phase_begins() -> None:
 @pytest.mark.parametrize("name", ["sync_threads", "call_of_the_program"])
 def test_not_beyond_what_the_program_synchronizes(name: str) -> None:
     c = Case()
-    other = evaluate(call("void", name))
+    other = sync_threads() if name == "sync_threads" else evaluate(call("void", name))
     word = "|" if name == "sync_threads" else name
     text = c.text(c.load("a"), c.compute(), other, c.read("a"))
     assert text == f"load x a? {word} x"
@@ -128,7 +130,7 @@ def test_not_beyond_a_barrier_of_the_program() -> None:
     """Who waits on it takes the tile for free."""
     c = Case()
     free = Buf("free", "uint64", 1, "shared.barrier", arrive_counts=[expr(128)])
-    arrive = evaluate(call("void", "mbarrier_arrive", free.at()))
+    arrive = arrive_at(free)
     text = c.text(free.alloc(), c.load("a"), c.compute(), arrive, c.compute())
     assert text == "load x a? mbarrier_arrive x"
 
