@@ -19,8 +19,9 @@ namespace tilelang::ir {
   X(Alloc)                                                                                  \
   X(Assume)                                                                                 \
   X(Assert)                                                                                 \
-  X(KernelLaunch) X(Issue) X(Wait) X(Arrive) X(WaitParity) X(Fence) X(Barrier) X(TmemAlloc) \
-      X(Copy) X(Fill) X(Reduce) X(ParallelFor) X(Gemm)
+  X(KernelLaunch)                                                                           \
+  X(Issue) X(Wait) X(Arrive) X(WaitParity) X(Fence) X(Barrier) X(TmemAlloc) X(Copy) X(Fill) \
+      X(Reduce) X(ParallelFor) X(Gemm)
 
 enum class StmtKind : uint8_t {
 #define TL_DECLARE(Name) k##Name,
