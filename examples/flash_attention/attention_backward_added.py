@@ -79,9 +79,8 @@ def gradients(shape, causal=False, dtype="bfloat16", tiles=None):
     """As ``dkv`` of attention_backward; also a parameter is the sum of dQ, float32 and unscaled."""
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     kept, step, threads, num_stages = tiles or Backward.default_tiles(dim)
-    scale, shared_by = 1 / math.sqrt(dim), heads // kv_heads
     # In registers there is room for few dimensions, in tensor memory (of three stages) for all.
-    late = dim <= 64 or num_stages > 2
+    scale, shared_by, late = 1 / math.sqrt(dim), heads // kv_heads, dim <= 64 or num_stages > 2
     group = math.gcd(kv_heads * batch, GROUP) if causal else 1
 
     @T.prim_func

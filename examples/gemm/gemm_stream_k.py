@@ -33,12 +33,11 @@ def gemm_stream_k(
 
     ``group`` rows of tiles are walked through together, so that the L2 cache serves them.
     """
-    threads = 256
-    rows, columns, steps = -(-M // block_M), -(-N // block_N), -(-K // block_K)
+    threads, steps = 256, -(-K // block_K)
+    rows, columns = -(-M // block_M), -(-N // block_N)
     waves = max(0, rows * columns // blocks - (rows * columns % blocks > 0))
     shared = rows * columns - waves * blocks  # tiles whose steps are shared
-    total = shared * steps
-    share = max(1, -(-total // blocks))  # steps of a block
+    total, share = shared * steps, max(1, -(-shared * steps // blocks))  # steps; of a block
 
     @T.prim_func
     def gemm_stream_k(
@@ -65,10 +64,8 @@ def gemm_stream_k(
                 )
                 last = T.if_then_else(whole, steps, step - tile * steps)
                 first = T.if_then_else(whole, 0, T.max(begin - tile * steps, 0))
-                panel, place = tile // (group * columns), tile % (group * columns)
-                height = T.min(group, rows - panel * group)
-                row = (panel * group + place % height) * block_M
-                column = place // height * block_N
+                by, bx = place_of(tile, rows, columns, group)
+                row, column = by * block_M, bx * block_N
                 T.assume(row >= 0)
                 T.assume(column >= 0)
                 T.clear(C_local)
@@ -81,18 +78,30 @@ def gemm_stream_k(
                         sums[block, i, j] = C_local[i, j]
                     T.atomic_store(left[block, T.get_thread_binding()], 1, "release")
                 else:
-                    for other in T.serial(
-                        T.if_then_else(first > 0, tile * steps // share, block), block
-                    ):
-                        take(left, other)
-                        for i, j in T.Parallel(block_M, block_N):
-                            C_local[i, j] += sums[other, i, j]
+                    if first > 0:
+                        add_others(C_local, sums, left, tile * steps // share, block)
                     T.copy(C_local, C_shared)
                     T.copy(C_shared, C[row, column])
                 turn += T.if_then_else(whole, 1, 0)
                 step -= T.if_then_else(whole, 0, last - first)
 
     return gemm_stream_k
+
+
+def place_of(tile, rows, columns, group):
+    """Returns the row and the column of a tile, of which ``group`` rows come column by column."""
+    panel, place = tile // (group * columns), tile % (group * columns)
+    height = T.min(group, rows - panel * group)
+    return panel * group + place % height, place // height
+
+
+@T.macro
+def add_others(C_local, sums, left, begin, end):
+    """Adds what blocks ``begin`` to ``end`` - 1 have left of the tile."""
+    for other in T.serial(begin, end):
+        take(left, other)
+        for i, j in T.Parallel(*C_local.shape):
+            C_local[i, j] += sums[other, i, j]
 
 
 @T.macro

@@ -6,22 +6,24 @@
 
 namespace tilelang::ir {
 
-#define TL_STMT_KINDS(X)                                                                    \
-  X(Store)                                                                                  \
-  X(Evaluate)                                                                               \
-  X(Bind)                                                                                   \
-  X(Seq)                                                                                    \
-  X(If)                                                                                     \
-  X(For)                                                                                    \
-  X(While)                                                                                  \
-  X(Break)                                                                                  \
-  X(Continue)                                                                               \
-  X(Alloc)                                                                                  \
-  X(Assume)                                                                                 \
-  X(Assert)                                                                                 \
-  X(KernelLaunch)                                                                           \
-  X(Issue) X(Wait) X(Arrive) X(WaitParity) X(Fence) X(Barrier) X(TmemAlloc) X(Copy) X(Fill) \
-      X(Reduce) X(ParallelFor) X(Gemm)
+#define TL_STMT_KINDS(X) \
+  X(Store)               \
+  X(Evaluate)            \
+  X(Bind)                \
+  X(Seq)                 \
+  X(If)                  \
+  X(For)                 \
+  X(While)               \
+  X(Break)               \
+  X(Continue)            \
+  X(Alloc)               \
+  X(Assume)              \
+  X(Assert)              \
+  X(KernelLaunch)        \
+  X(Issue)               \
+  X(Wait)                \
+  X(Arrive)              \
+  X(WaitParity) X(Fence) X(Barrier) X(TmemAlloc) X(Copy) X(Fill) X(Reduce) X(ParallelFor) X(Gemm)
 
 enum class StmtKind : uint8_t {
 #define TL_DECLARE(Name) k##Name,

@@ -342,11 +342,9 @@ class Kernel:
             args: one value for each parameter: NumPy arrays or CPU torch tensors (used in place),
                 ``Pointer(array, offset)``, tensor maps, numbers, or ``bytes`` for aggregates.
             smem: dynamic shared memory in bytes.
-            programmatic: the launch may begin before the one before it in its stream has ended
-                (programmatic stream serialization), if that executes
-                ``griddepcontrol.launch_dependents``. Accesses of global memory before
-                ``griddepcontrol.wait`` that conflict with those of that launch are races, and read
-                what was there before it.
+            programmatic: programmatic stream serialization: the launch may begin before the one
+                before it in its stream has ended, if that executes ``launch_dependents``. What
+                conflicts with it before ``griddepcontrol.wait`` is a race.
             stream: what it follows; None: the device's own.
             options: ``schedule``, ``lint``, ``instruction_limit``, ``threads``, ``sanitize``,
                 ``profile``, ``suppress``, ``timing``, ``progress``, ``blocks`` and ``rest`` as in

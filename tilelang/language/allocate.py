@@ -201,7 +201,8 @@ def alloc_global(shape: Any, dtype: Any, scope: str = "global", zeroed: bool = F
         return _allocate_global(builder, dims, dtype_of(dtype), attrs)
     extents = extents_in_bytes(f"T.alloc_global({shape_text(dims)}) of {narrow!r}", dims, narrow)
     source = _allocate_global(builder, extents, dtype_of("uint8"), attrs)
-    return View(source, dims, narrow, narrow.codec)
+    view: Any = View(source, dims, narrow, narrow.codec)  # which is used as a buffer is
+    return view
 
 
 def _allocate_global(

@@ -27,6 +27,10 @@ TL_DEVICE void fence_after() {
 template <int kBytes>
 struct word;
 template <>
+struct word<1> {
+  using type = unsigned char;
+};
+template <>
 struct word<2> {
   using type = unsigned short;
 };
@@ -192,6 +196,11 @@ TL_DEVICE void atomic_addx4(T* address, T x, T y, T z, T w) {
   atomic_addx2<kOrder>(address + 2, z, w);
 }
 
+TL_DEVICE unsigned char load_acquire(const unsigned char* address) {
+  unsigned short value;  // there are no registers of 8 bits
+  asm volatile("ld.acquire.gpu.b8 %0, [%1];" : "=h"(value) : "l"(address) : "memory");
+  return static_cast<unsigned char>(value);
+}
 TL_DEVICE unsigned short load_acquire(const unsigned short* address) {
   unsigned short value;
   asm volatile("ld.acquire.gpu.b16 %0, [%1];" : "=h"(value) : "l"(address) : "memory");
@@ -207,6 +216,12 @@ TL_DEVICE unsigned long long load_acquire(const unsigned long long* address) {
   asm volatile("ld.acquire.gpu.b64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
   return value;
 }
+TL_DEVICE void store_release(unsigned char* address, unsigned char value) {
+  asm volatile("st.release.gpu.b8 [%0], %1;"
+               :
+               : "l"(address), "h"(static_cast<unsigned short>(value))
+               : "memory");
+}
 TL_DEVICE void store_release(unsigned short* address, unsigned short value) {
   asm volatile("st.release.gpu.b16 [%0], %1;" ::"l"(address), "h"(value) : "memory");
 }
@@ -219,24 +234,27 @@ TL_DEVICE void store_release(unsigned long long* address, unsigned long long val
 
 template <Order kOrder = Order::kRelaxed, typename T>
 TL_DEVICE T atomic_load(const T* address) {
+  using Word = typename word<sizeof(T)>::type;
+  const Word* source = reinterpret_cast<const Word*>(address);
   if constexpr (kOrder == Order::kSeqCst) __threadfence();
   if constexpr (kOrder == Order::kRelaxed) {
-    return *const_cast<const volatile T*>(address);
+    return __builtin_bit_cast(T, *const_cast<const volatile Word*>(source));
   } else {
-    using Word = typename word<sizeof(T)>::type;
-    return __builtin_bit_cast(T, load_acquire(reinterpret_cast<const Word*>(address)));
+    return __builtin_bit_cast(T, load_acquire(source));
   }
 }
 template <Order kOrder = Order::kRelaxed, typename T>
 TL_DEVICE void atomic_store(T* address, T value) {
+  using Word = typename word<sizeof(T)>::type;
+  Word* target = reinterpret_cast<Word*>(address);
+  Word bits = __builtin_bit_cast(Word, value);
   if constexpr (kOrder == Order::kRelease) {
-    using Word = typename word<sizeof(T)>::type;
-    store_release(reinterpret_cast<Word*>(address), __builtin_bit_cast(Word, value));
-    return;
+    store_release(target, bits);
+  } else {
+    if constexpr (kOrder == Order::kSeqCst) __threadfence();
+    *const_cast<volatile Word*>(target) = bits;
+    if constexpr (kOrder == Order::kSeqCst) __threadfence();
   }
-  if constexpr (kOrder == Order::kSeqCst) __threadfence();
-  *const_cast<volatile T*>(address) = value;
-  if constexpr (kOrder == Order::kSeqCst) __threadfence();
 }
 
 }  // namespace tl
