@@ -227,12 +227,12 @@ def case_unknown_dtype():
 
 
 def case_unsupported_dtype():
-    """UnsupportedError: data type float6_e2m3fn is not supported"""
+    """UnsupportedError: data type float8_e3m4 is not supported"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):
         with T.Kernel(1):
-            T.alloc_shared((64,), "float6_e2m3fn")  # WRONG
+            T.alloc_shared((64,), "float8_e3m4")  # WRONG
 
 
 def case_bit_operation_on_floats():
