@@ -8,16 +8,15 @@ from thread_ir import (
     Buf,
     Kernel,
     bind,
-    call,
     codegen,
     dt,
-    evaluate,
     if_,
     ir,
     loop,
     ptx_of,
     select,
     seq,
+    sync_threads,
     var,
     vector_loop,
 )
@@ -116,7 +115,7 @@ def control_flow():
             seq(
                 bind(row, minus // 3 + k.tx % 12 + k.bx // 8),
                 tile.put(k.tx, a[row], 7),
-                evaluate(call("void", "sync_threads")),
+                sync_threads(),
                 if_(
                     (k.tx & 3).eq(0),
                     acc.put(0, acc[0] + tile[k.tx ^ 1], 9),
