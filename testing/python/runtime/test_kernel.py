@@ -137,7 +137,8 @@ class FaultyDevice:
         assert name == "axpy"
         return self
 
-    def launch(self, grid, block, args, *, cluster, smem):
+    def launch(self, grid, block, args, *, cluster, smem, programmatic=False, stream=None):
+        assert not programmatic
         self.seen = (grid, block, args, cluster, smem)
         raise self.error
 
@@ -147,7 +148,7 @@ def test_errors_of_the_emulator_arrive_unchanged(monkeypatch, error):
     device = FaultyDevice()
     device.error = error
     package = type(tilelang)("tilelang.emulator")
-    package.Device = lambda arch: device
+    package.Device, package.Stream = lambda arch: device, tilelang.emulator.Stream
     monkeypatch.setitem(__import__("sys").modules, "tilelang.emulator", package)
     x, y, z = torch.randn(3, 1000)
     with pytest.raises(type(error)) as caught:
