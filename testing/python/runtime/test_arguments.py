@@ -27,7 +27,10 @@ class Recorder:
     def __init__(self):
         self.calls = []
 
-    def __call__(self, name, grid, block, cluster, shared_memory, args, pointees, allocated=()):
+    def __call__(
+        self, name, grid, block, cluster, shared_memory, args, pointees, allocated, dependent
+    ):
+        assert not dependent
         call = (str(name), tuple(grid), tuple(block), tuple(cluster), shared_memory, list(args))
         self.calls.append(call)
 
