@@ -150,39 +150,37 @@ def stream_k(sizes: tuple[int, int, int], kernel: Any = None) -> Any:
     return Pair(functools.partial(kernel, a, b, c), lambda: a @ b, c, a.float() @ b.float())
 
 
+def random_codes(n: int, k: int) -> torch.Tensor:
+    """Weights of 4 bits, each in a byte."""
+    return torch.randint(0, 16, (n, k), device="cuda", dtype=torch.uint8)
+
+
 def four_bits(case: tuple[str, int], kernel: Any = None) -> Any:
     """Weights of 4 bits; the peer's are whole."""
     (kind, m), n, k = case, 8192, 8192
     blocks = gemm_dequantize.tiles(m, n, k)
     if kernel is None:
         return gemm_dequantize.gemm_dequantize(m, n, k, kind, "float16", **blocks), {}
-    group, half = gemm_dequantize.GROUPS[kind], torch.float16
-    codes = torch.randint(0, 16, (n, k), device="cuda", dtype=torch.uint8)
-    words = (codes[:, 0::2] | codes[:, 1::2] << 4).view(torch.int32)
+    half, size = torch.float16, (k // gemm_dequantize.GROUPS[kind], n)
+    codes = random_codes(n, k)
     if kind == "int4":
-        values = (codes.to(torch.int8) << 4 >> 4).to(half)
-        scales = normal(k // group, n, dtype=half)
-        means = scales
+        scales = normal(*size, dtype=half)
     else:
-        values = gemm_dequantize.E2M1.to("cuda", half)[codes.long()]
-        scales = torch.randint(123, 131, (k // group, n), device="cuda", dtype=torch.uint8)
-        means = torch.exp2(scales.float() - 127).to(half)
-    weights = values * means.T.repeat_interleave(group, 1)
+        scales = torch.randint(123, 131, size, device="cuda", dtype=torch.uint8)
+    weights = gemm_dequantize.values_of(codes, scales, kind).to(half)
     a, c = normal(m, k, dtype=half), poisoned(m, n, dtype=half)
     sums = poisoned(blocks["parts"], m, n, dtype=torch.float32)
-    run = functools.partial(kernel, a, words, scales, sums, c)
+    run = functools.partial(kernel, a, gemm_dequantize.words_of(codes), scales, sums, c)
     return Pair(run, lambda: a @ weights.T, c, a.float() @ weights.float().T)
 
 
 def packed(n: int, kernel: Any = None) -> Any:
     """One row by int4 weights beside torch's kernel for them: 8192 columns of A."""
-    k, group, bfloat16 = 8192, gemm_dequantize.GROUPS["int4"], torch.bfloat16
+    k, group = 8192, gemm_dequantize.GROUPS["int4"]
     blocks = gemm_dequantize.tiles(1, n, k)
     if kernel is None:
         return gemm_dequantize.gemm_dequantize(1, n, k, "int4", "bfloat16", **blocks), {}
-    codes = torch.randint(0, 16, (n, k), device="cuda", dtype=torch.uint8)
-    words = (codes[:, 0::2] | codes[:, 1::2] << 4).view(torch.int32)
-    values, scales = (codes.to(torch.int8) << 4 >> 4).to(bfloat16), normal(k // group, n)
+    codes, scales = random_codes(n, k), normal(k // group, n)
     a, c = normal(1, k), poisoned(1, n)
     sums = poisoned(blocks["parts"], 1, n, dtype=torch.float32)
     # torch's are unsigned, the first of a byte in its upper bits; 8 is subtracted
@@ -190,10 +188,12 @@ def packed(n: int, kernel: Any = None) -> Any:
     theirs = torch._convert_weight_to_int4pack(own[:, 0::2] << 4 | own[:, 1::2], 8)
     both = torch.stack([scales, torch.zeros_like(scales)], 2).contiguous()
     peer = functools.partial(torch._weight_int4pack_mm, a, theirs, group, both)
-    want = a.float() @ (values * scales.T.repeat_interleave(group, 1)).float().T
+    weights = gemm_dequantize.values_of(codes, scales, "int4").bfloat16()
+    want = a.float() @ weights.float().T
     error = (peer().float() - want).norm() / want.norm()
     assert error < 2e-2, f"torch's int4: relative error {error.item():.2g}"
-    return Pair(functools.partial(kernel, a, words, scales, sums, c), peer, c, want)
+    run = functools.partial(kernel, a, gemm_dequantize.words_of(codes), scales, sums, c)
+    return Pair(run, peer, c, want)
 
 
 def columns(sizes: tuple[int, int], kernel: Any = None) -> Any:

@@ -136,21 +136,31 @@ def gemm_dequantize(
     return gemm_dequantize
 
 
+def words_of(codes):
+    """Returns codes of 4 bits (N, K) uint8 as the kernel takes them: (N, K / 8) int32."""
+    return (codes[:, 0::2] | codes[:, 1::2] << 4).view(torch.int32)
+
+
+def values_of(codes, scales, weights):
+    """Returns what codes (N, K) uint8 and scales (K / group, N) mean: (N, K) float64."""
+    if weights == "int4":
+        values, means = (codes.to(torch.int8) << 4 >> 4).double(), scales.double()
+    else:
+        values = E2M1.double().to(codes.device)[codes.long()]
+        means = torch.exp2(scales.double() - 127)
+    return values * means.T.repeat_interleave(GROUPS[weights], 1)
+
+
 def random_weights(example):
     """Returns W and its scales as the kernel takes them, and what both mean, in float64."""
     args = example.args
-    group = GROUPS[args.weights]
     codes = example.integers(0, 16, args.n, args.k, dtype="uint8")
-    words = (codes[:, 0::2] | codes[:, 1::2] << 4).view(torch.int32)
+    size = args.k // GROUPS[args.weights], args.n
     if args.weights == "int4":
-        values = (codes.to(torch.int8) << 4 >> 4).double()
-        scales = example.normal(args.k // group, args.n, dtype=args.dtype)
-        means = scales.double()
+        scales = example.normal(*size, dtype=args.dtype)
     else:
-        values = E2M1.double().to(args.device)[codes.long()]
-        scales = example.integers(123, 131, args.k // group, args.n, dtype="uint8")
-        means = torch.exp2(scales.double() - 127)
-    return words, scales, values * means.T.repeat_interleave(group, 1)
+        scales = example.integers(123, 131, *size, dtype="uint8")
+    return words_of(codes), scales, values_of(codes, scales, args.weights)
 
 
 def main():

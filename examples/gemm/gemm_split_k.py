@@ -41,22 +41,6 @@ def gemm_split_k(M, N, K, parts, dtype, block_M=64, block_N=128, block_K=128, th
     return gemm_split_k
 
 
-def run_adding(example, kernel):
-    """Runs a kernel that adds up C = A @ B by atomic operations, checks it, and times it."""
-    args = example.args
-    a = example.normal(args.m, args.k, dtype=args.dtype)
-    b = example.normal(args.k, args.n, dtype=args.dtype)
-    c = torch.zeros(args.m, args.n, device=args.device)
-    kernel(a, b, c)
-    example.check("C", c, a.double() @ b.double())
-
-    def run():
-        c.zero_()
-        kernel(a, b, c)
-
-    example.speed(run, lambda: a @ b, flops=2 * args.m * args.n * args.k)
-
-
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -69,7 +53,17 @@ def main():
     )
     args = example.args
     kernel = example.compile(gemm_split_k(args.m, args.n, args.k, args.parts, args.dtype))
-    run_adding(example, kernel)
+    a = example.normal(args.m, args.k, dtype=args.dtype)
+    b = example.normal(args.k, args.n, dtype=args.dtype)
+    c = torch.zeros(args.m, args.n, device=args.device)
+    kernel(a, b, c)
+    example.check("C", c, a.double() @ b.double())
+
+    def run():
+        c.zero_()
+        kernel(a, b, c)
+
+    example.speed(run, lambda: a @ b, flops=2 * args.m * args.n * args.k)
 
 
 if __name__ == "__main__":
