@@ -1,5 +1,7 @@
 #include "ir/printer.h"
 
+#include <tvm/ffi/cast.h>
+
 #include <cmath>
 #include <sstream>
 #include <unordered_map>
