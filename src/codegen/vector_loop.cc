@@ -52,13 +52,11 @@ class LoadFinder : public ExprVisitor {
       loads.push_back({load, op->condition, op});
       return;
     }
-    if (UsesVar(op->condition, loop_->var) && !arith::DecidesOnLoads(op, /*guarded=*/true)) {
-      VisitExpr(op->true_value);
-      VisitExpr(op->false_value);
-      return;
-    }
-    Under(op->condition, op->true_value);
-    Under(Not(op->condition), op->false_value);
+    bool by_lane =
+        UsesVar(op->condition, loop_->var) && !arith::DecidesOnLoads(op, /*guarded=*/true);
+    Expr otherwise = Not(op->condition);
+    Under(by_lane ? OfAllLanes(op->condition) : op->condition, op->true_value);
+    Under(by_lane ? OfAllLanes(otherwise) : otherwise, op->false_value);
   }
   void Visit(const BinaryNode* op) override {
     VisitExpr(op->a);
@@ -76,9 +74,22 @@ class LoadFinder : public ExprVisitor {
   }
 
  private:
+  // What `condition` asks of all lanes alike, and can be asked before its loads; null: nothing.
+  Expr OfAllLanes(const Expr& condition) {
+    if (const auto* op = condition.as<BinaryNode>(); op != nullptr && op->Op() == BinaryOp::kAnd) {
+      Expr a = OfAllLanes(op->a);
+      Expr b = OfAllLanes(op->b);
+      return a.defined() && b.defined() ? a && b : a.defined() ? a : b;
+    }
+    bool loads = false;
+    WalkExprs(condition, [&](const Expr& e) { return !(loads |= e->kind == ExprKind::kLoad); });
+    return loads || UsesVar(condition, loop_->var) ? Expr(nullptr) : condition;
+  }
+
+  // `condition`: null where the value is always asked for.
   void Under(const Expr& condition, const Expr& value) {
     Expr outer = guard_;
-    guard_ = outer.defined() ? outer && condition : condition;
+    if (condition.defined()) guard_ = outer.defined() ? outer && condition : condition;
     VisitExpr(value);
     guard_ = outer;
   }

@@ -237,3 +237,30 @@ def test_choices_by_element(device: str, name: str, n: int) -> None:
     if n % 8 == 0:
         in_any_case = 1 + (name in ("what_is_compared", "registers"))
         assert len(loads(run)) == in_any_case
+
+
+@pytest.mark.parametrize("name", ["chosen", "otherwise"])
+def test_choices_that_not_all_threads_have(device: str, name: str) -> None:
+    """Threads beyond the tile's elements load none, to compare or to choose."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((32, 16), "int32"),
+        B: T.Tensor((32, 16), "int32"),
+        C: T.Tensor((32, 16), "int32"),
+    ):
+        with T.Kernel(1, threads=96) as _:
+            held = T.alloc_fragment((32, 16), "int32")
+            tile = T.alloc_shared((32, 16), "int32")
+            out = T.alloc_fragment((32, 16), "int32")
+            T.copy(A, held)
+            T.copy(B, tile)
+            for i, j in T.Parallel(32, 16):
+                values = (tile[i, j], held[i, j]) if name == "chosen" else (held[i, j], tile[i, j])
+                out[i, j] = T.if_then_else(A[i, j] != tile[i, j], *values)
+            T.copy(out, C)
+
+    a, b = (torch.randint(-2, 3, (32, 16), dtype=torch.int32, device=device) for _ in range(2))
+    c = torch.full_like(a, 77)
+    compiled(kernel, device)(a, b, c)
+    assert torch.equal(c, b if name == "chosen" else a)
