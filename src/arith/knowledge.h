@@ -83,7 +83,6 @@ class Knowledge {
   // Simplification (simplify_expr.cc).
   ir::Expr Simplify(const ir::Expr& e);
 
-  const Atom& AtomAt(AtomId id) const { return atoms_[id]; }
   // True if the atom's value depends on the variable.
   bool DependsOn(AtomId atom, const ir::Var& var) const;
   bool DependsOn(const Poly& p, const ir::Var& var) const;

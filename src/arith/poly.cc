@@ -70,13 +70,6 @@ Poly operator+(const Poly& a, int64_t constant) {
   return sum;
 }
 
-Poly DivideExactly(const Poly& a, int64_t divisor) {
-  Poly quotient = a;
-  for (Poly::Term& t : quotient.terms) t.coeff /= divisor;
-  quotient.base /= divisor;
-  return quotient;
-}
-
 size_t Hash(const Poly& p) {
   size_t h = static_cast<size_t>(p.base) * 0x9E3779B97F4A7C15u;
   for (const Poly::Term& t : p.terms) {

@@ -42,8 +42,6 @@ Poly operator+(const Poly& a, const Poly& b);
 Poly operator-(const Poly& a, const Poly& b);
 Poly operator*(const Poly& a, int64_t factor);
 Poly operator+(const Poly& a, int64_t constant);
-// All coefficients and the base divided by a common divisor.
-Poly DivideExactly(const Poly& a, int64_t divisor);
 size_t Hash(const Poly& p);
 
 }  // namespace tilelang::arith

@@ -102,10 +102,6 @@ bool GemmNode::HasInput(const Buffer& tile) const {
                      [&](const auto* input) { return input->buffer().same_as(tile); });
 }
 
-bool GemmNode::HasOperand(const Buffer& tile) const {
-  return HasInput(tile) || result()->buffer.same_as(tile);
-}
-
 Expr GemmNode::Depth() const {
   for (const GemmOperand& operand : operands) {
     if (auto dim = operand->DimAlong(GemmDim::kK)) return operand->region->extents[*dim];

@@ -81,9 +81,8 @@ class GemmNode : public TileOpNode {
   // What it writes, and all else.
   const Region& result() const;
   std::vector<const GemmOperandNode*> Inputs() const;
-  // Whether the tile is one of its inputs, or any of its operands.
+  // Whether the tile is one of its inputs.
   bool HasInput(const Buffer& tile) const;
-  bool HasOperand(const Buffer& tile) const;
   // A has two of each four elements along K; B all of them.
   bool IsSparse() const { return Operand(GemmOperandKind::kMetadata) != nullptr; }
   // The extent of K, in elements of the buffer of A.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "layout/error.h"
+#include "layout/throw.h"
 
 namespace tilelang::layout {
 

@@ -112,11 +112,6 @@ std::optional<Digits> AddDigits(const Digits& a, const Digits& b) {
   return sum;
 }
 
-Digits ScaleDigits(Digits digits, int64_t factor) {
-  for (Digit& d : digits) d.stride *= factor;
-  return digits;
-}
-
 namespace {
 
 /*! Splits the digit (extent, stride) over outer's digits; adds the largest use of each to `used`.

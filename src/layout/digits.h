@@ -59,9 +59,6 @@ std::optional<std::vector<DigitPair>> Refine(const Digits& a, const Digits& b);
 /*! The form a(i) + b(i), or nothing when the radices do not nest. */
 std::optional<Digits> AddDigits(const Digits& a, const Digits& b);
 
-/*! Multiplies every stride. */
-Digits ScaleDigits(Digits digits, int64_t factor);
-
 /*!
  * Composes `outer` after the sum of `inner` forms plus `offset`: outer(offset + sum inner_k(i_k)),
  * without carries between outer's digits. Returns the composed forms (one per inner form) and

@@ -3,7 +3,7 @@
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/shape.h>
 
-#include "layout/error.h"
+#include "layout/throw.h"
 
 namespace tilelang::layout {
 

@@ -1,6 +1,6 @@
 #include "layout/matrix_operand.h"
 
-#include "layout/error.h"
+#include "layout/throw.h"
 
 namespace tilelang::layout {
 

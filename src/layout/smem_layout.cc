@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "layout/error.h"
+#include "layout/throw.h"
 #include "target/warp.h"
 
 namespace tilelang::layout {

@@ -18,7 +18,6 @@ struct Swizzle {
 
   bool operator==(const Swizzle&) const = default;
   bool IsIdentity() const { return bits == 0; }
-  int64_t Mask() const { return ((int64_t{1} << bits) - 1) << (base + (shift < 0 ? -shift : 0)); }
   int64_t SourceMask() const {
     return ((int64_t{1} << bits) - 1) << (base + (shift > 0 ? shift : 0));
   }

@@ -1,9 +1,8 @@
 #include "layout/tcgen05_layout.h"
 
 #include <algorithm>
-#include <bit>
 
-#include "layout/error.h"
+#include "layout/throw.h"
 
 namespace tilelang::layout {
 
@@ -92,10 +91,6 @@ TmemCell TmemCellOf(const TmemAtom& atom, int64_t thread, int64_t reg, int64_t h
   if (pack) cell.column *= 2;
   cell.column += half;
   return cell;
-}
-
-bool IsLegalTmemRepeat(const TmemAtom& atom, int64_t repeat) {
-  return repeat >= 1 && repeat <= atom.max_repeat && std::has_single_bit(uint64_t(repeat));
 }
 
 // ---- TmemLayout ----

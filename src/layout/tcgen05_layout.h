@@ -74,9 +74,6 @@ struct TmemCell {
 TmemCell TmemCellOf(const TmemAtom& atom, int64_t thread, int64_t reg, int64_t half_offset = 0,
                     bool pack = false);
 
-/*! Whether PTX has the instruction: repeat a power of two within the shape's limit. */
-bool IsLegalTmemRepeat(const TmemAtom& atom, int64_t repeat);
-
 /*!
  * A tile in tensor memory: logical coordinate -> lane, and bit offset within the lane (column =
  * bit / 32). Lanes from 128 on are those of the pair's second CTA. `copies` are further lane

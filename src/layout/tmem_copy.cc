@@ -4,7 +4,7 @@
 #include <bit>
 #include <optional>
 
-#include "layout/error.h"
+#include "layout/throw.h"
 #include "target/warp.h"
 
 namespace tilelang::layout {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "emulator/async/bulk_transfer.h"
-#include "emulator/async/families.h"
+#include "emulator/core/families.h"
 #include "emulator/core/launch.h"
 
 namespace tilelang::emulator {

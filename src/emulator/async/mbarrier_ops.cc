@@ -2,9 +2,9 @@
 #include <string>
 
 #include "emulator/async/engines.h"
-#include "emulator/async/families.h"
 #include "emulator/async/signals.h"
 #include "emulator/core/decoder.h"
+#include "emulator/core/families.h"
 
 namespace tilelang::emulator {
 namespace {

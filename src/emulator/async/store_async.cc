@@ -4,7 +4,7 @@
 #include <string>
 
 #include "emulator/async/bulk_transfer.h"
-#include "emulator/async/families.h"
+#include "emulator/core/families.h"
 
 namespace tilelang::emulator {
 namespace {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "emulator/async/engines.h"
-#include "emulator/async/families.h"
 #include "emulator/async/signals.h"
 #include "emulator/async/tcgen05_layout.h"
 #include "emulator/async/tcgen05_pair.h"
 #include "emulator/core/decoder.h"
+#include "emulator/core/families.h"
 #include "emulator/instructions/float_ops.h"
 
 namespace tilelang::emulator {

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "emulator/async/bulk_transfer.h"
-#include "emulator/async/families.h"
 #include "emulator/async/matrix_operand.h"
 #include "emulator/async/tcgen05_mma.h"
 #include "emulator/async/tcgen05_pair.h"
+#include "emulator/core/families.h"
 #include "emulator/core/function_decoder.h"
 
 namespace tilelang::emulator {

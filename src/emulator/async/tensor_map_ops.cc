@@ -2,9 +2,9 @@
 #include <bit>
 #include <cstring>
 
-#include "emulator/async/families.h"
 #include "emulator/async/tensor_map.h"
 #include "emulator/core/decoder.h"
+#include "emulator/core/families.h"
 #include "emulator/core/function_decoder.h"
 #include "emulator/core/machine.h"
 

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "emulator/async/bulk_transfer.h"
-#include "emulator/async/families.h"
 #include "emulator/async/tcgen05_pair.h"
 #include "emulator/async/tensor_walk.h"
+#include "emulator/core/families.h"
 
 namespace tilelang::emulator {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "emulator/async/engines.h"
-#include "emulator/async/families.h"
 #include "emulator/async/matrix_operand.h"
 #include "emulator/async/signals.h"
 #include "emulator/core/decoder.h"
+#include "emulator/core/families.h"
 #include "emulator/sanitizer/warp_checks.h"
 
 namespace tilelang::emulator {

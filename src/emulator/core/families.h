@@ -23,8 +23,17 @@ void RegisterBarriers();
 void RegisterMisc();
 void RegisterCalls();
 void RegisterStack();
-// mbarrier, cp.async, bulk copies, tensor maps, tcgen05: in src/emulator/async.
-void RegisterAsync();
+// In src/emulator/async:
+void RegisterMbarrier();
+void RegisterCpAsync();
+void RegisterBulkCopy();
+void RegisterTensorCopy();
+void RegisterAsyncStores();
+void RegisterTensorMapEdits();
+void RegisterLaunchControl();
+void RegisterTcgen05Access();
+void RegisterTcgen05Mma();
+void RegisterWgmma();
 
 // Registers all of them, once.
 void RegisterFamilies();

@@ -1,6 +1,6 @@
 // Calls of device functions: inlined where they can be, or with frames.
 #include "emulator/base/demangle.h"
-#include "emulator/core/control.h"
+#include "emulator/core/control_handlers.h"
 #include "emulator/core/function_decoder.h"
 
 namespace tilelang::emulator {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "emulator/core/control.h"
+#include "emulator/core/control_handlers.h"
 #include "emulator/isa/forms.h"
 #include "emulator/isa/target_notes.h"
 #include "emulator/isa/work.h"

@@ -1,8 +1,7 @@
 // Branches, exits, traps, and reading clocks.
-#include "emulator/core/control.h"
-
 #include <unordered_map>
 
+#include "emulator/core/control_handlers.h"
 #include "emulator/core/families.h"
 #include "emulator/core/function_decoder.h"
 #include "emulator/core/machine.h"

@@ -3,7 +3,7 @@
 
 #include "emulator/base/demangle.h"
 #include "emulator/core/call_stack.h"
-#include "emulator/core/control.h"
+#include "emulator/core/control_handlers.h"
 #include "emulator/core/families.h"
 #include "emulator/core/function_decoder.h"
 #include "emulator/memory/hex.h"

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <initializer_list>
 
-#include "emulator/core/control.h"
+#include "emulator/core/control_handlers.h"
 #include "emulator/isa/row.h"
 
 namespace tilelang::emulator {

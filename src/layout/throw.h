@@ -1,6 +1,6 @@
 /*! User errors of the layout algebra. */
-#ifndef TILELANG_LAYOUT_ERROR_H_
-#define TILELANG_LAYOUT_ERROR_H_
+#ifndef TILELANG_LAYOUT_THROW_H_
+#define TILELANG_LAYOUT_THROW_H_
 
 #include <tvm/ffi/error.h>
 
@@ -11,4 +11,4 @@
 #define LAYOUT_REQUIRE(condition, Kind) \
   if (!(condition)) LAYOUT_THROW(Kind)
 
-#endif  // TILELANG_LAYOUT_ERROR_H_
+#endif  // TILELANG_LAYOUT_THROW_H_

@@ -1,6 +1,6 @@
 // Services of the control-flow family that decoding itself needs.
-#ifndef TILELANG_EMULATOR_CORE_CONTROL_H_
-#define TILELANG_EMULATOR_CORE_CONTROL_H_
+#ifndef TILELANG_EMULATOR_CORE_CONTROL_HANDLERS_H_
+#define TILELANG_EMULATOR_CORE_CONTROL_HANDLERS_H_
 
 #include <string>
 
@@ -26,4 +26,4 @@ void EmitDynamicSpecial(FunctionDecoder& function, const std::string& name, uint
 
 }  // namespace tilelang::emulator
 
-#endif  // TILELANG_EMULATOR_CORE_CONTROL_H_
+#endif  // TILELANG_EMULATOR_CORE_CONTROL_HANDLERS_H_
