@@ -187,6 +187,8 @@ class Break(Stmt):
     ...
 from .ir.expr import Call as Call
 from .ir.expr import Cast as Cast
+class CommitGroup(Stmt):
+    engine: int
 class Continue(Stmt):
     ...
 class Evaluate(Stmt):
@@ -201,6 +203,8 @@ class For(Stmt):
     for_kind: int
     annotations: Mapping[str, Any]
     body: Stmt
+class GridDependency(Stmt):
+    waits: bool
 class If(Stmt):
     condition: Expr
     then_case: Stmt
@@ -218,6 +222,9 @@ class KernelLaunch(Stmt):
     attrs: Mapping[str, Any]
     body: Stmt
 from .ir.buffer import Load as Load
+class MbarrierInit(Stmt):
+    mbar: Expr
+    count: Expr
 class ParallelFor(Stmt):
     vars: Sequence[Var]
     extents: Sequence[Expr]
@@ -244,6 +251,11 @@ class Wait(Stmt):
     completion: Completion
     left: int
     written: bool
+class WaitGroup(Stmt):
+    engine: int
+    left: int
+    written: bool
+    by_program: bool
 class WaitParity(Stmt):
     mbar: Expr
     parity: Expr

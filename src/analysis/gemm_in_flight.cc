@@ -27,10 +27,9 @@ void GemmInFlight::Visit(const ir::GemmNode* op) {
   if (op->mbar.defined()) state_.barriers.push_back(op->mbar);
 }
 
-void GemmInFlight::Visit(const ir::EvaluateNode* op) {
-  const auto* call = op->value.as<ir::CallNode>();
-  if (call == nullptr || state_.gemm == nullptr) return;
-  if (op::IsTcgen05Arrive(call)) state_.barriers.push_back(call->args[0]);
+void GemmInFlight::Visit(const ir::ArriveNode* op) {
+  bool commits = op->Kind() == ir::ArriveKind::kIssuerCommit;
+  if (commits && state_.gemm != nullptr) state_.barriers.push_back(op->mbar);
 }
 
 void GemmInFlight::Visit(const ir::WaitParityNode* op) {

@@ -24,7 +24,7 @@ class GemmInFlight : public ir::StmtVisitor {
 
   using StmtVisitor::Visit;
   void Visit(const ir::GemmNode* op) override;
-  void Visit(const ir::EvaluateNode* op) override;
+  void Visit(const ir::ArriveNode* op) override;
   void Visit(const ir::WaitParityNode* op) override;
   void Visit(const ir::IfNode* op) override;
   void Visit(const ir::ForNode* op) override { Loop(op->body); }

@@ -22,18 +22,11 @@ bool AreIndependent(const ir::KernelLaunchNode* launch) {
     of.writes |= effect.Writes();
     independent = independent && !(of.reads && of.writes);
   });
-  ir::WalkStmts(launch->body, [&](const ir::Stmt& s) {
-    independent = independent && s->kind != ir::StmtKind::kWhile;
-    return independent;
-  });
-  ir::WalkExprs(launch->body, [&](const ir::Expr& e) {
-    const auto* call = e.as<ir::CallNode>();
-    if (call == nullptr) return true;
-    bool known = ir::FindIntrinsic({call->name.data(), call->name.size()}) != nullptr;
-    independent = independent && known && call->name != "call_extern";
-    return true;
-  });
-  return independent;
+  auto loops = [](const ir::Stmt& s) { return s->kind == ir::StmtKind::kWhile; };
+  auto unknown = [](const ir::CallNode* call) {
+    return call->intrinsic == nullptr || call->Is(ir::Builtin::kExtern);
+  };
+  return independent && !ir::HasStmt(launch->body, loops) && !ir::HasCall(launch->body, unknown);
 }
 
 }  // namespace tilelang::analysis

@@ -99,13 +99,12 @@ class Collector : public StmtVisitor {
     Add({op->buffer, op->indices[0], 1, false, true}, false);
   }
   void Visit(const CallNode* op) override {
-    if (op->name == "address_of") return;
+    if (op->Is(Builtin::kAddressOf)) return;
     StmtVisitor::Visit(op);
-    const Intrinsic* intrinsic = FindIntrinsic({op->name.data(), op->name.size()});
-    bool atomic = intrinsic != nullptr && intrinsic->print == PrintRule::kAtomic;
+    bool atomic = IsAtomic(op);
     barrier_ = MbarrierAmong(op->args);
     box_ = BoxOf(op);
-    ordered_ = op->name == "cp_async_ordered";
+    ordered_ = op->Is(Builtin::kCpAsyncOrdered);
     for (MemoryEffect& effect : CallEffects(op)) {
       if (context_.issuer) LocateBox(op, &effect);
       if (effect.buffer.IsShared() || atomic) Add(effect, atomic);
@@ -119,6 +118,7 @@ class Collector : public StmtVisitor {
     if (op->block.defined()) VisitExpr(op->block);
   }
   void Visit(const WaitParityNode* op) override { VisitExpr(op->parity); }
+  void Visit(const MbarrierInitNode* op) override { VisitExpr(op->count); }
   void Visit(const ForNode* op) override {
     VisitExpr(op->extent);
     std::optional<int64_t> min = AsInt(op->min);
@@ -157,17 +157,15 @@ class Collector : public StmtVisitor {
       bool reads = Contains(named, {ExprKind::kLoad, ExprKind::kCall});
       box->corner.push_back(reads ? *at : named);
     }
-    box->adds = store->name == op::kTmaStoreAdd;
+    box->adds = store->attrs.count(kAdds) != 0;
     box->written = store->attrs.count(op::kTmaWrittenAnnotation) != 0;
     return box;
   }
   // The elements of a box, which lie side by side from the address on that the store is given.
   static void LocateBox(const CallNode* store, MemoryEffect* effect) {
     for (const Expr& arg : store->args) {
-      const auto* address = arg.as<CallNode>();
-      if (address == nullptr || address->name != "address_of") continue;
-      const auto* load = address->args[0].as<LoadNode>();
-      if (!load->buffer.same_as(effect->buffer) || effect->extent == 0) continue;
+      const LoadNode* load = AddressedElement(arg);
+      if (load == nullptr || !load->buffer.same_as(effect->buffer) || effect->extent == 0) continue;
       effect->index = load->indices[0];
       effect->elements = effect->extent;
     }

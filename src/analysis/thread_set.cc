@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "arith/host_eval.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "target/warp.h"
 
@@ -22,9 +23,7 @@ namespace {
 bool IsComputable(const Expr& e, const ir::Array<ir::Var>& vars) {
   bool result = true;
   ir::WalkExprs(e, [&](const Expr& part) {
-    bool known = part->kind != ExprKind::kVar ||
-                 std::any_of(vars.begin(), vars.end(),
-                             [&](const ir::Var& var) { return var.same_as(part); });
+    bool known = part->kind != ExprKind::kVar || ir::HasSame(vars, part);
     bool memory = part->kind == ExprKind::kLoad || part->kind == ExprKind::kCall;
     result = result && known && !memory && ir::IsIntegral(part.dtype());
     return result;
@@ -166,9 +165,7 @@ bool BlockThreads::UsesThread(const Expr& e) const {
     const auto* node = part.as<ir::VarNode>();
     if (node == nullptr) return !found;
     auto var = ffi::GetRef<ir::Var>(node);
-    found =
-        found || values_.count(var) != 0 ||
-        std::any_of(vars_.begin(), vars_.end(), [&](const ir::Var& v) { return v.same_as(var); });
+    found = found || values_.count(var) != 0 || ir::HasSame(vars_, var);
     return !found;
   });
   return found;
@@ -187,7 +184,7 @@ Expr BlockThreads::Resolve(const Expr& e) const {
     }
     Expr Rewrite(const ir::CallNode* op) override {
       Expr call = ExprMutator::Rewrite(op);
-      if (op->name != "shfl_sync" || !ir::IsIntegral(op->dtype)) return call;
+      if (!op->Is(ir::Builtin::kShuffle) || !ir::IsIntegral(op->dtype)) return call;
       const Expr& value = call.as<ir::CallNode>()->args[0];
       auto values = threads_->Evaluate(value);
       return values && SameInEachWarp(*values) ? value : call;

@@ -12,21 +12,6 @@ namespace tilelang::analysis {
 
 using namespace ir;  // NOLINT(google-build-using-namespace)
 
-bool IsBlockVote(const CallNode* call) {
-  const Intrinsic* intrinsic = FindIntrinsic({call->name.data(), call->name.size()});
-  return intrinsic != nullptr && intrinsic->votes;
-}
-
-bool HasBlockVote(const Stmt& s) {
-  bool found = false;
-  WalkExprs(s, [&](const Expr& e) {
-    const auto* call = e.as<CallNode>();
-    found |= call != nullptr && IsBlockVote(call);
-    return !found;
-  });
-  return found;
-}
-
 // Of which each thread has a copy of its own: also of a fragment that is one value.
 static bool IsPrivate(const Buffer& buffer) {
   auto is_one = [](const Expr& extent) { return IsConst(extent, 1); };
@@ -221,9 +206,8 @@ bool Uniformity::IsUniform(const Expr& e, const ThreadSet& active) const {
     } else if (const auto* load = part.as<LoadNode>()) {
       uniform &= IsShared(load->buffer, active);
     } else if (const auto* call = part.as<CallNode>()) {
-      if (IsBlockVote(call) || call->name == kNextTile) return false;
-      const Intrinsic* intrinsic = FindIntrinsic({call->name.data(), call->name.size()});
-      uniform &= intrinsic != nullptr && intrinsic->pure;
+      if (call->Is(Builtin::kBlockVote) || call->Is(Builtin::kNextTile)) return false;
+      uniform &= call->intrinsic != nullptr && call->intrinsic->pure;
     }
     return uniform;
   });

@@ -10,10 +10,6 @@
 
 namespace tilelang::analysis {
 
-// A call in which all threads of the CTA take part, and which gives all of them one value.
-bool IsBlockVote(const ir::CallNode* call);
-bool HasBlockVote(const ir::Stmt& s);
-
 // Of one launch. A value is uniform when it is computed from block indices, scalar parameters,
 // constants, memory that no thread changes or that all threads share, and variables that only
 // ever take uniform values under uniform control flow.

@@ -1,6 +1,5 @@
 #include "analysis/waits.h"
 
-#include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
 
@@ -9,14 +8,6 @@ namespace tilelang::analysis {
 using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
-
-// Whether a statement in `s`, at any depth, passes the test.
-template <typename Test>
-bool Any(const Stmt& s, const Test& test) {
-  bool found = false;
-  WalkStmts(s, [&](const Stmt& part) { return !(found = found || test(part)); });
-  return found;
-}
 
 bool IsOfRoles(const Buffer& barrier) { return !op::ThreadsWaitingOn(barrier).has_value(); }
 
@@ -35,19 +26,18 @@ Buffer MbarrierWaitedOn(const Stmt& s) {
 }
 
 bool WaitsOnMbarrier(const Stmt& s) {
-  return WaitsForAll(s, Engine::kTmaLoad) || WaitsForAll(s, Engine::kTcgen05) ||
-         Any(s, [](const Stmt& part) { return AsWait(part) != nullptr; });
+  return HasStmt(s, [](const Stmt& part) { return MbarrierWaitedOn(part).defined(); });
 }
 
 bool WaitsForAll(const Stmt& s, Engine engine) {
-  return Any(s, [&](const Stmt& part) {
+  return HasStmt(s, [&](const Stmt& part) {
     const auto* wait = part.as<WaitNode>();
     return wait != nullptr && wait->engine() == engine && wait->left == 0;
   });
 }
 
 bool IsRole(const Stmt& s) {
-  return Any(s, [](const Stmt& part) {
+  return HasStmt(s, [](const Stmt& part) {
     const WaitParityNode* wait = AsWait(part);
     return wait != nullptr && IsOfRoles(wait->barrier());
   });
@@ -72,26 +62,20 @@ Optional<Array<Buffer>> GivenBackBy(const Stmt& s) {
   return std::nullopt;
 }
 
-bool HasUnknownCall(const Stmt& s) {
-  bool found = false;
-  WalkExprs(s, [&](const Expr& e) {
-    const auto* call = e.as<CallNode>();
-    found |= call != nullptr && IsUnknown(call);
-    return !found;
-  });
-  return found;
-}
-
 bool UsesProgramBarrier(const Stmt& s) {
-  bool found = false;
-  WalkExprs(s, [&](const Expr& e) {
-    const auto* call = e.as<CallNode>();
-    if (call != nullptr && call->name == "mbarrier_init") return false;
-    const auto* load = e.as<LoadNode>();
-    found |= load != nullptr && op::IsProgramBarrier(load->buffer);
-    return !found;
-  });
-  return found;
+  class Finder : public StmtVisitor {
+   public:
+    using StmtVisitor::Visit;
+    bool found = false;
+    void Visit(const LoadNode* op) override {
+      found = found || op::IsProgramBarrier(op->buffer);
+      StmtVisitor::Visit(op);
+    }
+    void Visit(const MbarrierInitNode* op) override {}
+  };
+  Finder finder;
+  finder.VisitStmt(s);
+  return finder.found;
 }
 
 }  // namespace tilelang::analysis

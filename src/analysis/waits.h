@@ -21,8 +21,6 @@ bool ArrivesForRoles(const ir::Stmt& s);
 bool ArrivesForOthers(const ir::Stmt& s);
 // The tiles that an arrival or a barrier hands over; nothing: whatever the program means by it.
 ir::Optional<ir::Array<ir::Buffer>> GivenBackBy(const ir::Stmt& s);
-// Calls a function that neither the compiler nor the language knows, which may do anything.
-bool HasUnknownCall(const ir::Stmt& s);
 // Names a barrier that the program allocates, other than to set it up.
 bool UsesProgramBarrier(const ir::Stmt& s);
 

@@ -16,13 +16,10 @@ using ir::ExprKind;
 namespace {
 
 bool ReadsMemory(const Expr& e) {
-  bool found = false;
-  ir::WalkExprs(e, [&](const Expr& x) {
+  return ir::HasExpr(e, [&](const Expr& x) {
     const auto* call = x.as<ir::CallNode>();
-    found = found || x->kind == ExprKind::kLoad || (call != nullptr && !IsPureCall(call));
-    return !found;
+    return x->kind == ExprKind::kLoad || (call != nullptr && !IsPureCall(call));
   });
-  return found;
 }
 
 }  // namespace

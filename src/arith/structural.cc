@@ -129,9 +129,7 @@ bool SameStructure(const Expr& a, const Expr& b) {
 size_t StructuralHash(const Expr& e) { return HashTo(e, kMaxHashDepth); }
 
 bool IsPureCall(const ir::CallNode* call) {
-  const ir::Intrinsic* intrinsic =
-      ir::FindIntrinsic(std::string_view(call->name.data(), call->name.size()));
-  return intrinsic != nullptr && intrinsic->pure;
+  return call->intrinsic != nullptr && call->intrinsic->pure;
 }
 
 bool IsPure(const Expr& e) {

@@ -2,7 +2,6 @@
 #include <tvm/ffi/cast.h>
 
 #include "analysis/thread_set.h"
-#include "analysis/uniformity.h"
 #include "check/check_parts.h"
 #include "ir/async.h"
 #include "ir/printer.h"
@@ -14,13 +13,11 @@ namespace tilelang::check {
 using ir::Stmt;
 
 bool HasBlockBarrier(const Stmt& s) {
-  bool found = analysis::HasBlockVote(s);
-  ir::WalkStmts(s, [&](const Stmt& part) {
+  auto waits = [](const Stmt& part) {
     const auto* barrier = part.as<ir::BarrierNode>();
-    found = found || (barrier != nullptr && barrier->IsForBlock());
-    return !found;
-  });
-  return found;
+    return barrier != nullptr && barrier->IsForBlock();
+  };
+  return ir::HasCall(s, ir::Builtin::kBlockVote) || ir::HasStmt(s, waits);
 }
 
 namespace {
@@ -58,8 +55,8 @@ class ArrivalVerifier : public ir::StmtVisitor {
   }
   void Visit(const ir::CallNode* op) override {
     StmtVisitor::Visit(op);
-    if (analysis::IsBlockVote(op)) CheckBlock(op);
-    if (op->name == "elect_one" && !IsWholeWarps()) Fail(op, "a warp");
+    if (op->Is(ir::Builtin::kBlockVote)) CheckBlock(op);
+    if (op->Is(ir::Builtin::kElectOne) && !IsWholeWarps()) Fail(op, "a warp");
   }
   void Visit(const ir::BarrierNode* op) override {
     StmtVisitor::Visit(op);

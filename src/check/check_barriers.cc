@@ -42,7 +42,7 @@ class ThreadDependence : public ir::StmtVisitor {
       }
       found = found || op::IsElection(part);
       const auto* call = part.as<ir::CallNode>();
-      return !found && !(call != nullptr && analysis::IsBlockVote(call));
+      return !found && !(call != nullptr && call->Is(ir::Builtin::kBlockVote));
     });
     return found;
   }
@@ -115,7 +115,7 @@ class BarrierChecker : public analysis::ScopedVisitor {
     threads_.Bind(op->var, op->value);
   }
   void Visit(const ir::CallNode* op) override {
-    if (analysis::IsBlockVote(op)) Check(op);
+    if (op->Is(ir::Builtin::kBlockVote)) Check(op);
     ScopedVisitor::Visit(op);
   }
   void Visit(const ir::BarrierNode* op) override {
@@ -168,18 +168,10 @@ class BarrierChecker : public analysis::ScopedVisitor {
       if (s->kind == ir::StmtKind::kFor || s->kind == ir::StmtKind::kWhile) return false;
       const auto* branch = s.as<ir::IfNode>();
       if (branch == nullptr || !Divides(branch->condition)) return !found.has_value();
-      bool leaves =
-          Jumps(branch->then_case) || (branch->else_case.defined() && Jumps(branch->else_case));
+      bool leaves = ir::MayLeaveLoop(branch->then_case) ||
+                    (branch->else_case.defined() && ir::MayLeaveLoop(branch->else_case));
       if (leaves && !found) found = branch->condition;
       return !found.has_value();
-    });
-    return found;
-  }
-  static bool Jumps(const Stmt& body) {
-    bool found = false;
-    ir::WalkStmts(body, [&](const Stmt& s) {
-      found = found || s->kind == ir::StmtKind::kBreak || s->kind == ir::StmtKind::kContinue;
-      return !found && s->kind != ir::StmtKind::kFor && s->kind != ir::StmtKind::kWhile;
     });
     return found;
   }

@@ -35,7 +35,7 @@ class SumChecker : public ir::StmtVisitor {
     StmtVisitor::Visit(op);
   }
   void Visit(const ir::CallNode* op) override {
-    if (IsAddition(std::string_view(op->name.data(), op->name.size()))) {
+    if (op->Is(ir::Builtin::kAtomicAdd)) {
       for (const ir::MemoryEffect& effect : ir::CallEffects(op)) {
         if (effect.write) CheckSum(effect.buffer);
       }
@@ -44,9 +44,6 @@ class SumChecker : public ir::StmtVisitor {
   }
 
  private:
-  static bool IsAddition(std::string_view name) {
-    return name == "atomic_add" || name == "atomic_addx2" || name == "atomic_addx4";
-  }
   void CheckSum(const ir::Buffer& sum) const {
     if (ir::IsFloat(sum->dtype)) RefuseSum(sum, span_);
   }

@@ -63,7 +63,8 @@ class ClusterChecker : public ir::StmtVisitor {
     StmtVisitor::Visit(op);
   }
   void Visit(const ir::ArriveNode* op) override {
-    if (op->block.defined()) CheckRank("cta_id of T.mbarrier_arrive", op->block);
+    if (op->IsByThread() && op->block.defined())
+      CheckRank("cta_id of T.mbarrier_arrive", op->block);
     StmtVisitor::Visit(op);
   }
   void Visit(const ir::BarrierNode* op) override {

@@ -53,10 +53,8 @@ class LoopChecker : public ir::StmtVisitor {
 
  private:
   void CheckParticipants(const ir::CallNode* op) const {
-    const ir::Intrinsic* intrinsic =
-        ir::FindIntrinsic(std::string_view(op->name.data(), op->name.size()));
-    if (outer_ != nullptr && intrinsic != nullptr &&
-        intrinsic->participants != ir::Participants::kThread) {
+    if (outer_ != nullptr && op->intrinsic != nullptr &&
+        op->intrinsic->participants != ir::Participants::kThread) {
       TL_USER_ERROR(kSemantics, op->span,
                     "T." << std::string(op->name) << " inside " << outer_
                          << ": threads must execute it together, but iterations are spread over "

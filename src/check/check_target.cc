@@ -18,8 +18,7 @@ struct Missing {
 };
 
 ir::Feature NeedOf(const ir::CallNode* call) {
-  const ir::Intrinsic* intrinsic = ir::FindIntrinsic({call->name.data(), call->name.size()});
-  return intrinsic == nullptr ? ir::Feature::kNone : intrinsic->needs;
+  return call->intrinsic == nullptr ? ir::Feature::kNone : call->intrinsic->needs;
 }
 
 Missing MissingFor(ir::Feature needs, const Target& target) {
@@ -63,7 +62,7 @@ class TargetChecker : public ir::StmtVisitor {
     if (ir::IsOrdering(s)) {
       ir::Call call = ir::CallFor(s);
       const auto* arrive = s.as<ir::ArriveNode>();
-      bool in_cluster = arrive != nullptr && arrive->block.defined();
+      bool in_cluster = arrive != nullptr && arrive->IsByThread() && arrive->block.defined();
       Check(call->name, in_cluster ? ir::Feature::kTma : NeedOf(call.get()));
     }
     StmtVisitor::VisitStmt(s);

@@ -66,13 +66,10 @@ class UpdateChecker : public ir::StmtVisitor {
 
   // The value is computed from the element that it replaces.
   bool IsUpdate(const ir::StoreNode* op) {
-    bool found = false;
-    ir::WalkExprs(Expanded(op->value), [&](const Expr& e) {
+    return ir::HasExpr(Expanded(op->value), [&](const Expr& e) {
       const auto* load = e.as<ir::LoadNode>();
-      found |= load != nullptr && load->buffer.same_as(op->buffer) && SameElement(load, op);
-      return !found;
+      return load != nullptr && load->buffer.same_as(op->buffer) && SameElement(load, op);
     });
-    return found;
   }
 
   bool SameElement(const ir::LoadNode* load, const ir::StoreNode* store) {

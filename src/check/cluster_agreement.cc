@@ -41,7 +41,7 @@ class RankSetter : public ir::ExprMutator {
   explicit RankSetter(int64_t rank) : rank_(rank) {}
   using ExprMutator::Rewrite;
   Expr Rewrite(const ir::CallNode* op) override {
-    if (op->name == "block_rank_in_cluster") return ir::Const(op->dtype, rank_);
+    if (op->Is(ir::Builtin::kBlockRank)) return ir::Const(op->dtype, rank_);
     return ExprMutator::Rewrite(op);
   }
 

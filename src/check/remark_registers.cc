@@ -51,7 +51,7 @@ int64_t Limit(const ir::KernelLaunchNode* launch, int64_t threads, const Target&
   int64_t share = target->registers_per_sm / threads / kAllocationUnit * kAllocationUnit;
   ir::WalkExprs(launch->body, [&](const ir::Expr& e) {
     const auto* call = e.as<ir::CallNode>();
-    if (call != nullptr && call->name == "set_max_nreg") {
+    if (call != nullptr && call->Is(ir::Builtin::kMaxRegisters)) {
       share = std::max(share, ir::AsInt(call->args[0]).value_or(0));
     }
     return true;

@@ -17,12 +17,9 @@ using ir::Var;
 constexpr int64_t kMostIterations = 4096;
 
 bool HasMemoryOrCalls(const Expr& e) {
-  bool found = false;
-  ir::WalkExprs(e, [&](const Expr& part) {
-    found |= part.as<ir::LoadNode>() != nullptr || part.as<ir::CallNode>() != nullptr;
-    return !found;
+  return ir::HasExpr(e, [&](const Expr& part) {
+    return part.as<ir::LoadNode>() != nullptr || part.as<ir::CallNode>() != nullptr;
   });
-  return found;
 }
 
 bool UsesOnly(const Expr& e, const Var& var) {

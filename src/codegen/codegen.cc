@@ -12,6 +12,7 @@
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/next_tile.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
 #include "registry/functions.h"
@@ -59,7 +60,7 @@ class FreeNames : public StmtVisitor {
     for (const MemoryEffect& effect : CallEffects(op)) {
       if (effect.write) written.insert(effect.buffer.get());
     }
-    if (op->name == "call_extern") callees.push_back(op->args[0]);
+    if (op->Is(Builtin::kExtern)) callees.push_back(op->args[0]);
     StmtVisitor::Visit(op);
   }
 
@@ -78,24 +79,14 @@ T Attr(const Map<String, Any>& attrs, const char* key, T fallback) {
   return it == attrs.end() ? fallback : (*it).second.template cast<T>();
 }
 
-bool WaitsForGrid(const Stmt& body) {
-  bool found = false;
-  WalkStmts(body, [&](const Stmt& s) {
-    const auto* barrier = s.as<BarrierNode>();
-    found = found || (barrier != nullptr && barrier->Kind() == BarrierKind::kGrid);
-    return !found;
-  });
-  return found;
+bool WaitsForGrid(const Stmt& s) {
+  const auto* barrier = s.as<BarrierNode>();
+  return barrier != nullptr && barrier->Kind() == BarrierKind::kGrid;
 }
 
-bool WaitsForPreviousGrid(const Stmt& body) {
-  bool found = false;
-  WalkExprs(body, [&](const Expr& e) {
-    const auto* call = e.as<CallNode>();
-    found = found || (call != nullptr && call->name == "pdl_sync");
-    return !found;
-  });
-  return found;
+bool WaitsForPreviousGrid(const Stmt& s) {
+  const auto* dependency = s.as<GridDependencyNode>();
+  return dependency != nullptr && dependency->waits;
 }
 
 // Writes one kernel.
@@ -111,9 +102,9 @@ class KernelPrinter {
     info_->grid = launch_->grid;
     info_->cluster = Attr(launch_->attrs, "cluster_dims", Array<int64_t>());
     info_->dyn_smem_bytes = Attr<int64_t>(launch_->attrs, "dyn_smem_bytes", 0);
-    info_->cooperative = WaitsForGrid(launch_->body);
+    info_->cooperative = HasStmt(launch_->body, WaitsForGrid);
     info_->dependent =
-        target_->major >= 9 && !info_->cooperative && WaitsForPreviousGrid(launch_->body);
+        target_->major >= 9 && !info_->cooperative && HasStmt(launch_->body, WaitsForPreviousGrid);
     info_->tiles = SharedTilesOf(launch_);
     CollectParams();
     PrintBody();
@@ -164,7 +155,7 @@ void KernelPrinter::CollectParams() {
     bool written = free.written.count(buffer.get()) != 0;
     std::string type = (written ? "" : "const ") + exprs_.Type(buffer->dtype) + "* ";
     // Other threads write it between barriers.
-    if (!std::any_of(ordered.begin(), ordered.end(), [&](auto b) { return b.same_as(buffer); })) {
+    if (!ir::HasSame(ordered, buffer)) {
       type += "__restrict__ ";
       if (!written) exprs_.AddConstant(buffer);
     }
@@ -174,9 +165,7 @@ void KernelPrinter::CollectParams() {
   for (const Any& param : func_->params) {
     given.insert(param.cast<ffi::ObjectRef>().get());
     if (auto buffer = param.as<Buffer>()) {
-      bool is_used = false;
-      for (const Buffer& b : free.buffers) is_used |= b.same_as(*buffer);
-      if (is_used) add_buffer(*buffer);
+      if (HasSame(free.buffers, *buffer)) add_buffer(*buffer);
     } else if (Var var = param.cast<Var>(); used.count(var.get())) {
       AddScalar(var);
     }
@@ -198,7 +187,6 @@ void KernelPrinter::CollectParams() {
 }
 
 void KernelPrinter::FindWhatIsPublished() {
-  bool arrives = false;
   bool publishes = false;
   std::unordered_set<const ffi::Object*> read;
   std::unordered_set<const ffi::Object*> written;
@@ -211,18 +199,14 @@ void KernelPrinter::FindWhatIsPublished() {
   for (const auto* tensor : written) {
     publishes |= read.count(tensor) != 0;
   }
-  WalkStmts(launch_->body, [&](const Stmt& s) {
+  bool arrives = HasStmt(launch_->body, [](const Stmt& s) {
     const auto* arrive = s.as<ArriveNode>();
-    arrives |= arrive != nullptr && arrive->IsByThread() && arrive->block.defined();
-    return true;
+    return arrive != nullptr && arrive->IsByThread() && arrive->block.defined();
   });
-  WalkExprs(launch_->body, [&](const Expr& e) {
-    const auto* call = e.as<CallNode>();
-    if (call == nullptr) return true;
-    bool ordered = call->attrs.count(op::kAcrossBlocks) != 0;
-    publishes |= (call->name == op::kStoreToBlock && !ordered) || call->name == "call_extern";
-    return true;
-  });
+  publishes = publishes || HasCall(launch_->body, [](const CallNode* call) {
+                bool ordered = call->attrs.count(op::kAcrossBlocks) != 0;
+                return (call->Is(Builtin::kStoreToBlock) && !ordered) || call->Is(Builtin::kExtern);
+              });
   if (arrives && publishes) exprs_.PublishToBlocks();
 }
 

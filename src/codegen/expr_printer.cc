@@ -253,15 +253,13 @@ ExprText ExprPrinter::Function(const std::string& name, const Array<Expr>& args,
 
 std::string ExprPrinter::Argument(const Expr& arg) {
   // Device functions take barriers by reference.
-  if (const auto* address = arg.as<CallNode>(); address && address->name == "address_of") {
-    const auto* load = address->args[0].as<LoadNode>();
-    if (load != nullptr && load->buffer.IsBarrier()) return Element(load->buffer, load->indices);
-  }
+  const LoadNode* load = AddressedElement(arg);
+  if (load != nullptr && load->buffer.IsBarrier()) return Element(load->buffer, load->indices);
   return Print(arg);
 }
 
 ExprText ExprPrinter::Text(const CallNode* op) {
-  const Intrinsic* intrinsic = FindIntrinsic(View(op->name));
+  const Intrinsic* intrinsic = op->intrinsic;
   if (intrinsic == nullptr) {
     TL_CHECK(View(op->name).starts_with("tl::"), op->span, "unknown intrinsic " << op->name);
     if (auto header = op->attrs.find("header"); header != op->attrs.end()) {
@@ -314,37 +312,45 @@ ExprText ExprPrinter::MathCall(const Intrinsic& intrinsic, const CallNode* op) {
 }
 
 ExprText ExprPrinter::SpecialCall(const CallNode* op) {
-  std::string_view name = View(op->name);
-  if (name == "address_of") {
-    const auto* load = op->args[0].as<LoadNode>();
-    TL_CHECK(load != nullptr, op->span, "address_of takes an element of a buffer");
-    std::string text = Pointer(load->buffer, load->indices);
-    return {text, text.find(' ') != std::string::npos ? kPrecAdd : kPrecUnary};
+  switch (op->builtin) {
+    case Builtin::kAddressOf: {
+      const LoadNode* load = op->args[0].as<LoadNode>();
+      TL_CHECK(load != nullptr, op->span, "address_of takes an element of a buffer");
+      std::string text = Pointer(load->buffer, load->indices);
+      return {text, text.find(' ') != std::string::npos ? kPrecAdd : kPrecUnary};
+    }
+    case Builtin::kReinterpret:
+      return Function("tl::reinterpret<" + Type(op->dtype) + ">", op->args);
+    case Builtin::kExtern: {
+      const auto* callee = op->args[0].as<StringImmNode>();
+      TL_CHECK(callee != nullptr, op->span, "call_extern needs the function's name first");
+      return Function(callee->value, op->args, 1);
+    }
+    case Builtin::kMaxRegisters: {
+      bool increase = !IsConst(op->args[1], 0);
+      return {std::string(increase ? "tl::increase" : "tl::decrease") + "_registers<" +
+              Print(op->args[0]) + ">()"};
+    }
+    case Builtin::kLdexp: {
+      std::string value = AsFloat(op->args[0]);
+      if (op->dtype == dtypes::kFloat64) return Function("ldexp", op->args);
+      std::string text = "ldexpf(" + value + ", " + Print(op->args[1]) + ")";
+      return {op->dtype == dtypes::kFloat32 ? text : Type(op->dtype) + "(" + text + ")"};
+    }
+    case Builtin::kPrint:
+      return {PrintfCall(op)};
+    default:
+      ThrowInternalError(op->span, "no printing rule for " + std::string(op->name));
   }
-  if (name == "reinterpret") return Function("tl::reinterpret<" + Type(op->dtype) + ">", op->args);
-  if (name == "call_extern") {
-    const auto* callee = op->args[0].as<StringImmNode>();
-    TL_CHECK(callee != nullptr, op->span, "call_extern needs the function's name first");
-    return Function(callee->value, op->args, 1);
-  }
-  if (name == "set_max_nreg") {
-    bool increase = !IsConst(op->args[1], 0);
-    return {std::string(increase ? "tl::increase" : "tl::decrease") + "_registers<" +
-            Print(op->args[0]) + ">()"};
-  }
-  if (name == "ldexp") {
-    std::string value = AsFloat(op->args[0]);
-    if (op->dtype == dtypes::kFloat64) return Function("ldexp", op->args);
-    std::string text = "ldexpf(" + value + ", " + Print(op->args[1]) + ")";
-    return {op->dtype == dtypes::kFloat32 ? text : Type(op->dtype) + "(" + text + ")"};
-  }
-  TL_CHECK(name == "print", op->span, "no printing rule for " << op->name);
-  // Variadic functions take doubles and ints.
+}
+
+// Variadic functions take doubles and ints.
+std::string ExprPrinter::PrintfCall(const CallNode* op) {
   std::string text = "printf(" + Print(op->args[0]);
   for (size_t i = 1; i < op->args.size(); ++i) {
     text += ", " + (IsNarrowFloat(op->args[i].dtype()) ? AsFloat(op->args[i]) : Print(op->args[i]));
   }
-  return {text + ")"};
+  return text + ")";
 }
 
 }  // namespace tilelang

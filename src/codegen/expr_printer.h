@@ -81,6 +81,7 @@ class ExprPrinter {
   ExprText Division(const ir::BinaryNode* op);
   ExprText MathCall(const ir::Intrinsic& intrinsic, const ir::CallNode* op);
   ExprText SpecialCall(const ir::CallNode* op);
+  std::string PrintfCall(const ir::CallNode* op);
   ExprText Function(const std::string& name, const ir::Array<ir::Expr>& args, size_t first = 0);
   std::string Argument(const ir::Expr& arg);
   // `text` of a type that C++ computes in int, brought back to `dtype`.

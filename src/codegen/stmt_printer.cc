@@ -71,6 +71,10 @@ void StmtPrinter::Print(const Stmt& s) {
     case StmtKind::kFence:
     case StmtKind::kBarrier:
     case StmtKind::kTmemAlloc:
+    case StmtKind::kCommitGroup:
+    case StmtKind::kWaitGroup:
+    case StmtKind::kMbarrierInit:
+    case StmtKind::kGridDependency:
       out_->Line(Ordering(s) + ";");
       break;
     default:

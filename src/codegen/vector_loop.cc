@@ -70,7 +70,7 @@ class LoadFinder : public ExprVisitor {
   }
   void Visit(const CallNode* op) override {
     // An address is no access; the callee's accesses are its own.
-    if (op->name != "address_of") ExprVisitor::Visit(op);
+    if (!op->Is(Builtin::kAddressOf)) ExprVisitor::Visit(op);
   }
 
  private:

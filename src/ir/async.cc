@@ -133,10 +133,45 @@ TmemAlloc::TmemAlloc(bool frees, bool in_pair, Expr address, Expr columns, Span 
   data_ = std::move(node);
 }
 
+CommitGroup::CommitGroup(Engine engine, Span span) {
+  auto node = MakeNode<CommitGroupNode>(std::move(span));
+  node->engine = static_cast<int64_t>(engine);
+  data_ = std::move(node);
+}
+
+WaitGroup::WaitGroup(Engine engine, int64_t left, Span span, bool written) {
+  auto node = MakeNode<WaitGroupNode>(std::move(span));
+  node->engine = static_cast<int64_t>(engine);
+  node->left = left;
+  node->written = written;
+  data_ = std::move(node);
+}
+
+WaitGroup WaitGroup::ForWgmmaOfProgram(int64_t left, Span span) {
+  auto node = MakeNode<WaitGroupNode>(std::move(span));
+  node->engine = static_cast<int64_t>(Engine::kWgmma);
+  node->left = left;
+  node->by_program = true;
+  return WaitGroup(std::move(node));
+}
+
+MbarrierInit::MbarrierInit(Expr mbar, Expr count, Span span) {
+  auto node = MakeNode<MbarrierInitNode>(std::move(span));
+  node->mbar = std::move(mbar);
+  node->count = std::move(count);
+  data_ = std::move(node);
+}
+
+GridDependency::GridDependency(bool waits, Span span) {
+  auto node = MakeNode<GridDependencyNode>(std::move(span));
+  node->waits = waits;
+  data_ = std::move(node);
+}
+
 namespace {
 
 struct Name {
-  const char* name;
+  std::string name;
   const char* header = nullptr;  // of a device function
 };
 
@@ -147,6 +182,9 @@ Call Spelled(const Name& name, const Array<Expr>& args, const Span& span) {
 }
 
 constexpr const char* kTcgen05Header = "tcgen_05.h";
+constexpr const char* kCpAsyncHeader = "copy_sm80.h";
+constexpr const char* kTmaHeader = "copy_sm90.h";
+constexpr const char* kWgmmaHeader = "mma_sm90.h";
 
 Name NameOf(const ArriveNode* op) {
   bool pair = op->scope_kind() == Scope::kPair;
@@ -159,6 +197,8 @@ Name NameOf(const ArriveNode* op) {
       return {"mbarrier_arrive_expect_tx"};
     case ArriveKind::kCopies:
       return {"cp_async_arrive"};
+    case ArriveKind::kIssuerCommit:
+      return {"tcgen05_mma_arrive"};
     default:
       if (op->block.defined()) return {"tl::tcgen05_commit_multicast", kTcgen05Header};
       return {pair ? "tl::tcgen05_commit_pair" : "tl::tcgen05_commit", kTcgen05Header};
@@ -176,7 +216,7 @@ Name NameOf(const FenceNode* op) {
     case FenceKind::kMbarrierInit:
       return {"fence_barrier_init"};
     default:
-      return {"tl::wgmma_fence", "mma_sm90.h"};
+      return {"tl::wgmma_fence", kWgmmaHeader};
   }
 }
 
@@ -211,6 +251,32 @@ Name NameOf(const TmemAllocNode* op) {
   return {op->in_pair ? "tl::tcgen05_alloc<2>" : "tl::tcgen05_alloc", kTcgen05Header};
 }
 
+Name NameOf(const CommitGroupNode* op) {
+  switch (op->engine_kind()) {
+    case Engine::kCpAsync:
+      return {"tl::cp_async_commit", kCpAsyncHeader};
+    case Engine::kTmaStore:
+      return {"tl::tma_store_commit", kTmaHeader};
+    default:
+      return {"tl::wgmma_commit", kWgmmaHeader};
+  }
+}
+
+Name NameOf(const WaitGroupNode* op) {
+  if (op->by_program) return {"wait_wgmma"};
+  std::string left = "<" + std::to_string(op->left) + ">";
+  switch (op->engine_kind()) {
+    case Engine::kCpAsync:
+      return {"tl::cp_async_wait" + left, kCpAsyncHeader};
+    case Engine::kTmaStore:
+      return {(op->written ? "tl::tma_store_wait" : "tl::tma_store_wait_read") + left, kTmaHeader};
+    case Engine::kTmemLdSt:
+      return {"tl::tcgen05_wait_st", "tcgen_05_st.h"};
+    default:
+      return {"tl::wgmma_wait" + left, kWgmmaHeader};
+  }
+}
+
 }  // namespace
 
 Call CallFor(const Stmt& s) {
@@ -236,6 +302,19 @@ Call CallFor(const Stmt& s) {
   }
   if (const auto* op = s.as<TmemAllocNode>()) {
     return Spelled(NameOf(op), {op->address, op->columns}, s.span());
+  }
+  if (const auto* op = s.as<CommitGroupNode>()) return Spelled(NameOf(op), {}, s.span());
+  if (const auto* op = s.as<WaitGroupNode>()) {
+    if (op->by_program) args = {Const(dtypes::kInt32, op->left)};
+    return Spelled(NameOf(op), args, s.span());
+  }
+  if (const auto* op = s.as<MbarrierInitNode>()) {
+    const auto* element = op->mbar.as<LoadNode>();
+    args = {AddressOf(element->buffer, element->indices), op->count};
+    return Spelled({"mbarrier_init"}, args, s.span());
+  }
+  if (const auto* op = s.as<GridDependencyNode>()) {
+    return Spelled({op->waits ? "pdl_sync" : "pdl_trigger"}, {}, s.span());
   }
   return Call();
 }
@@ -283,6 +362,19 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("in_pair", &TmemAllocNode::in_pair)
       .def_ro("address", &TmemAllocNode::address)
       .def_ro("columns", &TmemAllocNode::columns);
+  refl::ObjectDef<CommitGroupNode>().def_ro("engine", &CommitGroupNode::engine);
+  refl::ObjectDef<WaitGroupNode>()
+      .def_ro("engine", &WaitGroupNode::engine)
+      .def_ro("left", &WaitGroupNode::left)
+      .def_ro("written", &WaitGroupNode::written)
+      .def_ro("by_program", &WaitGroupNode::by_program);
+  refl::ObjectDef<MbarrierInitNode>()
+      .def_ro("mbar", &MbarrierInitNode::mbar)
+      .def_ro("count", &MbarrierInitNode::count);
+  refl::ObjectDef<GridDependencyNode>().def_ro("waits", &GridDependencyNode::waits);
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
   registry::Functions()
       .Add("tl.ir.IssueLoad",
            [](Stmt body, Buffer barrier, Buffer parity, Span s) {
@@ -309,6 +401,17 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            })
       .Add("tl.ir.TmemAlloc", [](bool frees, bool in_pair, Expr address, Expr columns,
                                  Span s) { return TmemAlloc(frees, in_pair, address, columns, s); })
+      .Add("tl.ir.CommitGroup",
+           [](int64_t engine, Span s) { return CommitGroup(static_cast<Engine>(engine), s); })
+      .Add("tl.ir.WaitGroup",
+           [](int64_t engine, int64_t left, bool written, Span s) {
+             return WaitGroup(static_cast<Engine>(engine), left, s, written);
+           })
+      .Add("tl.ir.WaitWgmmaOfProgram",
+           [](int64_t left, Span s) { return WaitGroup::ForWgmmaOfProgram(left, s); })
+      .Add("tl.ir.MbarrierInit",
+           [](Expr mbar, Expr count, Span s) { return MbarrierInit(mbar, count, s); })
+      .Add("tl.ir.GridDependency", [](bool waits, Span s) { return GridDependency(waits, s); })
       .Add("tl.ir.WarpBarrier", [](Expr mask, Span s) { return Barrier::OfLanes(mask, s); });
 }
 

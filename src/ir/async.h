@@ -21,6 +21,7 @@ enum class Engine : uint8_t {
   kTcgen05,    // one thread asks, in order; done when its commit arrives at an mbarrier
   kBlockCopy,  // one thread asks; done when an mbarrier of another block has counted the bytes
   kWgmma,      // each warpgroup asks for its part, in order; done for it when its group is
+  kCpAsync,    // each thread asks; done for it when its group is
 };
 
 // What tells that work of an engine is complete.
@@ -102,6 +103,9 @@ enum class ArriveKind : int64_t {
   kThreadExpect,  // both
   kCommit,        // the tensor core, for what the thread has issued, when that is complete
   kCopies,        // the thread's cp.async, when those before it are complete
+  // T.tcgen05_mma_arrive: a commit by the thread that issues for those that get there, until
+  // LowerTileOps knows which.
+  kIssuerCommit,
 };
 
 class ArriveNode : public StmtNode {
@@ -110,7 +114,7 @@ class ArriveNode : public StmtNode {
   Expr mbar;   // a Load: an element of a "shared.barrier"
   Expr bytes;  // of kExpect, kThreadExpect; else null
   // Null: at the barrier of the own block. Of kThread: that of the block of this rank in the
-  // cluster. Of kCommit: those of the blocks of this mask.
+  // cluster. Of commits: those of the blocks of this mask.
   Expr block;
   int64_t scope = 0;
   // Tiles that others may change after it; null: it may hand over anything.
@@ -254,12 +258,80 @@ class TmemAlloc : public Stmt {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(TmemAlloc, Stmt, TmemAllocNode);
 };
 
+// What a thread, or a warpgroup, has asked of kCpAsync, kTmaStore or kWgmma since its last commit
+// becomes a group.
+class CommitGroupNode : public StmtNode {
+ public:
+  int64_t engine = 0;
+
+  Engine engine_kind() const { return static_cast<Engine>(engine); }
+  CommitGroupNode() : StmtNode(StmtKind::kCommitGroup) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.CommitGroup", CommitGroupNode, StmtNode);
+};
+class CommitGroup : public Stmt {
+ public:
+  CommitGroup(Engine engine, Span span);
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(CommitGroup, Stmt, CommitGroupNode);
+};
+
+// The instruction that waits for groups: of those of the thread, or the warpgroup, the `left` that
+// were committed last may still be in flight. kTmemLdSt has no groups: the thread's stores to
+// tensor memory are complete.
+class WaitGroupNode : public StmtNode {
+ public:
+  int64_t engine = 0;
+  int64_t left = 0;
+  bool written = false;  // as of a Wait
+  // T.wait_wgmma: LowerTileOps makes a Wait of it, which says what is in registers.
+  bool by_program = false;
+
+  Engine engine_kind() const { return static_cast<Engine>(engine); }
+  WaitGroupNode() : StmtNode(StmtKind::kWaitGroup) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.WaitGroup", WaitGroupNode, StmtNode);
+};
+class WaitGroup : public Stmt {
+ public:
+  WaitGroup(Engine engine, int64_t left, Span span, bool written = false);
+  static WaitGroup ForWgmmaOfProgram(int64_t left, Span span);
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(WaitGroup, Stmt, WaitGroupNode);
+};
+
+// Sets an mbarrier up: `count` arrivals complete a phase.
+class MbarrierInitNode : public StmtNode {
+ public:
+  Expr mbar;  // as of ArriveNode
+  Expr count;
+
+  MbarrierInitNode() : StmtNode(StmtKind::kMbarrierInit) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.MbarrierInit", MbarrierInitNode, StmtNode);
+};
+class MbarrierInit : public Stmt {
+ public:
+  MbarrierInit(Expr mbar, Expr count, Span span);
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(MbarrierInit, Stmt, MbarrierInitNode);
+};
+
+// griddepcontrol: waits for the end of the grid before this one in its stream, or lets the one
+// after it start.
+class GridDependencyNode : public StmtNode {
+ public:
+  bool waits = false;
+
+  GridDependencyNode() : StmtNode(StmtKind::kGridDependency) {}
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.GridDependency", GridDependencyNode, StmtNode);
+};
+class GridDependency : public Stmt {
+ public:
+  GridDependency(bool waits, Span span);
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(GridDependency, Stmt, GridDependencyNode);
+};
+
 // The call that such a statement is in the language or, where that has none, of a device function;
 // null: it is another statement. For messages, targets and printing: what a statement does, its
 // fields say.
 Call CallFor(const Stmt& s);
 inline bool IsOrdering(const Stmt& s) {
-  return s->kind >= StmtKind::kArrive && s->kind <= StmtKind::kTmemAlloc;
+  return s->kind >= StmtKind::kArrive && s->kind <= StmtKind::kGridDependency;
 }
 
 }  // namespace tilelang::ir

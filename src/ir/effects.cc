@@ -28,7 +28,7 @@ class EffectWalker : public StmtVisitor {
   }
   void Visit(const CallNode* op) override {
     for (const Expr& arg : op->args) {
-      address_of_ = op->name == "address_of";
+      address_of_ = op->Is(Builtin::kAddressOf);
       VisitExpr(arg);
     }
     address_of_ = false;
@@ -44,6 +44,10 @@ class EffectWalker : public StmtVisitor {
   void Visit(const ArriveNode* op) override {
     if (op->bytes.defined()) VisitExpr(op->bytes);
     if (op->block.defined()) VisitExpr(op->block);
+    Address(op->mbar);
+  }
+  void Visit(const MbarrierInitNode* op) override {
+    VisitExpr(op->count);
     Address(op->mbar);
   }
   void Visit(const WaitParityNode* op) override {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ir/error.h"
+#include "ir/intrinsics.h"
 #include "ir/make_node.h"
 #include "registry/functions.h"
 
@@ -137,6 +138,8 @@ Load::Load(Buffer buffer, Array<Expr> indices, Span span) {
 
 Call::Call(DType dtype, String name, Array<Expr> args, Map<String, Any> attrs, Span span) {
   auto node = NewExpr<CallNode>(dtype, std::move(span));
+  node->intrinsic = FindIntrinsic({name.data(), name.size()});
+  if (node->intrinsic != nullptr) node->builtin = node->intrinsic->builtin;
   node->name = std::move(name);
   node->args = std::move(args);
   node->attrs = std::move(attrs);
@@ -145,6 +148,12 @@ Call::Call(DType dtype, String name, Array<Expr> args, Map<String, Any> attrs, S
 
 Expr AddressOf(const Buffer& buffer, Array<Expr> indices) {
   return Call(dtypes::kHandle, "address_of", {Load(buffer, std::move(indices))});
+}
+
+const LoadNode* AddressedElement(const Expr& e) {
+  const auto* call = e.as<CallNode>();
+  bool address = call != nullptr && call->Is(Builtin::kAddressOf);
+  return address ? call->args[0].as<LoadNode>() : nullptr;
 }
 
 std::optional<int64_t> AsInt(const Expr& e) {

@@ -248,6 +248,36 @@ class Load : public Expr {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Load, Expr, LoadNode);
 };
 
+struct Intrinsic;
+
+// The calls that passes ask for; kNone: all others. The name of a call is for printing alone.
+enum class Builtin : uint8_t {
+  kNone,
+  kAddressOf,
+  kLoadOr,
+  kReinterpret,
+  kPrint,
+  kExtern,
+  kLdexp,
+  kPolynomial,  // of exp2
+  kAtomicAdd,   // of one element or several
+  kShuffle,
+  kElectOne,
+  kAnyRow,
+  kBlockVote,  // all threads of the CTA take part, and get one value
+  kBlockRank,
+  kStoreToBlock,
+  kCpAsync,
+  kCpAsyncOrdered,
+  kTryCancel,    // of cluster launch control: the program asks
+  kAskForBlock,  // the compiler does
+  kAnswerOfClc,  // what the answer is
+  kMaxRegisters,
+  kPipelinePart,
+  kNextTile,
+  kContribute,
+};
+
 // An intrinsic: "exp2", "reinterpret", "atomic_add", "sync_threads", ... (see ir/intrinsics.h).
 // An argument that the callee writes is passed as Call("address_of", {Load}).
 class CallNode : public ExprNode {
@@ -255,7 +285,11 @@ class CallNode : public ExprNode {
   String name;
   Array<Expr> args;
   Map<String, Any> attrs;
+  // What the name says. Null: a device function.
+  const Intrinsic* intrinsic = nullptr;
+  Builtin builtin = Builtin::kNone;
 
+  bool Is(Builtin which) const { return builtin == which; }
   CallNode() : ExprNode(ExprKind::kCall) {}
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Call", CallNode, ExprNode);
 };
@@ -292,6 +326,8 @@ inline Expr Const(DType dtype, int value) { return Const(dtype, static_cast<int6
 // `value` converted to `dtype`, folded when constant; itself when it has that type already.
 Expr CastTo(DType dtype, const Expr& value, Span span = Span());
 Expr AddressOf(const Buffer& buffer, Array<Expr> indices);
+// The element of which an expression is the address; null: it is none.
+const LoadNode* AddressedElement(const Expr& e);
 
 // The value of an integer constant, or nullopt.
 std::optional<int64_t> AsInt(const Expr& e);

@@ -9,6 +9,18 @@ namespace {
 
 using enum PrintRule;
 
+constexpr Intrinsic As(Builtin builtin, Intrinsic row) {
+  row.builtin = builtin;
+  return row;
+}
+constexpr Intrinsic Mufu(Intrinsic row) {
+  row.mufu = true;
+  return row;
+}
+constexpr Intrinsic OfRoles(Intrinsic row) {
+  row.of_roles = true;
+  return row;
+}
 constexpr Intrinsic Math(std::string_view name, std::string_view spelling, PrintRule rule = kMath) {
   return {.name = name, .print = rule, .spelling = spelling, .pure = true};
 }
@@ -23,13 +35,23 @@ constexpr Intrinsic Function(std::string_view name, std::string_view spelling,
                              std::string_view header = {}) {
   return {.name = name, .spelling = spelling, .header = header, .pure = true};
 }
-constexpr Intrinsic Atomic(std::string_view name, std::string_view spelling) {
+constexpr Intrinsic Polynomial(std::string_view name, std::string_view spelling, int degree) {
+  return {.name = name,
+          .builtin = Builtin::kPolynomial,
+          .print = kFast,
+          .spelling = spelling,
+          .header = "math.h",
+          .pure = true,
+          .count = degree};
+}
+constexpr Intrinsic Atomic(std::string_view name, std::string_view spelling, int elements = 1) {
   return {.name = name,
           .print = kAtomic,
           .spelling = spelling,
           .header = "atomic.h",
           .reads = 1,
-          .writes = 1};
+          .writes = 1,
+          .count = elements};
 }
 constexpr Intrinsic Warp(std::string_view name, std::string_view spelling) {
   return {
@@ -60,24 +82,31 @@ constexpr Intrinsic ClusterBarrier(std::string_view name, std::string_view spell
           .needs = Feature::kTma};
 }
 constexpr Intrinsic Vote(std::string_view name, std::string_view spelling) {
-  return {.name = name, .spelling = spelling, .participants = Participants::kCta, .votes = true};
+  return {.name = name,
+          .builtin = Builtin::kBlockVote,
+          .spelling = spelling,
+          .participants = Participants::kCta,
+          .of_roles = true};
 }
 
 // clang-format off
 constexpr Intrinsic kIntrinsics[] = {
-    {.name = "address_of", .print = kSpecial, .pure = true},
-    {.name = "load_or", .pure = true},  // see op/safe_values.h
-    {.name = "reinterpret", .print = kSpecial, .pure = true},
-    {.name = "print", .print = kSpecial, .spelling = "printf"},
-    {.name = "call_extern", .print = kSpecial, .reads = ~0U, .writes = ~0U},
+    {.name = "address_of", .builtin = Builtin::kAddressOf, .print = kSpecial, .pure = true},
+    {.name = "load_or", .builtin = Builtin::kLoadOr, .pure = true},  // see op/safe_values.h
+    {.name = "reinterpret", .builtin = Builtin::kReinterpret, .print = kSpecial, .pure = true},
+    {.name = "print", .builtin = Builtin::kPrint, .print = kSpecial, .spelling = "printf"},
+    {.name = "call_extern", .builtin = Builtin::kExtern, .print = kSpecial, .reads = ~0U,
+     .writes = ~0U},
 
-    Math("exp", "exp"), Math("exp2", "exp2"), Math("exp10", "exp10"), Math("expm1", "expm1"),
-    Math("log", "log"), Math("log2", "log2"), Math("log10", "log10"), Math("log1p", "log1p"),
-    Math("sqrt", "sqrt"), Math("rsqrt", "rsqrt"), Math("cbrt", "cbrt"),
-    Math("sin", "sin"), Math("cos", "cos"), Math("tan", "tan"),
-    Math("sinh", "sinh"), Math("cosh", "cosh"), Math("tanh", "tanh"),
-    Math("asin", "asin"), Math("acos", "acos"), Math("atan", "atan"), Math("atan2", "atan2"),
-    Math("asinh", "asinh"), Math("acosh", "acosh"), Math("atanh", "atanh"),
+    Mufu(Math("exp", "exp")), Mufu(Math("exp2", "exp2")), Mufu(Math("exp10", "exp10")),
+    Mufu(Math("expm1", "expm1")), Mufu(Math("log", "log")), Mufu(Math("log2", "log2")),
+    Mufu(Math("log10", "log10")), Mufu(Math("log1p", "log1p")),
+    Mufu(Math("sqrt", "sqrt")), Mufu(Math("rsqrt", "rsqrt")), Math("cbrt", "cbrt"),
+    Mufu(Math("sin", "sin")), Mufu(Math("cos", "cos")), Math("tan", "tan"),
+    Mufu(Math("sinh", "sinh")), Mufu(Math("cosh", "cosh")), Mufu(Math("tanh", "tanh")),
+    Mufu(Math("asin", "asin")), Mufu(Math("acos", "acos")), Math("atan", "atan"),
+    Math("atan2", "atan2"),
+    Mufu(Math("asinh", "asinh")), Mufu(Math("acosh", "acosh")), Mufu(Math("atanh", "atanh")),
     Math("erf", "erf"), Math("erfc", "erfc"),
     Math("floor", "floor"), Math("ceil", "ceil"), Math("trunc", "trunc"),
     Math("round", "round"), Math("nearbyint", "nearbyint"),
@@ -87,64 +116,76 @@ constexpr Intrinsic kIntrinsics[] = {
     Math("isfinite", "isfinite", kPredicate),
     {.name = "sigmoid", .print = kMath, .spelling = "tl::sigmoid", .header = "math.h",
      .pure = true},
-    {.name = "ldexp", .print = kSpecial, .spelling = "ldexp", .pure = true},
+    {.name = "ldexp", .builtin = Builtin::kLdexp, .print = kSpecial, .spelling = "ldexp",
+     .pure = true},
     Function("abs", "abs"), Function("fabs", "abs"), Function("fma", "fma"),
     Function("min_nan", "min_nan", "math.h"), Function("max_nan", "max_nan", "math.h"),
     Function("popcount", "tl::popcount", "math.h"), Function("clz", "tl::clz", "math.h"),
     Function("ffs", "tl::ffs", "math.h"), Function("fns", "__fns"),
 
-    Fast("__exp", "__expf"), Fast("__exp2", "tl::fast_exp2"), Fast("__exp10", "__exp10f"),
-    Fast("__log", "__logf"), Fast("__log2", "__log2f"), Fast("__log10", "__log10f"),
-    Fast("__sin", "__sinf"), Fast("__cos", "__cosf"), Fast("__tan", "__tanf"),
-    Fast("__pow", "__powf"), Fast("__tanh", "tl::fast_tanh"), Fast("__sqrt", "tl::fast_sqrt"),
-    Fast("__rsqrt", "tl::fast_rsqrt"), Fast("__rcp", "tl::fast_rcp"),
-    Fast("__fdividef", "__fdividef"),
-    Fast("exp2_fma3", "tl::exp2_fma<3>"), Fast("exp2_fma4", "tl::exp2_fma<4>"),
-    Fast("exp2_fma5", "tl::exp2_fma<5>"),
+    Mufu(Fast("__exp", "__expf")), Mufu(Fast("__exp2", "tl::fast_exp2")),
+    Mufu(Fast("__exp10", "__exp10f")), Mufu(Fast("__log", "__logf")),
+    Mufu(Fast("__log2", "__log2f")), Mufu(Fast("__log10", "__log10f")),
+    Mufu(Fast("__sin", "__sinf")), Mufu(Fast("__cos", "__cosf")), Fast("__tan", "__tanf"),
+    Fast("__pow", "__powf"), Mufu(Fast("__tanh", "tl::fast_tanh")),
+    Mufu(Fast("__sqrt", "tl::fast_sqrt")), Mufu(Fast("__rsqrt", "tl::fast_rsqrt")),
+    Mufu(Fast("__rcp", "tl::fast_rcp")), Fast("__fdividef", "__fdividef"),
+    Polynomial("exp2_fma3", "tl::exp2_fma<3>", 3), Polynomial("exp2_fma4", "tl::exp2_fma<4>", 4),
+    Polynomial("exp2_fma5", "tl::exp2_fma<5>", 5),
     Pair("exp2_fma3_pair", "tl::exp2_fma_pair<3>"), Pair("exp2_fma4_pair", "tl::exp2_fma_pair<4>"),
     Pair("exp2_fma5_pair", "tl::exp2_fma_pair<5>"),
     Math("ieee_add", "__fadd", kRounded), Math("ieee_sub", "__fsub", kRounded),
     Math("ieee_mul", "__fmul", kRounded), Math("ieee_fdiv", "__fdiv", kRounded),
-    Math("ieee_fmaf", "__fmaf", kRounded), Math("ieee_fsqrt", "__fsqrt", kRounded),
-    Math("ieee_frcp", "__frcp", kRounded), Math("ieee_frsqrt", "__frsqrt", kRounded),
+    Math("ieee_fmaf", "__fmaf", kRounded), Mufu(Math("ieee_fsqrt", "__fsqrt", kRounded)),
+    Mufu(Math("ieee_frcp", "__frcp", kRounded)), Mufu(Math("ieee_frsqrt", "__frsqrt", kRounded)),
 
-    Atomic("atomic_add", "tl::atomic_add"), Atomic("atomic_max", "tl::atomic_max"),
+    As(Builtin::kAtomicAdd, Atomic("atomic_add", "tl::atomic_add")),
+    As(Builtin::kAtomicAdd, Atomic("atomic_addx2", "tl::atomic_addx2", 2)),
+    As(Builtin::kAtomicAdd, Atomic("atomic_addx4", "tl::atomic_addx4", 4)),
+    Atomic("atomic_max", "tl::atomic_max"),
     Atomic("atomic_min", "tl::atomic_min"), Atomic("atomic_and", "tl::atomic_and"),
     Atomic("atomic_or", "tl::atomic_or"), Atomic("atomic_xor", "tl::atomic_xor"),
     Atomic("atomic_exch", "tl::atomic_exch"), Atomic("atomic_cas", "tl::atomic_cas"),
-    Atomic("atomic_addx2", "tl::atomic_addx2"), Atomic("atomic_addx4", "tl::atomic_addx4"),
-    {.name = "atomic_load", .print = kAtomic, .spelling = "tl::atomic_load", .header = "atomic.h", .reads = 1},
-    {.name = "atomic_store", .print = kAtomic, .spelling = "tl::atomic_store", .header = "atomic.h", .writes = 1},
+    {.name = "atomic_load", .print = kAtomic, .spelling = "tl::atomic_load", .header = "atomic.h",
+     .reads = 1},
+    {.name = "atomic_store", .print = kAtomic, .spelling = "tl::atomic_store",
+     .header = "atomic.h", .writes = 1},
 
-    Warp("shfl_sync", "tl::shfl"), Warp("shfl_xor", "tl::shfl_xor"),
+    As(Builtin::kShuffle, Warp("shfl_sync", "tl::shfl")), Warp("shfl_xor", "tl::shfl_xor"),
     Warp("shfl_up", "tl::shfl_up"), Warp("shfl_down", "tl::shfl_down"),
-    {.name = "any_row"},  // of flags in a fragment; see op/row_vote.h
+    {.name = "any_row", .builtin = Builtin::kAnyRow},  // of flags in a fragment; see op/row_vote.h
     Warp("any_sync", "tl::any"), Warp("all_sync", "tl::all"), Warp("ballot", "tl::ballot"),
-    Warp("activemask", "__activemask"), Warp("elect_one", "tl::elect_one"),
+    Warp("activemask", "__activemask"),
+    As(Builtin::kElectOne, Warp("elect_one", "tl::elect_one")),
     Warp("warp_reduce_sum", "tl::warp_reduce_sum"), Warp("warp_reduce_max", "tl::warp_reduce_max"),
     Warp("warp_reduce_min", "tl::warp_reduce_min"),
     // (target, source, bytes, bytes that are read). "ordered": barriers that stand in the program
     // order the write with other accesses.
-    {.name = "cp_async", .spelling = "tl::cp_async", .header = "copy_sm80.h", .reads = 2,
-     .writes = 1},
-    {.name = "cp_async_ordered", .spelling = "tl::cp_async", .header = "copy_sm80.h", .reads = 2,
-     .writes = 1},
+    {.name = "cp_async", .builtin = Builtin::kCpAsync, .spelling = "tl::cp_async",
+     .header = "copy_sm80.h", .reads = 2, .writes = 1},
+    {.name = "cp_async_ordered", .builtin = Builtin::kCpAsyncOrdered, .spelling = "tl::cp_async",
+     .header = "copy_sm80.h", .reads = 2, .writes = 1},
     {.name = "cp_async_arrive", .spelling = "tl::cp_async_arrive", .header = "copy_sm80.h"},
-    {.name = "pipeline_part"},  // marks statements until loops are pipelined
+    // Marks statements until loops are pipelined.
+    {.name = "pipeline_part", .builtin = Builtin::kPipelinePart},
+    // See transform/roll_reductions.h.
+    {.name = "contribute", .builtin = Builtin::kContribute, .reads = ~0U, .writes = ~0U},
     // See ir/next_tile.h.
-    {.name = "next_tile", .reads = 0x20, .writes = 0x20, .participants = Participants::kCta},
+    {.name = "next_tile", .builtin = Builtin::kNextTile, .reads = 0x20, .writes = 0x20,
+     .participants = Participants::kCta},
     Warp("warp_reduce_bitand", "tl::warp_reduce_and"),
     Warp("warp_reduce_bitor", "tl::warp_reduce_or"),
     Warp("match_any_sync", "tl::match_any"), Warp("match_all_sync", "tl::match_all"),
     {.name = "named_barrier_arrive", .spelling = "tl::named_barrier_arrive", .header = "barrier.h",
      .participants = Participants::kWarp},
-    LaunchControl("clc_try_cancel", "tl::clc_try_cancel"),
-    LaunchControl("clc_try_cancel_multicast", "tl::clc_try_cancel_multicast"),
-    LaunchControl("clc_is_canceled", "tl::clc_is_canceled"),
-    LaunchControl("clc_get_first_ctaid_x", "tl::clc_get_first_ctaid_x"),
+    As(Builtin::kTryCancel, LaunchControl("clc_try_cancel", "tl::clc_try_cancel")),
+    As(Builtin::kTryCancel,
+       LaunchControl("clc_try_cancel_multicast", "tl::clc_try_cancel_multicast")),
+    As(Builtin::kAnswerOfClc, LaunchControl("clc_is_canceled", "tl::clc_is_canceled")),
+    As(Builtin::kAnswerOfClc, LaunchControl("clc_get_first_ctaid_x", "tl::clc_get_first_ctaid_x")),
     LaunchControl("clc_get_first_ctaid_y", "tl::clc_get_first_ctaid_y"),
     LaunchControl("clc_get_first_ctaid_z", "tl::clc_get_first_ctaid_z"),
-    LaunchControl("clc_ask", "tl::clc_ask"),  // the compiler's
+    As(Builtin::kAskForBlock, LaunchControl("clc_ask", "tl::clc_ask")),
     {.name = "sync_grid", .spelling = "tl::sync_grid", .header = "grid.h",
      .participants = Participants::kCta},
     Fence("pdl_sync", "tl::wait_for_previous_grid", "grid.h"),
@@ -155,13 +196,15 @@ constexpr Intrinsic kIntrinsics[] = {
      .participants = Participants::kCta},
     {.name = "sync_range", .participants = Participants::kCta},
     {.name = "sync_warpgroups", .participants = Participants::kWarp},
-    Function("block_rank_in_cluster", "tl::block_rank_in_cluster", "cluster.h"),
+    As(Builtin::kBlockRank,
+       Function("block_rank_in_cluster", "tl::block_rank_in_cluster", "cluster.h")),
     ClusterBarrier("cluster_sync", "tl::cluster_sync"),
     ClusterBarrier("cluster_arrive", "tl::cluster_arrive"),
     ClusterBarrier("cluster_arrive_relaxed", "tl::cluster_arrive_relaxed"),
     ClusterBarrier("cluster_wait", "tl::cluster_wait"),
-    {.name = "store_to_block", .spelling = "tl::store_to_block", .header = "cluster.h",
-     .writes = 1, .needs = Feature::kTma},
+    {.name = "store_to_block", .builtin = Builtin::kStoreToBlock,
+     .spelling = "tl::store_to_block", .header = "cluster.h", .writes = 1,
+     .needs = Feature::kTma, .of_roles = true},
     Vote("syncthreads_or", "__syncthreads_or"), Vote("syncthreads_and", "__syncthreads_and"),
     Vote("syncthreads_count", "__syncthreads_count"),
     Mbarrier("mbarrier_init", "tl::mbarrier_init"),
@@ -170,27 +213,29 @@ constexpr Intrinsic kIntrinsics[] = {
     Mbarrier("mbarrier_expect_tx_pair", "tl::mbarrier_expect_tx_pair", Feature::kTcgen05),
     Mbarrier("mbarrier_arrive_expect_tx", "tl::mbarrier_arrive_expect_tx", Feature::kTma),
     Mbarrier("mbarrier_wait_parity", "tl::mbarrier_wait"),
-    Mbarrier("mbarrier_try_wait", "tl::mbarrier_try_wait"),
-    Mbarrier("mbarrier_inval", "tl::mbarrier_inval"),
+    OfRoles(Mbarrier("mbarrier_try_wait", "tl::mbarrier_try_wait")),
+    OfRoles(Mbarrier("mbarrier_inval", "tl::mbarrier_inval")),
     Fence("fence_proxy_async", "tl::fence_proxy_async", "barrier.h", Feature::kTma),
     Fence("tcgen05_before_thread_sync", "tl::tcgen05_before_thread_sync", "tcgen_05.h",
           Feature::kTcgen05),
     Fence("tcgen05_after_thread_sync", "tl::tcgen05_after_thread_sync", "tcgen_05.h",
           Feature::kTcgen05),
+    {.name = "tcgen05_mma_arrive", .print = kSpecial, .needs = Feature::kTcgen05},
     {.name = "wait_wgmma", .print = kSpecial, .participants = Participants::kWarp,
      .needs = Feature::kWgmma},
     Fence("fence_barrier_init", "tl::fence_barrier_init", "barrier.h", Feature::kTma),
-    Fence("threadfence", "__threadfence", ""), Fence("threadfence_block", "__threadfence_block", ""),
-    {.name = "set_max_nreg", .print = kSpecial, .header = "barrier.h",
-     .participants = Participants::kWarp, .needs = Feature::kTma},
+    Fence("threadfence", "__threadfence", ""),
+    Fence("threadfence_block", "__threadfence_block", ""),
+    {.name = "set_max_nreg", .builtin = Builtin::kMaxRegisters, .print = kSpecial,
+     .header = "barrier.h", .participants = Participants::kWarp, .needs = Feature::kTma,
+     .of_roles = true},
 };
 // clang-format on
 
 void AddEffect(const Expr& arg, bool read, bool write, Proxy proxy, int64_t elements,
                std::vector<MemoryEffect>* effects) {
-  const auto* address = arg.as<CallNode>();
-  if (address == nullptr || address->name != "address_of") return;
-  const auto* load = address->args[0].as<LoadNode>();
+  const LoadNode* load = AddressedElement(arg);
+  if (load == nullptr) return;
   Expr index = load->indices.size() == 1 ? load->indices[0] : Expr();
   effects->push_back({load->buffer, elements > 0 ? index : Expr(), elements, read, write, proxy});
 }
@@ -223,22 +268,25 @@ const Intrinsic* FindIntrinsic(std::string_view name) {
 
 bool IsUnknown(const CallNode* call) {
   std::string_view name(call->name.data(), call->name.size());
-  return FindIntrinsic(name) == nullptr && !name.starts_with("tl::");
+  return call->intrinsic == nullptr && !name.starts_with("tl::");
+}
+
+bool IsAtomic(const CallNode* call) {
+  return call->intrinsic != nullptr && call->intrinsic->print == PrintRule::kAtomic;
 }
 
 std::span<const Intrinsic> AllIntrinsics() { return kIntrinsics; }
 
 std::vector<MemoryEffect> CallEffects(const CallNode* call) {
   std::vector<MemoryEffect> effects;
-  const Intrinsic* intrinsic =
-      FindIntrinsic(std::string_view(call->name.data(), call->name.size()));
+  const Intrinsic* intrinsic = call->intrinsic;
   if (intrinsic != nullptr && intrinsic->pure) return effects;
   Proxy proxy = ProxyOf(call);
   int64_t elements = 0;
   if (auto it = call->attrs.find("elements"); it != call->attrs.end()) {
     elements = (*it).second.cast<int64_t>();
-  } else if (intrinsic != nullptr && intrinsic->header == "atomic.h") {
-    elements = call->name == "atomic_addx4" ? 4 : call->name == "atomic_addx2" ? 2 : 1;
+  } else if (IsAtomic(call)) {
+    elements = intrinsic->count;
   }
   bool listed = call->attrs.count("reads") || call->attrs.count("writes");
   for (size_t i = 0; i < call->args.size(); ++i) {
@@ -257,9 +305,7 @@ std::vector<MemoryEffect> CallEffects(const CallNode* call) {
 Proxy ProxyOf(const CallNode* call) {
   auto async = call->attrs.Get("async");
   if (async && (*async).cast<bool>()) return Proxy::kAsync;
-  const Intrinsic* intrinsic =
-      FindIntrinsic(std::string_view(call->name.data(), call->name.size()));
-  return intrinsic != nullptr ? intrinsic->proxy : Proxy::kGeneric;
+  return call->intrinsic != nullptr ? call->intrinsic->proxy : Proxy::kGeneric;
 }
 
 std::vector<TmemEffect> TmemEffects(const CallNode* call) {

@@ -30,6 +30,7 @@ enum class Feature : uint8_t { kNone, kTma, kTcgen05, kWgmma, kLaunchControl };
 
 struct Intrinsic {
   std::string_view name;
+  Builtin builtin = Builtin::kNone;
   PrintRule print = PrintRule::kFunction;
   std::string_view spelling = {};
   // The device header that declares `spelling`, or "" when common.h or NVRTC does.
@@ -41,10 +42,15 @@ struct Intrinsic {
   Participants participants = Participants::kThread;
   // What the target must have.
   Feature needs = Feature::kNone;
-  // All threads of the CTA wait for each other.
-  bool votes = false;
+  // Threads wait for others, or take what others give up: a program that calls it has roles of its
+  // own.
+  bool of_roles = false;
   // No effect but its value: may be moved, repeated or dropped.
   bool pure = false;
+  // Of one float, the multi-function unit computes it.
+  bool mufu = false;
+  // Of an atomic operation: adjacent elements. Of a polynomial: its degree.
+  int count = 1;
 };
 
 // The intrinsic of that name, or null: device functions ("tl::...") that are not listed and
@@ -52,6 +58,7 @@ struct Intrinsic {
 const Intrinsic* FindIntrinsic(std::string_view name);
 // A function that neither the compiler nor the language knows.
 bool IsUnknown(const CallNode* call);
+bool IsAtomic(const CallNode* call);
 std::span<const Intrinsic> AllIntrinsics();
 
 // What a call does to one buffer. `index` is the element at which the access starts, null when

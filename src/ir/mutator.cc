@@ -252,6 +252,15 @@ Stmt StmtMutator::Rewrite(const TmemAllocNode* op) {
   if (address.same_as(op->address) && columns.same_as(op->columns)) return Self<Stmt>(op);
   return TmemAlloc(op->frees, op->in_pair, address, columns, op->span);
 }
+Stmt StmtMutator::Rewrite(const CommitGroupNode* op) { return Self<Stmt>(op); }
+Stmt StmtMutator::Rewrite(const WaitGroupNode* op) { return Self<Stmt>(op); }
+Stmt StmtMutator::Rewrite(const MbarrierInitNode* op) {
+  Expr mbar = Mutate(op->mbar);
+  Expr count = Mutate(op->count);
+  if (mbar.same_as(op->mbar) && count.same_as(op->count)) return Self<Stmt>(op);
+  return MbarrierInit(mbar, count, op->span);
+}
+Stmt StmtMutator::Rewrite(const GridDependencyNode* op) { return Self<Stmt>(op); }
 Stmt StmtMutator::Rewrite(const CopyNode* op) {
   Region src = MutateRegion(op->src);
   Region dst = MutateRegion(op->dst);

@@ -16,7 +16,7 @@ Buffer BufferOf(const Expr& arg) {
 std::optional<NextTile> AsNextTile(const Stmt& s) {
   const auto* bind = s.as<BindNode>();
   const auto* call = bind == nullptr ? nullptr : bind->value.as<CallNode>();
-  if (call == nullptr || call->name != kNextTile) return std::nullopt;
+  if (call == nullptr || !call->Is(Builtin::kNextTile)) return std::nullopt;
   const auto& args = call->args;
   return NextTile{*AsInt(args[0]), args[1],           args[2],          args[3],
                   args[4],         BufferOf(args[5]), BufferOf(args[6])};

@@ -8,10 +8,9 @@
 
 namespace tilelang::ir {
 
-inline constexpr const char* kNextTile = "next_tile";
-
-// A call, the value of a Bind in the body of the loop over tiles: a number of [0, tiles), or -1
-// when there are no more. All threads of the block call it, and all get the same number.
+// A call of kNextTile, the value of a Bind in the body of the loop over tiles: a number of [0,
+// tiles), or -1 when there are no more. All threads of the block call it, and all get the same
+// number.
 struct NextTile {
   int64_t number = 0;  // of the loop in its kernel
   Expr first;          // the block's first place in the order of tiles

@@ -149,7 +149,7 @@ class Printer : public StmtVisitor {
   void Visit(const LoadNode* op) override { Element(op->buffer, op->indices); }
   void Visit(const CallNode* op) override {
     os_ << std::string(op->name);
-    if (op->name == "reinterpret") os_ << "<" << ToString(op->dtype) << ">";
+    if (op->Is(Builtin::kReinterpret)) os_ << "<" << ToString(op->dtype) << ">";
     Arguments(std::vector<Expr>(op->args.begin(), op->args.end()));
   }
 
@@ -265,6 +265,10 @@ class Printer : public StmtVisitor {
   void Visit(const FenceNode* op) override { Ordering(op); }
   void Visit(const BarrierNode* op) override { Ordering(op); }
   void Visit(const TmemAllocNode* op) override { Ordering(op); }
+  void Visit(const CommitGroupNode* op) override { Ordering(op); }
+  void Visit(const WaitGroupNode* op) override { Ordering(op); }
+  void Visit(const MbarrierInitNode* op) override { Ordering(op); }
+  void Visit(const GridDependencyNode* op) override { Ordering(op); }
   void Visit(const CopyNode* op) override {
     os_ << "copy(";
     VisitRegion(op->src);

@@ -23,7 +23,19 @@ namespace tilelang::ir {
   X(Issue)               \
   X(Wait)                \
   X(Arrive)              \
-  X(WaitParity) X(Fence) X(Barrier) X(TmemAlloc) X(Copy) X(Fill) X(Reduce) X(ParallelFor) X(Gemm)
+  X(WaitParity)          \
+  X(Fence)               \
+  X(Barrier)             \
+  X(TmemAlloc)           \
+  X(CommitGroup)         \
+  X(WaitGroup)           \
+  X(MbarrierInit)        \
+  X(GridDependency)      \
+  X(Copy)                \
+  X(Fill)                \
+  X(Reduce)              \
+  X(ParallelFor)         \
+  X(Gemm)
 
 enum class StmtKind : uint8_t {
 #define TL_DECLARE(Name) k##Name,
@@ -38,7 +50,7 @@ class StmtNode : public ffi::Object {
 
   explicit StmtNode(StmtKind kind) : kind(kind) {}
   static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
-  static constexpr uint32_t _type_child_slots = 32;
+  static constexpr uint32_t _type_child_slots = 40;
   TVM_FFI_DECLARE_OBJECT_INFO("tl.ir.Stmt", StmtNode, ffi::Object);
 };
 class Stmt : public ffi::ObjectRef {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/same.h"
+
 namespace tilelang::ir {
 
 namespace {
@@ -23,8 +25,7 @@ bool IsUnaligned(const ForNode* loop, const Buffer& buffer) {
   auto found = loop->annotations.Get(kUnaligned);
   if (!found) return false;
   auto buffers = (*found).cast<Array<Buffer>>();
-  return std::any_of(buffers.begin(), buffers.end(),
-                     [&](const Buffer& each) { return each.same_as(buffer); });
+  return ir::HasSame(buffers, buffer);
 }
 
 }  // namespace tilelang::ir

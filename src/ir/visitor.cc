@@ -116,6 +116,13 @@ void StmtVisitor::Visit(const TmemAllocNode* op) {
   VisitExpr(op->address);
   VisitExpr(op->columns);
 }
+void StmtVisitor::Visit(const CommitGroupNode* op) {}
+void StmtVisitor::Visit(const WaitGroupNode* op) {}
+void StmtVisitor::Visit(const MbarrierInitNode* op) {
+  VisitExpr(op->mbar);
+  VisitExpr(op->count);
+}
+void StmtVisitor::Visit(const GridDependencyNode* op) {}
 void StmtVisitor::Visit(const CopyNode* op) {
   VisitRegion(op->src);
   VisitRegion(op->dst);
@@ -182,22 +189,41 @@ void WalkStmts(const Stmt& s, const std::function<bool(const Stmt&)>& fn) {
   walker.VisitStmt(s);
 }
 
-bool UsesVar(const Expr& e, const Var& var) {
+bool HasExpr(const Expr& e, const std::function<bool(const Expr&)>& test) {
   bool found = false;
-  WalkExprs(e, [&](const Expr& x) {
-    found = found || x.same_as(var);
-    return !found;
-  });
+  WalkExprs(e, [&](const Expr& part) { return !(found = found || test(part)); });
   return found;
 }
 
-bool HasLoad(const Expr& e) {
+bool HasExpr(const Stmt& s, const std::function<bool(const Expr&)>& test) {
   bool found = false;
-  WalkExprs(e, [&](const Expr& x) {
-    found = found || x->kind == ExprKind::kLoad;
-    return !found;
-  });
+  WalkExprs(s, [&](const Expr& part) { return !(found = found || test(part)); });
   return found;
+}
+
+bool HasStmt(const Stmt& s, const std::function<bool(const Stmt&)>& test) {
+  bool found = false;
+  WalkStmts(s, [&](const Stmt& part) { return !(found = found || test(part)); });
+  return found;
+}
+
+bool HasCall(const Stmt& s, const std::function<bool(const CallNode*)>& test) {
+  return HasExpr(s, [&](const Expr& part) {
+    const auto* call = part.as<CallNode>();
+    return call != nullptr && test(call);
+  });
+}
+
+bool HasCall(const Stmt& s, Builtin builtin) {
+  return HasCall(s, [&](const CallNode* call) { return call->Is(builtin); });
+}
+
+bool UsesVar(const Expr& e, const Var& var) {
+  return HasExpr(e, [&](const Expr& part) { return part.same_as(var); });
+}
+
+bool HasLoad(const Expr& e) {
+  return HasExpr(e, [](const Expr& part) { return part->kind == ExprKind::kLoad; });
 }
 
 bool UsesBuffer(const Stmt& s, const Buffer& buffer) {

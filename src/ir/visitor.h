@@ -17,6 +17,10 @@ class WaitParityNode;
 class FenceNode;
 class BarrierNode;
 class TmemAllocNode;
+class CommitGroupNode;
+class WaitGroupNode;
+class MbarrierInitNode;
+class GridDependencyNode;
 
 // Visits expressions. Override the kinds of interest; the defaults visit the children.
 class ExprVisitor {
@@ -87,6 +91,12 @@ Stmt ReplaceBuffers(const Stmt& s, const Map<Buffer, Buffer>& replacement);
 void WalkExprs(const Expr& e, const std::function<bool(const Expr&)>& fn);
 void WalkExprs(const Stmt& s, const std::function<bool(const Expr&)>& fn);
 void WalkStmts(const Stmt& s, const std::function<bool(const Stmt&)>& fn);
+// Whether an expression, a statement or a call in it, at any depth, passes the test.
+bool HasExpr(const Expr& e, const std::function<bool(const Expr&)>& test);
+bool HasExpr(const Stmt& s, const std::function<bool(const Expr&)>& test);
+bool HasStmt(const Stmt& s, const std::function<bool(const Stmt&)>& test);
+bool HasCall(const Stmt& s, const std::function<bool(const CallNode*)>& test);
+bool HasCall(const Stmt& s, Builtin builtin);
 bool UsesVar(const Expr& e, const Var& var);
 bool HasLoad(const Expr& e);
 bool UsesBuffer(const Stmt& s, const Buffer& buffer);

@@ -70,8 +70,8 @@ void CtaResources::SetUpBarriers(std::vector<Stmt>* stmts) const {
     stmts->push_back(ir::Alloc(barrier, barrier->span));
     auto counts = barrier->attrs["arrive_counts"].cast<Array<Expr>>();
     for (size_t i = 0; i < counts.size(); ++i) {
-      Expr address = ir::AddressOf(barrier, {I32(static_cast<int64_t>(i))});
-      init.push_back(Effect("mbarrier_init", {address, counts[i]}, barrier->span));
+      Expr element = ir::Load(barrier, {I32(static_cast<int64_t>(i))});
+      init.push_back(ir::MbarrierInit(element, counts[i], barrier->span));
     }
   }
   // Where there is an async proxy and there are clusters; else the barrier of the CTA suffices.

@@ -57,8 +57,8 @@ struct Block {
 // The buffers whose counterparts in other blocks the call writes.
 Array<Buffer> RemoteWrites(const CallNode* call) {
   if (auto given = call->attrs.Get(op::kRemoteWrites)) return (*given).cast<Array<Buffer>>();
-  if (call->name != op::kStoreToBlock) return {};
-  return {call->args[0].as<CallNode>()->args[0].as<LoadNode>()->buffer};
+  if (!call->Is(Builtin::kStoreToBlock)) return {};
+  return {AddressedElement(call->args[0])->buffer};
 }
 
 bool IsPlanned(const Buffer& buffer) { return buffer.IsShared() || buffer.IsBarrier(); }
@@ -123,10 +123,8 @@ class LiveRanges : public StmtVisitor {
     // The variable may hold an address of a buffer.
     VisitExpr(op->value);
     WalkExprs(op->value, [&](const Expr& e) {
-      const auto* call = e.as<CallNode>();
-      if (call != nullptr && call->name == "address_of") {
-        aliases_[op->var.get()].push_back(call->args[0].as<LoadNode>()->buffer);
-      }
+      const LoadNode* element = AddressedElement(e);
+      if (element != nullptr) aliases_[op->var.get()].push_back(element->buffer);
       return true;
     });
   }
@@ -143,7 +141,7 @@ class LiveRanges : public StmtVisitor {
       }
     }
     for (const Buffer& buffer : RemoteWrites(op)) Remote(buffer);
-    if (analysis::IsBlockVote(op)) MarkWaits();
+    if (op->Is(Builtin::kBlockVote)) MarkWaits();
     StmtVisitor::Visit(op);
   }
   void Visit(const ArriveNode* op) override {
@@ -269,9 +267,8 @@ class LiveRanges : public StmtVisitor {
   }
   static Buffer BarrierOf(const CallNode* op) {
     for (const Expr& arg : op->args) {
-      const auto* load = arg.as<LoadNode>();
-      const auto* call = arg.as<CallNode>();
-      if (call != nullptr && call->name == "address_of") load = call->args[0].as<LoadNode>();
+      const LoadNode* load = AddressedElement(arg);
+      if (load == nullptr) load = arg.as<LoadNode>();
       if (load != nullptr && load->buffer.IsBarrier()) return load->buffer;
     }
     return Buffer();

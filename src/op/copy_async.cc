@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <string>
 
 #include "ir/visitor.h"
 #include "op/effect.h"
@@ -14,11 +12,6 @@
 namespace tilelang::op {
 
 namespace {
-
-constexpr const char* kCopyHeader = "copy_sm80.h";
-constexpr std::string_view kWait = "tl::cp_async_wait<";
-
-std::string_view NameOf(const ir::CallNode* call) { return {call->name.data(), call->name.size()}; }
 
 // All bits of it.
 bool IsZero(const Expr& e) {
@@ -89,22 +82,6 @@ Stmt CopyAsync(const Stmt& s, int64_t elements, bool ordered) {
                 {ir::AddressOf(store->buffer, store->indices), ir::AddressOf(load->buffer, indices),
                  I32(bytes), source_bytes},
                 store->span, attrs);
-}
-
-Stmt CommitCopies(const Span& span) {
-  return DeviceEffect(kCopyHeader, "cp_async_commit", {}, span);
-}
-
-Stmt WaitForCopies(int64_t left, const Span& span) {
-  return DeviceEffect(kCopyHeader, "cp_async_wait<" + std::to_string(left) + ">", {}, span);
-}
-
-bool IsCommitOfCopies(const ir::CallNode* call) { return NameOf(call) == "tl::cp_async_commit"; }
-
-std::optional<int64_t> CopiesLeftBy(const ir::CallNode* call) {
-  std::string_view name = NameOf(call);
-  if (!name.starts_with(kWait)) return std::nullopt;
-  return std::atoll(std::string(name.substr(kWait.size())).c_str());
 }
 
 }  // namespace tilelang::op

@@ -29,14 +29,6 @@ const ir::LoadNode* CopiedLoad(const Expr& value);
 // where cp.async cannot carry it out: it takes 4, 8 or 16 bytes, or writes zeros.
 Stmt CopyAsync(const Stmt& store, int64_t elements, bool ordered);
 
-// The thread's copies since the last commit become a group; it waits until all groups but the
-// `left` newest are complete.
-Stmt CommitCopies(const Span& span);
-Stmt WaitForCopies(int64_t left, const Span& span);
-bool IsCommitOfCopies(const ir::CallNode* call);
-// How many groups may be left, if the call is such a wait.
-std::optional<int64_t> CopiesLeftBy(const ir::CallNode* call);
-
 }  // namespace tilelang::op
 
 #endif  // TILELANG_OP_COPY_ASYNC_H_

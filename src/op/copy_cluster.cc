@@ -25,21 +25,13 @@ int64_t ClusterSize(const ir::KernelLaunchNode* launch) {
 namespace {
 
 bool HasRemote(const Stmt& s, const std::function<bool(const ir::CopyNode*)>& counts) {
-  bool found = HasGemmsInPairs(s);
-  ir::WalkStmts(s, [&](const Stmt& inner) {
-    const auto* copy = inner.as<ir::CopyNode>();
-    const auto* arrive = inner.as<ir::ArriveNode>();
-    found |= (copy != nullptr && counts(copy)) || (arrive != nullptr && arrive->block.defined());
-    return !found;
-  });
-  ir::WalkExprs(s, [&](const Expr& e) {
-    const auto* call = e.as<ir::CallNode>();
-    if (call == nullptr) return true;
-    bool commits = call->name == "tcgen05_mma_arrive" && call->args.size() > 1;
-    found |= call->name == kStoreToBlock || commits;
-    return !found;
-  });
-  return found;
+  auto reaches = [&](const Stmt& part) {
+    const auto* copy = part.as<ir::CopyNode>();
+    const auto* arrive = part.as<ir::ArriveNode>();
+    return (copy != nullptr && counts(copy)) || (arrive != nullptr && arrive->block.defined());
+  };
+  return HasGemmsInPairs(s) || ir::HasStmt(s, reaches) ||
+         ir::HasCall(s, ir::Builtin::kStoreToBlock);
 }
 
 }  // namespace

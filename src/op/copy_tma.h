@@ -24,16 +24,11 @@ const Region& SharedSide(const ir::CopyNode* op);
 // A store has this annotation (bool), and its calls this attribute, if who waits for it waits until
 // what it writes is in global memory, and not only out of shared memory.
 inline constexpr const char* kTmaWrittenAnnotation = "tma_written";
-// The call that stores one box, or how it begins; that which adds it. The last arguments are the
-// box's corner, innermost dimension first.
-inline constexpr const char* kTmaStore = "tl::tma_store";
-inline constexpr const char* kTmaStoreAdd = "tl::tma_store_add";
-// Attributes of these: the tensor (Buffer) and the box's extents (Array<int>, as the corner).
+// Attributes of the call that stores one box, whose last arguments are its corner, innermost
+// dimension first: the tensor (Buffer) and the box's extents (Array<int>, as the corner). One that
+// adds the box has the attribute ir::kAdds, too.
 inline constexpr const char* kStoredTensor = "stored_tensor";
 inline constexpr const char* kStoredBox = "stored_box";
-// The calling thread waits until its stores have read shared memory, or have written the tensors,
-// but for the groups that it committed last, `left` of them.
-Stmt WaitForStores(bool written, int64_t left, const Span& span);
 
 // How a copy is cut into boxes: dimension d of the global region is covered by counts[d] boxes of
 // extent box[d]. All boxes have one tensor map.

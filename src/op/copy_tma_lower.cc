@@ -92,8 +92,7 @@ class TmaLowerer {
       if (d + 1 == index.size()) corner = ElementOf(corner, boxes_);
       args.push_back(lowering_.ctx->analyzer->Simplify(corner + I32(index[d] * boxes_.box[d])));
     }
-    bool adds = op_->annotations.count(ir::kAdds) != 0;
-    std::string name = IsTmaLoad(op_) ? "tma_load" : adds ? "tma_store_add" : "tma_store";
+    std::string name = IsTmaLoad(op_) ? "tma_load" : Adds() ? "tma_store_add" : "tma_store";
     if (lowering_.multicast != 0) {
       name = "tma_load_multicast";
       args.insert(args.begin() + 3, ir::Const(ir::dtypes::kUInt16, lowering_.multicast));
@@ -119,6 +118,8 @@ class TmaLowerer {
     return lowering_.buffers->Offset(shared_->buffer, corner, lowering_.ctx->analyzer);
   }
 
+  bool Adds() const { return op_->annotations.count(ir::kAdds) != 0; }
+
   // For the synchronisation of shared memory.
   Map<String, Any> Effects() const {
     Map<String, Any> attrs;
@@ -133,6 +134,7 @@ class TmaLowerer {
       attrs.Set(kRemoteWrites, Array<Buffer>{lowering_.buffers->Get(shared_->buffer)});
     }
     if (IsTmaLoad(op_)) return attrs;
+    if (Adds()) attrs.Set(ir::kAdds, true);
     attrs.Set(kStoredTensor, lowering_.buffers->Get(global_->buffer));
     attrs.Set(kStoredBox, Array<int64_t>(boxes_.box.rbegin(), boxes_.box.rend()));
     if (op_->annotations.count(kTmaWrittenAnnotation) != 0) attrs.Set(kTmaWrittenAnnotation, true);
@@ -148,11 +150,6 @@ class TmaLowerer {
 };
 
 }  // namespace
-
-Stmt WaitForStores(bool written, int64_t left, const Span& span) {
-  std::string wait = written ? "tma_store_wait" : "tma_store_wait_read";
-  return DeviceEffect("copy_sm90.h", wait + "<" + std::to_string(left) + ">", {}, span);
-}
 
 void IssueTma(const ir::CopyNode* op, Lowering* lowering, std::vector<Stmt>* stmts) {
   TmaLowerer(op, *lowering).Issue(stmts);

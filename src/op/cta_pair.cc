@@ -11,13 +11,10 @@ using ir::Expr;
 bool IsInPairs(const ir::GemmNode* op) { return op->annotations.count(kInPairs) != 0; }
 
 bool HasGemmsInPairs(const ir::Stmt& s) {
-  bool found = false;
-  ir::WalkStmts(s, [&](const ir::Stmt& inner) {
+  return ir::HasStmt(s, [&](const ir::Stmt& inner) {
     const auto* gemm = inner.as<ir::GemmNode>();
-    found |= gemm != nullptr && IsInPairs(gemm);
-    return !found;
+    return gemm != nullptr && IsInPairs(gemm);
   });
-  return found;
 }
 
 namespace {

@@ -460,17 +460,9 @@ bool WaitsItself(const ir::GemmNode* op) {
 
 bool IsByMmaWarp(const ir::GemmNode* op) { return op->annotations.count(kByMmaWarp) != 0; }
 
-bool IsTcgen05Arrive(const ir::CallNode* call) { return call->name == "tcgen05_mma_arrive"; }
-
-Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx) {
-  if (!ctx->target->has_tcgen05) {
-    TL_USER_ERROR(kTarget, span,
-                  "T.tcgen05_mma_arrive: " << std::string(ctx->target->arch)
-                                           << " has no tcgen05; compile with target=\"sm_100a\"");
-  }
-  Expr blocks = call->args.size() > 1 ? call->args[1] : Expr();
-  Stmt commit = CommitTcgen05(BarrierAddress(call->args[0]), *ctx, span, blocks);
-  return ByOneThread(commit, *ctx, span);
+Stmt LowerIssuerCommit(const ir::ArriveNode* op, const Context& ctx) {
+  Stmt commit = CommitTcgen05(BarrierAddress(op->mbar), ctx, op->span, op->block);
+  return ByOneThread(commit, ctx, op->span);
 }
 
 }  // namespace tilelang::op

@@ -39,10 +39,8 @@ bool WaitsItself(const ir::GemmNode* op);
 inline constexpr const char* kByMmaWarp = "by_mma_warp";
 bool IsByMmaWarp(const ir::GemmNode* op);
 
-// T.tcgen05_mma_arrive(mbar): the thread that issues for these threads commits what it has issued.
-// A second argument of the compiler's, a mask, has it arrive in these blocks of the cluster.
-bool IsTcgen05Arrive(const ir::CallNode* call);
-Stmt LowerTcgen05Arrive(const ir::CallNode* call, const Span& span, Context* ctx);
+// An arrival of kIssuerCommit: the thread that issues for these threads commits what it has issued.
+Stmt LowerIssuerCommit(const ir::ArriveNode* op, const Context& ctx);
 
 }  // namespace tilelang::op
 

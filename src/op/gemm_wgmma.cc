@@ -7,6 +7,7 @@
 #include "ir/async.h"
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "ir/same.h"
 #include "layout/smem_layout.h"
 #include "op/effect.h"
 #include "op/gemm_fragments.h"
@@ -379,9 +380,7 @@ int64_t GroupsInFlight(const ir::GemmNode* op) {
 Array<Buffer> RegistersOf(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowering) {
   std::vector<Buffer> fragments;
   auto add = [&](const Buffer& b) {
-    auto same = [&](const Buffer& other) { return other.same_as(b); };
-    if (!b.IsFragment() || std::any_of(fragments.begin(), fragments.end(), same)) return;
-    fragments.push_back(b);
+    if (b.IsFragment()) ir::AddOnce(b, &fragments);
   };
   for (const ir::GemmNode* op : gemms) {
     add(MatrixC(op)->buffer);
@@ -395,16 +394,6 @@ Array<Buffer> RegistersOf(const std::vector<const ir::GemmNode*>& gemms, Lowerin
 
 Stmt HoldRegisters(const Buffer& registers, const Span& span) {
   return Held(registers, "hold", span);
-}
-
-bool IsWaitWgmma(const ir::CallNode* call) { return call->name == "wait_wgmma"; }
-
-Stmt FenceWgmma(const Span& span) { return ir::Fence(ir::FenceKind::kWgmma, span); }
-
-Stmt CommitWgmma(const Span& span) { return DeviceEffect(kWgmmaHeader, "wgmma_commit", {}, span); }
-
-Stmt WaitWgmma(int64_t pending, const Span& span) {
-  return DeviceEffect(kWgmmaHeader, "wgmma_wait<" + std::to_string(pending) + ">", {}, span);
 }
 
 }  // namespace tilelang::op

@@ -37,14 +37,6 @@ int64_t GroupsInFlight(const ir::GemmNode* op);
 Array<Buffer> RegistersOf(const std::vector<const ir::GemmNode*>& gemms, Lowering* lowering);
 // The registers have their values here, and no use of them moves across.
 Stmt HoldRegisters(const Buffer& registers, const Span& span);
-// T.wait_wgmma(n): until n groups are left in flight.
-bool IsWaitWgmma(const ir::CallNode* call);
-
-// Between what threads did to registers and wgmma that use them.
-Stmt FenceWgmma(const Span& span);
-// What an instruction does ends up in a group; the warpgroup waits until `pending` are left.
-Stmt CommitWgmma(const Span& span);
-Stmt WaitWgmma(int64_t pending, const Span& span);
 
 }  // namespace tilelang::op
 

@@ -36,20 +36,16 @@ Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span) {
 
 bool IsElection(const Expr& condition) {
   const auto* call = condition.as<ir::CallNode>();
-  return call != nullptr && call->name == "elect_one";
+  return call != nullptr && call->Is(ir::Builtin::kElectOne);
 }
 
 bool IsOperatorOf(const Stmt& s, const ThreadRange& threads) {
-  bool found = false;
-  ir::WalkExprs(s, [&](const Expr& e) {
-    const auto* call = e.as<ir::CallNode>();
-    auto given = call != nullptr ? call->attrs.Get(kOperatorThreads) : std::nullopt;
-    if (!given) return !found;
+  return ir::HasCall(s, [&](const ir::CallNode* call) {
+    auto given = call->attrs.Get(kOperatorThreads);
+    if (!given) return false;
     auto range = (*given).cast<Array<int64_t>>();
-    found |= threads == ThreadRange{range[0], range[1]};
-    return !found;
+    return threads == ThreadRange{range[0], range[1]};
   });
-  return found;
 }
 
 Buffer MakeRingBarrier(const std::string& name, int64_t slots, const Expr& arrivals,

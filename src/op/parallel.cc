@@ -6,6 +6,7 @@
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/index_eval.h"
 
@@ -64,9 +65,7 @@ void ParallelInfo::FindWrites() {
   });
   for (const Access& access : accesses_) {
     bool read = !access.is_write;
-    must_run_once_ |=
-        read && std::any_of(written_memory_.begin(), written_memory_.end(),
-                            [&](const Buffer& b) { return b.same_as(access.buffer); });
+    must_run_once_ |= read && ir::HasSame(written_memory_, access.buffer);
   }
 }
 

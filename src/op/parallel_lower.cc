@@ -11,6 +11,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
+#include "ir/same.h"
 #include "ir/unaligned_vectors.h"
 #include "layout/symbolic.h"
 #include "op/access.h"
@@ -178,8 +179,7 @@ class ParallelLowerer : public AccessLowerer {
     const Var& last = info_.loop()->vars.back();
     bool follows = std::any_of(indices.begin(), indices.end(),
                                [&](const Expr& e) { return ir::UsesVar(e, last); });
-    return follows && std::any_of(vectors_.begin(), vectors_.end(),
-                                  [&](const Buffer& b) { return b.same_as(buffer); });
+    return follows && ir::HasSame(vectors_, buffer);
   }
 
   bool FindRagged(const ir::BinaryNode* op) const {

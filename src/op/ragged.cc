@@ -11,22 +11,16 @@ using ir::BinaryOp;
 namespace {
 
 bool StoresToShared(const ir::ParallelForNode* loop) {
-  bool found = false;
-  ir::WalkStmts(loop->body, [&](const Stmt& s) {
+  return ir::HasStmt(loop->body, [&](const Stmt& s) {
     const auto* store = s.as<ir::StoreNode>();
-    found = found || (store != nullptr && store->buffer.IsShared());
-    return !found;
+    return store != nullptr && store->buffer.IsShared();
   });
-  return found;
 }
 
 bool ReadsOrCalls(const Expr& e) {
-  bool found = false;
-  ir::WalkExprs(e, [&](const Expr& part) {
-    found |= part->kind == ir::ExprKind::kLoad || part->kind == ir::ExprKind::kCall;
-    return !found;
+  return ir::HasExpr(e, [&](const Expr& part) {
+    return part->kind == ir::ExprKind::kLoad || part->kind == ir::ExprKind::kCall;
   });
-  return found;
 }
 
 }  // namespace

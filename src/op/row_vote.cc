@@ -33,7 +33,7 @@ Expr AnyRow(const Buffer& flags, const Span& span) {
 
 Buffer FlagsOf(const Expr& condition) {
   const auto* call = condition.as<ir::CallNode>();
-  if (call == nullptr || call->name != kAnyRow) return Buffer();
+  if (call == nullptr || !call->Is(ir::Builtin::kAnyRow)) return Buffer();
   return call->args[0].as<ir::LoadNode>()->buffer;
 }
 

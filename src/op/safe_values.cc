@@ -26,7 +26,7 @@ class Reader : public ir::StmtMutator {
   // An address has no value, and what an inner block says stands.
   Expr Rewrite(const ir::CallNode* op) override {
     const auto* load = op->args.empty() ? nullptr : op->args[0].as<ir::LoadNode>();
-    if (load == nullptr || (op->name != "address_of" && op->name != kLoadOr)) {
+    if (load == nullptr || (!op->Is(ir::Builtin::kAddressOf) && !op->Is(ir::Builtin::kLoadOr))) {
       return StmtMutator::Rewrite(op);
     }
     std::vector<Expr> args(op->args.begin(), op->args.end());

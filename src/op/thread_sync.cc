@@ -1,6 +1,5 @@
 #include "op/thread_sync.h"
 
-#include "ir/async.h"
 #include "target/warp.h"
 
 namespace tilelang::op {
@@ -23,6 +22,21 @@ Stmt SyncWarpgroups(const ThreadRange& threads, const Span& span) {
 
 Stmt SyncThreads(const Context& ctx, const Span& span) {
   return SyncThreads(ctx.threads, ctx.cta_threads, span);
+}
+
+std::optional<ThreadRange> ThreadsMeetingAt(const ir::BarrierNode* barrier, int64_t cta_threads) {
+  ThreadRange all{0, cta_threads};
+  switch (barrier->Kind()) {
+    case ir::BarrierKind::kWarp:
+    case ir::BarrierKind::kWarpgroups:
+      return std::nullopt;
+    case ir::BarrierKind::kRange:
+      return ThreadRange{barrier->threads[0], barrier->threads[1]};
+    case ir::BarrierKind::kNamed:
+      return ir::AsInt(barrier->count) == cta_threads ? std::optional(all) : std::nullopt;
+    default:
+      return all;
+  }
 }
 
 }  // namespace tilelang::op

@@ -1,6 +1,9 @@
 #ifndef TILELANG_OP_THREAD_SYNC_H_
 #define TILELANG_OP_THREAD_SYNC_H_
 
+#include <optional>
+
+#include "ir/async.h"
 #include "op/context.h"
 
 namespace tilelang::op {
@@ -13,6 +16,9 @@ bool IsWarpgroups(const ThreadRange& threads);
 Stmt SyncWarpgroups(const ThreadRange& threads, const Span& span);
 // Of the threads that execute the operator.
 Stmt SyncThreads(const Context& ctx, const Span& span);
+// The threads that a barrier brings together; nothing: those of each warp or warpgroup, or some of
+// the CTA that its number does not tell.
+std::optional<ThreadRange> ThreadsMeetingAt(const ir::BarrierNode* barrier, int64_t cta_threads);
 
 }  // namespace tilelang::op
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/effects.h"
+#include "ir/same.h"
 
 namespace tilelang::op {
 
@@ -40,10 +41,7 @@ OneWayTensors::OneWayTensors(const Stmt& launch_body) {
   }
 }
 
-bool OneWayTensors::Contain(const Buffer& buffer) const {
-  return std::any_of(tensors_.begin(), tensors_.end(),
-                     [&](const Buffer& each) { return each.same_as(buffer); });
-}
+bool OneWayTensors::Contain(const Buffer& buffer) const { return ir::HasSame(tensors_, buffer); }
 
 bool MayBeginAnywhere(const Access& access, int64_t width, const ir::ParallelForNode* loop,
                       Context* ctx) {

@@ -9,6 +9,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/access.h"
 #include "op/copy_async.h"
@@ -109,7 +110,7 @@ class Vectorizer : public ir::StmtVisitor {
     StmtVisitor::Visit(op);
   }
   void Visit(const ir::CallNode* op) override {
-    if (op->name == "address_of") ok_ = false;
+    if (op->Is(ir::Builtin::kAddressOf)) ok_ = false;
     StmtVisitor::Visit(op);
   }
 
@@ -361,9 +362,7 @@ int64_t VectorWidthIn(const ParallelInfo& info, const Fragment& layout, Context*
   bool stores =
       std::any_of(info.accesses().begin(), info.accesses().end(), [&](const Access& access) {
         const Array<Buffer>& unaligned = vectorizer.Unaligned();
-        return access.is_write &&
-               std::any_of(unaligned.begin(), unaligned.end(),
-                           [&](const Buffer& each) { return each.same_as(access.buffer); });
+        return access.is_write && ir::HasSame(unaligned, access.buffer);
       });
   bool next =
       info.extents().back() > width && layout->thread->At(width) == layout->thread->At(0) + 1;

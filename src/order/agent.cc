@@ -74,9 +74,8 @@ void DivideByOperation(const Step& step, Signatures* signatures) {
     case OperationKind::kCommitTensorCore:
       for (const Expr& arg : {step.operation.barrier, step.operation.number}) {
         if (!arg.defined()) continue;
-        const auto* address = arg.as<ir::CallNode>();
-        bool element = address != nullptr && address->name == "address_of";
-        const auto* load = (element ? address->args[0] : arg).as<ir::LoadNode>();
+        const ir::LoadNode* load = ir::AddressedElement(arg);
+        if (load == nullptr) load = arg.as<ir::LoadNode>();
         signatures->Divide(load != nullptr ? load->indices[0] : arg);
       }
       break;

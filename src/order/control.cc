@@ -15,11 +15,6 @@ using ir::Stmt;
 
 namespace {
 
-bool IsAddress(const Expr& e) {
-  const auto* call = e.as<ir::CallNode>();
-  return call != nullptr && call->name == "address_of";
-}
-
 bool TouchesShared(const Stmt& s) {
   bool found = false;
   ir::WalkEffects(s, [&](const ir::Effect& effect) { found |= effect.buffer.IsShared(); });
@@ -133,7 +128,7 @@ class ControlFinder {
   void Need(const Expr& e) {
     ir::WalkExprs(e, [&](const Expr& part) {
       // Whose address is taken is no value here.
-      if (IsAddress(part)) {
+      if (ir::AddressedElement(part)) {
         for (const Expr& i : part.as<ir::CallNode>()->args[0].as<ir::LoadNode>()->indices) Need(i);
         return false;
       }

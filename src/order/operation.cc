@@ -1,6 +1,5 @@
 #include "order/operation.h"
 
-#include <cstdlib>
 #include <string>
 #include <unordered_map>
 
@@ -16,29 +15,11 @@ using enum OperationKind;
 // Intrinsics, and device functions without tl:: and template arguments.
 const std::unordered_map<std::string_view, OperationKind>& Table() {
   static const std::unordered_map<std::string_view, OperationKind> table = {
-      {"syncthreads_or", kBarrier},
-      {"syncthreads_and", kBarrier},
-      {"syncthreads_count", kBarrier},
-      {"clc_ask", kTmaLoad},
-      {"clc_try_cancel", kUnsupported},
-      {"clc_try_cancel_multicast", kUnsupported},
-      {"store_to_block", kUnsupported},
-      {"elect_one", kElect},
-      {"mbarrier_init", kInit},
       {"mbarrier_try_wait", kUnsupported},
       {"mbarrier_inval", kUnsupported},
-      {"cp_async", kCopyAsync},
-      {"cp_async_ordered", kCopyAsync},
-      {"cp_async_commit", kCommitCopies},
-      {"cp_async_wait", kWaitCopies},
       {"tma_load", kTmaLoad},
       {"tma_store", kTmaStore},
       {"tma_store_add", kTmaStore},
-      {"tma_store_commit", kCommitStores},
-      {"tma_store_wait_read", kWaitStores},
-      {"tma_store_wait", kWaitStores},
-      {"wgmma_commit", kCommitWgmma},
-      {"wgmma_wait", kWaitWgmma},
       {"hold", kHold},
       {"hold_bits", kHold},
       {"tcgen05_mma_ss", kTensorCore},
@@ -47,7 +28,6 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
       {"tcgen05_mma_scaled_ts", kTensorCore},
       {"tcgen05_cp", kTensorCore},
       {"tcgen05_load", kTmemLoad},
-      {"tcgen05_wait_st", kWaitTmemStores},
   };
   return table;
 }
@@ -55,11 +35,6 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
 std::string_view BaseName(std::string_view name) {
   if (name.starts_with("tl::")) name.remove_prefix(4);
   return name.substr(0, name.find('<'));
-}
-
-int64_t TemplateNumber(std::string_view name) {
-  size_t at = name.find('<');
-  return at == std::string_view::npos ? 0 : std::atoll(std::string(name.substr(at + 1)).c_str());
 }
 
 bool IsCall(const ir::Expr& e) {
@@ -70,19 +45,30 @@ bool IsCall(const ir::Expr& e) {
 }  // namespace
 
 Operation OperationOf(const ir::CallNode* call) {
-  std::string_view name(call->name.data(), call->name.size());
-  std::string_view base = BaseName(name);
+  switch (call->builtin) {
+    case ir::Builtin::kBlockVote:
+      return {kBarrier};
+    case ir::Builtin::kElectOne:
+      return {kElect};
+    case ir::Builtin::kStoreToBlock:
+    case ir::Builtin::kTryCancel:
+      return {kUnsupported};
+    case ir::Builtin::kAskForBlock:
+      return {kTmaLoad, 0, call->args[1]};
+    case ir::Builtin::kCpAsync:
+    case ir::Builtin::kCpAsyncOrdered:
+      return {kCopyAsync};
+    default:
+      break;
+  }
+  std::string_view base = BaseName({call->name.data(), call->name.size()});
   if (call->attrs.count("by_warpgroup") != 0) return {kWgmma};
   if (base.starts_with("tcgen05_st_")) return {kTmemStore};
   auto known = Table().find(base);
   if (known == Table().end()) {
     return {call->attrs.count("async") != 0 ? kUnsupported : kNone};
   }
-  Operation operation{known->second, TemplateNumber(name)};
-  if (known->second == kInit) {
-    operation.barrier = call->args[0];
-    operation.number = call->args[1];
-  }
+  Operation operation{known->second};
   if (known->second == kTmaLoad) operation.barrier = call->args[1];
   return operation;
 }
@@ -107,6 +93,7 @@ Operation Of(const ir::ArriveNode* op) {
       operation.kind = kCommitTensorCore;
       break;
     case ir::ArriveKind::kCopies:
+    case ir::ArriveKind::kIssuerCommit:
       break;
   }
   return operation;
@@ -145,6 +132,34 @@ Operation Of(const ir::BarrierNode* op) {
   }
 }
 
+Operation Of(const ir::CommitGroupNode* op) {
+  switch (op->engine_kind()) {
+    case ir::Engine::kCpAsync:
+      return {kCommitCopies};
+    case ir::Engine::kTmaStore:
+      return {kCommitStores};
+    case ir::Engine::kWgmma:
+      return {kCommitWgmma};
+    default:
+      return {kUnsupported};
+  }
+}
+
+Operation Of(const ir::WaitGroupNode* op) {
+  switch (op->engine_kind()) {
+    case ir::Engine::kCpAsync:
+      return {kWaitCopies, op->left};
+    case ir::Engine::kTmaStore:
+      return {kWaitStores, op->left};
+    case ir::Engine::kWgmma:
+      return {kWaitWgmma, op->left};
+    case ir::Engine::kTmemLdSt:
+      return {kWaitTmemStores};
+    default:
+      return {kUnsupported};
+  }
+}
+
 }  // namespace
 
 Operation OperationOf(const ir::Stmt& s) {
@@ -156,6 +171,9 @@ Operation OperationOf(const ir::Stmt& s) {
     bool followed = op->scope_kind() != ir::Scope::kCluster;
     return {followed ? kWaitPhase : kUnsupported, 0, op->mbar, op->parity};
   }
+  if (const auto* op = s.as<ir::CommitGroupNode>()) return Of(op);
+  if (const auto* op = s.as<ir::WaitGroupNode>()) return Of(op);
+  if (const auto* op = s.as<ir::MbarrierInitNode>()) return {kInit, 0, op->mbar, op->count};
   const auto* evaluate = s.as<ir::EvaluateNode>();
   const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
   return call != nullptr ? OperationOf(call) : Operation();
@@ -167,20 +185,13 @@ ir::Call CallOf(const ir::Stmt& s) {
 }
 
 bool HasOperation(const ir::Stmt& s) {
-  bool found = false;
-  ir::WalkStmts(s, [&](const ir::Stmt& part) {
-    found = found || (ir::IsOrdering(part) && OperationOf(part).kind != kNone);
-    return !found;
-  });
-  ir::WalkExprs(s, [&](const ir::Expr& e) { return !(found = found || IsCall(e)); });
-  return found;
+  auto orders = [](const ir::Stmt& part) {
+    return ir::IsOrdering(part) && OperationOf(part).kind != kNone;
+  };
+  return ir::HasStmt(s, orders) || ir::HasExpr(s, IsCall);
 }
 
-bool HasOperation(const ir::Expr& e) {
-  bool found = false;
-  ir::WalkExprs(e, [&](const ir::Expr& part) { return !(found = found || IsCall(part)); });
-  return found;
-}
+bool HasOperation(const ir::Expr& e) { return ir::HasExpr(e, IsCall); }
 
 bool IsAsynchronous(OperationKind kind) {
   return kind == kTmaLoad || kind == kTmaStore || kind == kCopyAsync || kind == kWgmma ||

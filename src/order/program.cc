@@ -21,13 +21,10 @@ namespace {
 
 // Waits on a barrier of the program, and so orders itself.
 bool IsRole(const Stmt& s) {
-  bool found = false;
-  ir::WalkStmts(s, [&](const Stmt& part) {
+  return ir::HasStmt(s, [&](const Stmt& part) {
     const auto* wait = part.as<ir::WaitParityNode>();
-    found = found || (wait != nullptr && op::IsProgramBarrier(wait->barrier()));
-    return !found;
+    return wait != nullptr && op::IsProgramBarrier(wait->barrier());
   });
-  return found;
 }
 
 }  // namespace
@@ -73,14 +70,11 @@ class ProgramBuilder {
   StepPtr BuildBranch(const Stmt& s, const Expr& guard);
 
   bool UsesThread(const Expr& e) const {
-    bool found = false;
-    ir::WalkExprs(e, [&](const Expr& part) {
+    return ir::HasExpr(e, [&](const Expr& part) {
       const auto* call = part.as<ir::CallNode>();
-      found = found || threads_.count(part.get()) != 0 ||
-              (call != nullptr && call->name == "elect_one");
-      return !found;
+      return threads_.count(part.get()) != 0 ||
+             (call != nullptr && call->Is(ir::Builtin::kElectOne));
     });
-    return found;
   }
 
   Program* program_;

@@ -16,16 +16,8 @@ namespace {
 
 using Objects = std::unordered_set<const ir::ffi::Object*>;
 
-const ir::LoadNode* LoadAt(const Expr& arg) {
-  const auto* address = arg.as<ir::CallNode>();
-  bool is_address = address != nullptr && address->name == "address_of";
-  return is_address ? address->args[0].as<ir::LoadNode>() : nullptr;
-}
-
 // Of an answer of cluster launch control: whoever asked orders its accesses, not the placement.
-bool IsQuery(const ir::CallNode* call) {
-  return call->name == "clc_is_canceled" || call->name == "clc_get_first_ctaid_x";
-}
+bool IsQuery(const ir::CallNode* call) { return call->Is(ir::Builtin::kAnswerOfClc); }
 
 // Accesses by threads, statement by statement.
 class AccessWalker : public ir::StmtVisitor {
@@ -49,14 +41,13 @@ class AccessWalker : public ir::StmtVisitor {
     add_(op->buffer, false, true, false, span_);
   }
   void Visit(const ir::CallNode* op) override {
-    if (op->name == "address_of") {
+    if (op->Is(ir::Builtin::kAddressOf)) {
       for (const Expr& index : op->args[0].as<ir::LoadNode>()->indices) VisitExpr(index);
       return;
     }
     StmtVisitor::Visit(op);
-    if (IsQuery(op)) add_(LoadAt(op->args[0])->buffer, true, false, false, span_);
-    const ir::Intrinsic* known = ir::FindIntrinsic({op->name.data(), op->name.size()});
-    bool atomic = known != nullptr && known->print == ir::PrintRule::kAtomic;
+    if (IsQuery(op)) add_(ir::AddressedElement(op->args[0])->buffer, true, false, false, span_);
+    bool atomic = ir::IsAtomic(op);
     for (const ir::MemoryEffect& effect : ir::CallEffects(op)) {
       add_(effect.buffer, effect.read, effect.write, atomic, span_);
     }
@@ -90,7 +81,7 @@ SiteFinder::SiteFinder(const ir::KernelLaunchNode* launch, const Program* progra
     const auto* call = e.as<ir::CallNode>();
     if (call == nullptr || OperationOf(call).kind != OperationKind::kWgmma) return true;
     for (const Expr& arg : call->args) {
-      const ir::LoadNode* load = LoadAt(arg);
+      const ir::LoadNode* load = ir::AddressedElement(arg);
       if (load != nullptr && load->buffer.IsLocal()) registers_.insert(load->buffer.get());
     }
     return true;
@@ -141,7 +132,7 @@ Site SiteFinder::EngineSite(const ir::CallNode* call, const ir::MemoryEffect& ef
   // Descriptors are in the order of the operands.
   size_t before = operand;
   for (size_t i = 0; i < call->args.size(); ++i) {
-    const ir::LoadNode* load = LoadAt(call->args[i]);
+    const ir::LoadNode* load = ir::AddressedElement(call->args[i]);
     bool names = load != nullptr && load->buffer.same_as(effect.buffer);
     bool descriptor = load == nullptr && call->args[i].dtype() == ir::dtypes::kUInt64;
     if (!names && !descriptor) continue;
@@ -157,7 +148,7 @@ void SiteFinder::AddRegisters(const ir::CallNode* call, const ir::Span& span,
                               std::vector<Site>* sites) const {
   // The accumulators come first.
   for (size_t i = 0; i < call->args.size(); ++i) {
-    const ir::LoadNode* load = LoadAt(call->args[i]);
+    const ir::LoadNode* load = ir::AddressedElement(call->args[i]);
     if (load == nullptr || !load->buffer.IsLocal()) continue;
     Site site = MakeSite(load->buffer, span);
     site.by = OperationKind::kWgmma;
@@ -175,8 +166,8 @@ std::vector<Site> SiteFinder::FindOfOperation(const Stmt& s, OperationKind kind)
   bool device = kind >= OperationKind::kTmaLoad;
   bool memory = device && kind != OperationKind::kHold && kind != OperationKind::kFreeTmem &&
                 kind != OperationKind::kCommitTensorCore;
-  if (call->name == "clc_ask") {
-    ir::MemoryEffect answer{LoadAt(call->args[0])->buffer};
+  if (call->Is(ir::Builtin::kAskForBlock)) {
+    ir::MemoryEffect answer{ir::AddressedElement(call->args[0])->buffer};
     answer.write = true;
     sites.push_back(EngineSite(call, answer, 0, kind, span));
   } else if (memory) {

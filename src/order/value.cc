@@ -145,14 +145,15 @@ Value Environment::LoadShared(const ir::LoadNode* op) const {
 
 Value Environment::Call(const ir::CallNode* op) const {
   std::string_view name(op->name.data(), op->name.size());
-  if (name == "elect_one") return Value::Number(elected_);
-  if (name == "address_of") {
+  if (op->Is(ir::Builtin::kElectOne)) return Value::Number(elected_);
+  if (op->Is(ir::Builtin::kAddressOf)) {
     const auto* load = op->args[0].as<ir::LoadNode>();
     Value index = Evaluate(load->indices[0]);
     return index.IsNumber() ? Value::Address(load->buffer.get(), index.number) : Value();
   }
   // The same in all lanes of a warp where programs distribute indices.
-  if (name == "shfl_sync" || name == "tl::matrix_descriptor") return Evaluate(op->args[0]);
+  if (op->Is(ir::Builtin::kShuffle) || name == "tl::matrix_descriptor")
+    return Evaluate(op->args[0]);
   if (name == "tl::warpgroup_index") {
     Value thread = Evaluate(op->args[0]);
     return thread.IsNumber() ? Value::Number(thread.number / kWarpgroup) : Value();

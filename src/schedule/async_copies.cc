@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "analysis/uniformity.h"
+#include "arith/structural.h"
 #include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/fresh_copy.h"
 #include "ir/intrinsics.h"
 #include "ir/remark.h"
+#include "ir/same.h"
 #include "op/copy_async.h"
 #include "op/effect.h"
 #include "op/instruction.h"
@@ -50,9 +52,7 @@ class Foreseeable {
                                              : changing.count(load->buffer.get()) == 0;
         if (!fixed) reason = "its index depends on " + std::string(load->buffer->name);
       } else if (const auto* call = part.as<ir::CallNode>()) {
-        const ir::Intrinsic* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
-        bool pure = known != nullptr && known->pure;
-        if (!pure) reason = "its index depends on " + std::string(call->name);
+        if (!arith::IsPureCall(call)) reason = "its index depends on " + std::string(call->name);
       } else if (changing.count(part.get()) != 0) {
         reason = "its index depends on " + std::string(part.as<ir::VarNode>()->name);
       }
@@ -172,28 +172,23 @@ bool ReadsTile(const Stmt& s, const Channel& channel) {
 
 // Whether a gemm reads the tile.
 bool IsOperand(const Channel& channel) {
-  bool found = false;
-  for (const Handover& handover : channel.handovers) {
-    ir::WalkStmts(ffi::GetRef<Stmt>(handover.seq), [&](const Stmt& s) {
-      found |= s->kind == ir::StmtKind::kGemm && ReadsTile(s, channel);
-      return !found;
-    });
-  }
-  return found;
+  auto reads = [&](const Stmt& s) {
+    return s->kind == ir::StmtKind::kGemm && ReadsTile(s, channel);
+  };
+  return std::any_of(channel.handovers.begin(), channel.handovers.end(), [&](const Handover& h) {
+    return ir::HasStmt(ffi::GetRef<Stmt>(h.seq), reads);
+  });
 }
 
 // Whether an engine reads the tile that sees other threads' writes only after a proxy fence.
 bool IsReadByEngine(const ir::SeqNode* body, const Channel& channel) {
-  bool found = false;
-  ir::WalkStmts(ffi::GetRef<Stmt>(body), [&](const Stmt& s) {
+  return ir::HasStmt(ffi::GetRef<Stmt>(body), [&](const Stmt& s) {
     const auto* gemm = s.as<ir::GemmNode>();
     const op::TileInstruction* instruction = gemm != nullptr ? op::InstructionOf(gemm) : nullptr;
     bool by_threads = gemm != nullptr &&
                       (instruction == nullptr || instruction->engine() == op::Engine::kThreads);
-    found |= !by_threads && ReadsTile(s, channel);
-    return !found;
+    return !by_threads && ReadsTile(s, channel);
   });
-  return found;
 }
 
 class AsyncWriter : public SlotMutator {
@@ -228,9 +223,9 @@ class AsyncWriter : public SlotMutator {
     for (int64_t i = 0; i < ahead; ++i) {
       Stmt loads = Loads(loop, rings, op->min + number(i), number(i), /*ordered=*/false);
       stmts.push_back(If(number(i) < op->extent, loads));
-      stmts.push_back(op::CommitCopies(span));
+      stmts.push_back(ir::CommitGroup(ir::Engine::kCpAsync, span));
     }
-    std::vector<Stmt> body = {op::WaitForCopies(ahead - 1, span)};
+    std::vector<Stmt> body = {ir::WaitGroup(ir::Engine::kCpAsync, ahead - 1, span)};
     bool engine = std::any_of(rings.begin(), rings.end(), [&](const Ring* ring) {
       return IsReadByEngine(loop.body, *ring->channel);
     });
@@ -239,7 +234,7 @@ class AsyncWriter : public SlotMutator {
     Expr use = op->var - op->min;
     Stmt loads = Loads(loop, rings, op->var + number(ahead), use + number(ahead), true);
     body.push_back(If(use + number(ahead) < op->extent, loads));
-    body.push_back(op::CommitCopies(span));
+    body.push_back(ir::CommitGroup(ir::Engine::kCpAsync, span));
     for (const Ring* ring : rings) {
       ir::Var slot(ring->channel->Name() + "_slot", ir::dtypes::kInt32, span);
       body.push_back(ir::Bind(slot, SlotOf(*ring, use), span));
@@ -283,8 +278,7 @@ class AsyncWriter : public SlotMutator {
     copy.Set(loop.loop->var, iteration);
     std::vector<Stmt> stmts;
     for (const Stmt& s : loop.body->stmts) {
-      bool value = std::any_of(loop.values.begin(), loop.values.end(),
-                               [&](const Stmt& known) { return known.same_as(s); });
+      bool value = ir::HasSame(loop.values, s);
       if (value) stmts.push_back(copy.MutateStmt(s));
       const Ring* ring = RingLoadedBy(s, rings);
       if (ring == nullptr) continue;

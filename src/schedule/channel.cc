@@ -4,6 +4,7 @@
 
 #include "ir/effects.h"
 #include "ir/remark.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "layout/layout.h"
 #include "op/copy_async.h"
@@ -188,10 +189,7 @@ std::string FindUses(const ir::KernelLaunchNode* launch, Tile* tile) {
 
 }  // namespace
 
-bool Channel::Has(const Buffer& tile) const {
-  return std::any_of(tiles.begin(), tiles.end(),
-                     [&](const Buffer& known) { return known.same_as(tile); });
-}
+bool Channel::Has(const Buffer& tile) const { return ir::HasSame(tiles, tile); }
 
 bool Channel::HasInputOf(const ir::GemmNode* gemm) const {
   std::vector<const ir::GemmOperandNode*> inputs = gemm->Inputs();

@@ -45,7 +45,7 @@ std::string Names(const std::vector<Buffer>& buffers) {
   return names;
 }
 
-void AddOnce(const Buffer& buffer, std::vector<Buffer>* buffers) {
+void AddNamed(const Buffer& buffer, std::vector<Buffer>* buffers) {
   auto same = [&](const Buffer& known) { return known->name == buffer->name; };
   if (std::none_of(buffers->begin(), buffers->end(), same)) buffers->push_back(buffer);
 }
@@ -82,6 +82,7 @@ const char* EngineName(const ir::TileOpNode* op) {
       return instruction->Name();
     case op::Engine::kThreads:
     case op::Engine::kTmemLdSt:
+    case op::Engine::kCpAsync:
       break;
   }
   return op->kind == ir::StmtKind::kGemm ? instruction->Name() : "threads";
@@ -173,29 +174,25 @@ class StepFinder : public ir::StmtVisitor {
   void Visit(const ir::EvaluateNode* op) override {
     const auto* call = op->value.as<ir::CallNode>();
     if (call == nullptr) return;
-    std::string name(call->name);
-    if (name == "tcgen05_mma_arrive") {
-      AddSignal("arrive", call->args[0], "tcgen05.mma", op->span);
-    } else if (name == "wait_wgmma") {
-      StepPtr step = NewStep("wait", "wgmma", op->span);
-      step->index = ir::AsInt(call->args[0]).value_or(0);
-      Add(step);
-    } else if (auto left = op::CopiesLeftBy(call)) {
-      StepPtr step = NewStep("wait", "cp.async", op->span);
-      step->index = *left;
-      Add(step);
-    } else if (op::IsCommitOfCopies(call)) {
-      Add(NewStep("commit", "cp.async", op->span));
-    } else if (name != "set_max_nreg") {
-      Add(NewStep("call", name, op->span));
-    }
+    if (call->Is(ir::Builtin::kMaxRegisters)) return;
+    Add(NewStep("call", std::string(call->name), op->span));
   }
+  void Visit(const ir::CommitGroupNode* op) override {
+    Add(NewStep("commit", "cp.async", op->span));
+  }
+  void Visit(const ir::WaitGroupNode* op) override {
+    StepPtr step = NewStep("wait", op->by_program ? "wgmma" : "cp.async", op->span);
+    step->index = op->left;
+    Add(step);
+  }
+  void Visit(const ir::GridDependencyNode* op) override { AddCall(op); }
   void Visit(const ir::WaitParityNode* op) override {
     AddSignal("wait", op->mbar, "threads", op->span);
   }
   void Visit(const ir::ArriveNode* op) override {
-    if (op->Kind() != ir::ArriveKind::kThread) return AddCall(op);
-    AddSignal("arrive", op->mbar, "threads", op->span);
+    bool commits = op->Kind() == ir::ArriveKind::kIssuerCommit;
+    if (!commits && op->Kind() != ir::ArriveKind::kThread) return AddCall(op);
+    AddSignal("arrive", op->mbar, commits ? "tcgen05.mma" : "threads", op->span);
   }
   // Other fences go with other steps.
   void Visit(const ir::FenceNode* op) override {
@@ -256,8 +253,8 @@ class StepFinder : public ir::StmtVisitor {
     std::vector<Buffer> memory;
     ir::WalkEffects(tvm::ffi::GetRef<Stmt>(op), [&](const ir::Effect& effect) {
       if (effect.buffer.IsLocal()) return;
-      AddOnce(effect.buffer, effect.Writes() ? &writes : &reads);
-      if (!effect.buffer.IsFragment()) AddOnce(effect.buffer, &memory);
+      AddNamed(effect.buffer, effect.Writes() ? &writes : &reads);
+      if (!effect.buffer.IsFragment()) AddNamed(effect.buffer, &memory);
     });
     if (writes.empty()) return;
     bool copies = reads.size() == 1 && writes.size() == 1;

@@ -4,6 +4,7 @@
 
 #include "ir/effects.h"
 #include "ir/remark.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/copy_tmem.h"
 #include "op/cta_pair.h"
@@ -204,11 +205,10 @@ void GemmTurns::RemarkByThreads(const ir::ForNode* loop, const std::string& reas
 }
 
 bool GemmTurns::HasInnerLoop(const TurnLoop& loop) const {
-  bool found = false;
-  for (const Stmt& s : loop.body->stmts) {
-    ir::WalkStmts(s, [&](const Stmt& inner) { return !(found |= Find(inner.get()) != nullptr); });
-  }
-  return found;
+  const auto& stmts = loop.body->stmts;
+  return std::any_of(stmts.begin(), stmts.end(), [&](const Stmt& s) {
+    return ir::HasStmt(s, [&](const Stmt& inner) { return Find(inner.get()) != nullptr; });
+  });
 }
 
 // A channel that something else than gemms of turns uses too takes its loops away, and these their
@@ -245,8 +245,7 @@ void GemmTurns::RemoveLoopsWithMixedChannels(const std::vector<Channel>& channel
 bool GemmTurns::Touch(const Buffer& tile) const {
   return std::any_of(loops_.begin(), loops_.end(), [&](const TurnLoop& loop) {
     return std::any_of(loop.streams.begin(), loop.streams.end(), [&](const TurnStream& stream) {
-      return std::any_of(stream.tensor_memory.begin(), stream.tensor_memory.end(),
-                         [&](const Buffer& known) { return known.same_as(tile); });
+      return ir::HasSame(stream.tensor_memory, tile);
     });
   });
 }
@@ -280,8 +279,7 @@ void GemmTurns::FindOperands(const std::vector<Channel>& channels) {
       for (const ir::GemmOperandNode* input : gemm->Inputs()) {
         const Buffer& b = input->buffer();
         if (!b.IsShared() || ChannelOf(b, channels) != nullptr) continue;
-        auto same = [&](const Buffer& known) { return known.same_as(b); };
-        if (std::none_of(operands_.begin(), operands_.end(), same)) operands_.push_back(b);
+        ir::AddOnce(b, &operands_);
       }
     }
   }

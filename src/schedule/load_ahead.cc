@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "arith/structural.h"
 #include "ir/effects.h"
 #include "ir/fresh_copy.h"
 #include "ir/intrinsics.h"
@@ -93,14 +94,11 @@ class Loops : public ir::StmtMutator {
  private:
   // By TMA, or by cp.async, or for a gemm.
   static bool LoadsOtherwise(const ir::ForNode* loop) {
-    bool found = false;
-    ir::WalkStmts(loop->body, [&](const Stmt& s) {
+    return ir::HasStmt(loop->body, [&](const Stmt& s) {
       const auto* parallel = s.as<ir::ParallelForNode>();
-      found |= s->kind == ir::StmtKind::kGemm || s->kind == ir::StmtKind::kCopy ||
-               (parallel != nullptr && op::IsCopyAsync(parallel));
-      return !found;
+      return s->kind == ir::StmtKind::kGemm || s->kind == ir::StmtKind::kCopy ||
+             (parallel != nullptr && op::IsCopyAsync(parallel));
     });
-    return found;
   }
 
   void FindBound(const ir::ForNode* loop) {
@@ -128,11 +126,7 @@ class Loops : public ir::StmtMutator {
     for (const Expr& index : load.load->indices) {
       ir::WalkExprs(index, [&](const Expr& e) {
         const auto* call = e.as<ir::CallNode>();
-        bool known = call == nullptr;
-        if (call != nullptr) {
-          const auto* of = ir::FindIntrinsic({call->name.data(), call->name.size()});
-          known = of != nullptr && of->pure;
-        }
+        bool known = call == nullptr || arith::IsPureCall(call);
         if (e->kind == ir::ExprKind::kLoad || !known) obstacle = "its place is read from memory";
         if (bound_.count(e.get()) != 0) obstacle = "its place is computed in the iteration";
         return obstacle.empty();

@@ -23,7 +23,7 @@ namespace {
 
 // Arrives when all that the warp has issued is complete.
 Stmt Commit(const ir::Buffer& barrier, const Expr& slot, const ir::Span& span) {
-  return op::Effect("tcgen05_mma_arrive", {ir::Load(barrier, {slot})}, span);
+  return ir::Arrive(ir::ArriveKind::kIssuerCommit, ir::Load(barrier, {slot}), span);
 }
 
 // Gives the slot back when all that the warp has issued is complete: to its block's producer or,
@@ -32,8 +32,8 @@ Stmt GiveBack(const Ring& ring, const Expr& slot, const ir::Span& span) {
   Stmt own = Commit(ring.empty, slot, span);
   int64_t mask = ring.channel->blocks;
   if (mask == 0) return own;
-  Expr blocks = ir::Const(ir::dtypes::kUInt16, mask);
-  Stmt all = op::Effect("tcgen05_mma_arrive", {ir::Load(ring.empty, {slot}), blocks}, span);
+  ir::Arrive::Options options{.block = ir::Const(ir::dtypes::kUInt16, mask)};
+  Stmt all = ir::Arrive(ir::ArriveKind::kIssuerCommit, ir::Load(ring.empty, {slot}), span, options);
   return WhereShared(ring, all, own);
 }
 

@@ -1,19 +1,16 @@
 #include "schedule/operation_counter.h"
 
 #include <functional>
-#include <string_view>
 
+#include "ir/intrinsics.h"
 #include "ir/visitor.h"
 
 namespace tilelang::schedule {
 namespace {
 
-constexpr std::string_view kPolynomial = "exp2_fma";
-
 bool IsPolynomial(const ir::Expr& e) {
   const auto* call = e.as<ir::CallNode>();
-  return call != nullptr &&
-         std::string_view(call->name.data(), call->name.size()).starts_with(kPolynomial);
+  return call != nullptr && call->Is(ir::Builtin::kPolynomial);
 }
 
 }  // namespace
@@ -35,14 +32,13 @@ void OperationCounter::Count(const ir::Stmt& s, int64_t times) {
 void OperationCounter::Count(const ir::ExprNode* e, int64_t times) {
   if (!ir::IsFloat(e->dtype)) return;
   if (e->kind == ir::ExprKind::kCall) {
-    const ir::String& call = static_cast<const ir::CallNode*>(e)->name;
-    std::string_view name(call.data(), call.size());
-    if (name.starts_with(kPolynomial)) {  // and its degree, beside which five more of that pipe
-      fp32 += times * (5 + name[kPolynomial.size()] - '0');
+    const auto* call = static_cast<const ir::CallNode*>(e);
+    const ir::Intrinsic* known = call->intrinsic;
+    if (call->Is(ir::Builtin::kPolynomial)) {
+      fp32 += times * (5 + known->count);  // beside its degree, five more of that pipe
       return;
     }
-    for (std::string_view function : {"exp", "log", "sqrt", "rcp", "tanh", "sin", "cos"}) {
-      if (name.find(function) == std::string_view::npos) continue;
+    if (known != nullptr && known->mufu) {
       mufu += times;
       return;
     }

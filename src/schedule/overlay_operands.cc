@@ -4,6 +4,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "ir/effects.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/copy_tmem.h"
 #include "op/gemm_tcgen05.h"
@@ -112,8 +113,7 @@ Stmt OverlayOperands(const Stmt& launch, int64_t columns) {
         const ir::GemmNode* writer = AsGemmByTcgen05(first);
         if (writer == nullptr) continue;
         const Buffer& c = writer->result()->buffer;
-        bool free =
-            std::none_of(taken.begin(), taken.end(), [&](const Buffer& b) { return b.same_as(c); });
+        bool free = !ir::HasSame(taken, c);
         if (!free || !MayOverlay(*operand, c, body, launch, threads)) continue;
         replacement.Set(*operand, Overlaid(*operand, c));
         taken.push_back(c);

@@ -53,9 +53,11 @@ constexpr int64_t kMaxThreads = 1024;
 std::string Orders(const Stmt& s) {
   const auto* barrier = s.as<ir::BarrierNode>();
   const auto* fence = s.as<ir::FenceNode>();
-  bool orders = ir::IsOrdering(s);
+  const auto* groups = s.as<ir::WaitGroupNode>();
+  bool orders = ir::IsOrdering(s) && s->kind != ir::StmtKind::kGridDependency;
   if (barrier != nullptr) orders = barrier->Kind() != ir::BarrierKind::kWarp;
   if (fence != nullptr) orders = fence->Kind() == ir::FenceKind::kAsyncProxy;
+  if (groups != nullptr) orders = !groups->by_program;
   return orders ? std::string(ir::CallFor(s).as<ir::CallNode>()->name) : "";
 }
 
@@ -65,11 +67,9 @@ std::string OwnRoles(const ir::KernelLaunchNode* launch) {
   ir::WalkExprs(launch->body, [&](const Expr& e) {
     const auto* call = e.as<ir::CallNode>();
     if (call == nullptr) return true;
-    const ir::Intrinsic* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
-    if (known == nullptr || call->name == "call_extern") {
+    if (call->intrinsic == nullptr || call->Is(ir::Builtin::kExtern)) {
       reason = "the program calls " + std::string(call->name);
-    } else if (known->header == "barrier.h" || analysis::IsBlockVote(call) ||
-               (known->header == "cluster.h" && !known->pure)) {
+    } else if (call->intrinsic->of_roles) {
       reason = "the program synchronizes threads itself, by " + std::string(call->name);
     }
     return true;

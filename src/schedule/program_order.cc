@@ -140,7 +140,7 @@ void CheckOrder(const ir::ForNode* loop, const std::vector<TaskNode>& nodes,
 
 std::optional<int64_t> PartAt(const Stmt& s) {
   const ir::CallNode* call = op::CallOf(s);
-  if (call == nullptr || call->name != kPipelinePart) return std::nullopt;
+  if (call == nullptr || !call->Is(ir::Builtin::kPipelinePart)) return std::nullopt;
   return ir::AsInt(call->args[0]);
 }
 

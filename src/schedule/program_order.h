@@ -9,9 +9,8 @@
 
 namespace tilelang::schedule {
 
-// The call that stands before each part of a loop's body with its number; annotations "order" and
-// "stage" of the loop have a number for each.
-inline constexpr const char* kPipelinePart = "pipeline_part";
+// A call of kPipelinePart stands before each part of a loop's body with its number; annotations
+// "order" and "stage" of the loop have a number for each.
 // The part that begins with the statement, if it is such a call.
 std::optional<int64_t> PartAt(const ir::Stmt& s);
 // Whether the program orders the body of the loop, which has marks.

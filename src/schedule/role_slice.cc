@@ -2,7 +2,8 @@
 
 #include <tvm/ffi/cast.h>
 
-#include "ir/intrinsics.h"
+#include "arith/structural.h"
+#include "ir/async.h"
 #include "ir/next_tile.h"
 #include "ir/printer.h"
 
@@ -34,9 +35,8 @@ class PlaceFinder : public ir::StmtVisitor {
   void Visit(const ir::AllocNode* op) override {
     slice_->setters_[op->buffer.get()].push_back(Here(op));
   }
-  void Visit(const ir::EvaluateNode* op) override {
-    const auto* call = op->value.as<ir::CallNode>();
-    if (call != nullptr && call->name == "pdl_sync") slice_->grid_waits_.push_back(Here(op));
+  void Visit(const ir::GridDependencyNode* op) override {
+    if (op->waits) slice_->grid_waits_.push_back(Here(op));
   }
   void Visit(const ir::IfNode* op) override {
     Inside(op, [&] { StmtVisitor::Visit(op); });
@@ -168,9 +168,8 @@ void RoleSlice::Need(const Expr& e) {
   ir::WalkExprs(e, [&](const Expr& part) {
     if (const auto* load = part.as<ir::LoadNode>()) NeedBuffer(load->buffer);
     if (const auto* call = part.as<ir::CallNode>()) {
-      if (call->name == ir::kNextTile) return false;
-      const ir::Intrinsic* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
-      bool pure = known != nullptr && known->pure && call->name != "address_of";
+      if (call->Is(ir::Builtin::kNextTile)) return false;
+      bool pure = arith::IsPureCall(call) && !call->Is(ir::Builtin::kAddressOf);
       if (!pure) Refuse("it depends on a call of " + std::string(call->name));
     }
     if (part->kind != ir::ExprKind::kVar || !needed_.insert(part.get()).second) return true;

@@ -179,13 +179,10 @@ void TellOthers(const Buffer& numbers, const ir::Array<Expr>& at, const Expr& nu
 }
 
 bool Asks(const Stmt& s, int64_t number) {
-  bool found = false;
-  ir::WalkStmts(s, [&](const Stmt& inner) {
+  return ir::HasStmt(s, [&](const Stmt& inner) {
     auto call = ir::AsNextTile(inner);
-    found |= call && call->number == number;
-    return !found;
+    return call && call->number == number;
   });
-  return found;
 }
 
 // Rewrites the statements that take the next tile, and what stands before their loops.
@@ -346,9 +343,7 @@ bool AreEven(const ir::ForNode* tiles) {
 const ir::ForNode* UnevenLoop(const ir::ForNode* tiles) {
   std::unordered_set<const tvm::ffi::Object*> known = {tiles->var.get()};
   auto follows = [&](const Expr& e) {
-    bool found = false;
-    ir::WalkExprs(e, [&](const Expr& part) { return !(found |= known.count(part.get()) != 0); });
-    return found;
+    return ir::HasExpr(e, [&](const Expr& part) { return known.count(part.get()) != 0; });
   };
   const ir::ForNode* uneven = nullptr;
   ir::WalkStmts(tiles->body, [&](const Stmt& s) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/effects.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/gemm_tcgen05.h"
 #include "op/tmem.h"
@@ -28,9 +29,7 @@ const Channel* ChannelOf(const Buffer& tile, const std::vector<Channel>& channel
 }
 
 bool HasTurnGemm(const Stmt& s) {
-  bool found = false;
-  ir::WalkStmts(s, [&](const Stmt& inner) { return !(found |= AsTurnGemm(inner) != nullptr); });
-  return found;
+  return ir::HasStmt(s, [&](const Stmt& inner) { return AsTurnGemm(inner) != nullptr; });
 }
 
 namespace {
@@ -69,9 +68,7 @@ ir::Array<Buffer> TensorMemoryOf(const std::vector<size_t>& gemms, const ir::Seq
     const auto* gemm = body->stmts[i].as<ir::GemmNode>();
     for (const ir::GemmOperand& operand : gemm->operands) {
       const Buffer& tile = operand->buffer();
-      auto same = [&](const Buffer& known) { return known.same_as(tile); };
-      bool known = std::any_of(tiles.begin(), tiles.end(), same);
-      if (tile.IsTmem() && !known) tiles.push_back(tile);
+      if (tile.IsTmem()) ir::AddOnce(tile, &tiles);
     }
   }
   return tiles;

@@ -51,11 +51,6 @@ const Site* FindIssuer(const Sites& sites, const ThreadRange& threads) {
   return it == sites.end() ? nullptr : &*it;
 }
 
-const ir::CallNode* AsArrival(const ir::EvaluateNode* op) {
-  const auto* call = op->value.as<ir::CallNode>();
-  return call != nullptr && op::IsTcgen05Arrive(call) ? call : nullptr;
-}
-
 // Gemms and arrivals of a kernel.
 class Collector : public analysis::ScopedMutator {
  public:
@@ -69,9 +64,10 @@ class Collector : public analysis::ScopedMutator {
     (commits ? committed : left).push_back(site);
     return ffi::GetRef<Stmt>(op);
   }
-  Stmt Rewrite(const ir::EvaluateNode* op) override {
-    if (AsArrival(op) != nullptr)
+  Stmt Rewrite(const ir::ArriveNode* op) override {
+    if (op->Kind() == ir::ArriveKind::kIssuerCommit) {
       arrivals.push_back({op, analysis::ActiveThreads(threads_, &analyzer_)});
+    }
     return ffi::GetRef<Stmt>(op);
   }
 
@@ -128,7 +124,7 @@ class Assigner : public ir::StmtMutator {
     return moved_.empty() ? ffi::GetRef<Stmt>(op) : StmtMutator::Rewrite(op);
   }
 
-  Stmt Rewrite(const ir::EvaluateNode* op) override {
+  Stmt Rewrite(const ir::ArriveNode* op) override {
     for (const Site& site : moved_) {
       if (site.stmt == op) return ir::If(Is(site.threads), ffi::GetRef<Stmt>(op), Stmt(), op->span);
     }

@@ -7,6 +7,7 @@
 #include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 
 namespace tilelang::sync {
@@ -108,7 +109,7 @@ std::vector<ir::Wait> BulkStores::Before(const Stmt& s,
   std::optional<bool> unknown;
   for (const PendingAccess& p : state.All()) {
     if (!p.WaitsForStore()) continue;
-    if (!unknown) unknown = analysis::HasUnknownCall(s);
+    if (!unknown) unknown = ir::HasCall(s, ir::IsUnknown);
     bool carried = p.carried_by != PendingAccess::kNotCarried;
     bool due = *unknown || HandsOver(s, p.access->buffer);
     bool again = false;  // stores there
@@ -131,19 +132,15 @@ std::vector<ir::Wait> BulkStores::OfAll(const PendingAccesses& state, const ir::
 }
 
 bool BulkStores::HandsOver(const Stmt& s, const Buffer& tile) {
-  bool found = false;
-  ir::WalkStmts(s, [&](const Stmt& part) {
+  return ir::HasStmt(s, [&](const Stmt& part) {
     if (auto tiles = analysis::GivenBackBy(part)) {
-      for (const Buffer& given : tiles.value()) found |= given.same_as(tile);
-      return !found;
+      return ir::HasSame(tiles.value(), tile);
     }
     const auto* barrier = part.as<ir::BarrierNode>();
     bool cluster = barrier != nullptr && barrier->Kind() == ir::BarrierKind::kCluster &&
                    barrier->Part() == ir::BarrierPart::kWhole;
-    found |= (cluster || analysis::ArrivesForOthers(part)) && IsSharedWithOthers(tile);
-    return !found;
+    return (cluster || analysis::ArrivesForOthers(part)) && IsSharedWithOthers(tile);
   });
-  return found;
 }
 
 bool BulkStores::IsSharedWithOthers(const Buffer& tile) {

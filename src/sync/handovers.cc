@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "ir/async.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
 
@@ -86,9 +87,7 @@ std::vector<AccessPtr> Handovers::To(const Buffer& barrier, const ThreadSet& wai
         if (tells) result.push_back(access);
       }
       for (const Event& wait : waits_) {
-        bool learned = !own && wait.by.Overlaps(arrival.by) &&
-                       std::none_of(barriers.begin(), barriers.end(),
-                                    [&](const Buffer& b) { return b.same_as(wait.barrier); });
+        bool learned = !own && wait.by.Overlaps(arrival.by) && !ir::HasSame(barriers, wait.barrier);
         if (learned) barriers.push_back(wait.barrier);
       }
     }

@@ -173,7 +173,7 @@ Stmt StoreByTma(const OperatorGroup& group, op::Lowering* lowering) {
   const ir::Span& span = group.front()->span;
   std::vector<Stmt> issue;
   IssueAll(group, lowering, &issue);
-  issue.push_back(DeviceEffect("copy_sm90.h", "tma_store_commit", {}, span));
+  issue.push_back(ir::CommitGroup(Engine::kTmaStore, span));
   const op::ThreadRange& threads = lowering->ctx->threads;
   return ir::Issue(op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span),
                    ir::Completion::OfStores({threads.begin, threads.count}), span);
@@ -236,9 +236,9 @@ Stmt RunOnTensorCore(const OperatorGroup& group, memory::CtaResources* resources
 // some in flight.
 Stmt RunOnWarpgroups(const OperatorGroup& group, op::Lowering* lowering) {
   const ir::Span& span = group.back()->span;
-  std::vector<Stmt> issue = {op::FenceWgmma(span)};
+  std::vector<Stmt> issue = {ir::Fence(ir::FenceKind::kWgmma, span)};
   IssueAll(group, lowering, &issue);
-  issue.push_back(op::CommitWgmma(span));
+  issue.push_back(ir::CommitGroup(Engine::kWgmma, span));
   std::vector<const ir::GemmNode*> complete = lowering->in_flight;
   for (const ir::TileOpNode* op : group) complete.push_back(op::AsGemm(op));
   auto done = ir::Completion::OfWgmma(op::RegistersOf(complete, lowering));
@@ -290,6 +290,7 @@ Stmt IssueInOrder(const OperatorGroup& group, memory::CtaResources* resources,
       return RunOnWarpgroups(group, lowering);
     case Engine::kThreads:
     case Engine::kTmemLdSt:
+    case Engine::kCpAsync:
       break;
   }
   std::vector<Stmt> stmts;

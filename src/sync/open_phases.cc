@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
-#include "analysis/uniformity.h"
 #include "ir/async.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
+#include "op/thread_sync.h"
 #include "target/warp.h"
 
 namespace tilelang::sync {
@@ -13,23 +14,10 @@ namespace tilelang::sync {
 using ir::Buffer;
 using ir::Stmt;
 
-namespace {
-
-bool Contains(const BarrierList& list, const Buffer& barrier) {
-  return std::any_of(list.begin(), list.end(),
-                     [&](const Buffer& known) { return known.same_as(barrier); });
-}
-
-void Add(const Buffer& barrier, BarrierList* list) {
-  if (!Contains(*list, barrier)) list->push_back(barrier);
-}
-
-}  // namespace
-
 BarrierList PhaseUses::BegunAlone() const {
   BarrierList result;
   for (const Buffer& barrier : begun) {
-    if (!Contains(waited, barrier)) result.push_back(barrier);
+    if (!ir::HasSame(waited, barrier)) result.push_back(barrier);
   }
   return result;
 }
@@ -39,7 +27,7 @@ PhaseUses PhasesUsedIn(const Stmt& s) {
   auto use = [](const Buffer& barrier, BarrierList* list) {
     auto waiting = barrier.defined() ? op::ThreadsWaitingOn(barrier) : std::nullopt;
     // A thread that is alone issues after it has waited.
-    if (waiting && waiting->count > 1) Add(barrier, list);
+    if (waiting && waiting->count > 1) ir::AddOnce(barrier, list);
   };
   ir::WalkStmts(s, [&](const Stmt& part) {
     // What is issued in the statement is waited for in it, wherever that will be.
@@ -55,11 +43,10 @@ PhaseUses PhasesUsedIn(const Stmt& s) {
   });
   ir::WalkExprs(s, [&](const ir::Expr& e) {
     const auto* call = e.as<ir::CallNode>();
-    if (call == nullptr || call->name == "mbarrier_init") return true;
+    if (call == nullptr) return true;
     for (const ir::Expr& arg : call->args) {
-      const auto* address = arg.as<ir::CallNode>();
-      if (address == nullptr || address->name != "address_of") continue;
-      use(address->args[0].as<ir::LoadNode>()->buffer, &uses.begun);
+      const ir::LoadNode* element = ir::AddressedElement(arg);
+      if (element != nullptr) use(element->buffer, &uses.begun);
     }
     return true;
   });
@@ -108,7 +95,7 @@ void OpenPhases::Pass(const Stmt& leaf, const PhaseUses& uses, int64_t block_thr
   if (of_program && group && group->count > 1) Open({wait->barrier(), *group});
   if (const auto* barrier = leaf.as<ir::BarrierNode>()) {
     Pass(barrier, block_threads);
-  } else if (analysis::HasBlockVote(leaf)) {
+  } else if (ir::HasCall(leaf, ir::Builtin::kBlockVote)) {
     PassBarrier({0, block_threads});
   }
   for (const Buffer& barrier : uses.waited) {
@@ -118,19 +105,10 @@ void OpenPhases::Pass(const Stmt& leaf, const PhaseUses& uses, int64_t block_thr
 
 void OpenPhases::Pass(const ir::BarrierNode* barrier, int64_t block_threads) {
   if (barrier->Part() != ir::BarrierPart::kWhole) return;
-  switch (barrier->Kind()) {
-    case ir::BarrierKind::kWarp:
-      std::erase_if(open_, [](const Phase& phase) { return phase.waiting.count <= kWarp; });
-      return;
-    case ir::BarrierKind::kWarpgroups:
-      return;
-    case ir::BarrierKind::kRange:
-      return PassBarrier({barrier->threads[0], barrier->threads[1]});
-    case ir::BarrierKind::kNamed:
-      if (ir::AsInt(barrier->count) != block_threads) return;
-      [[fallthrough]];
-    default:
-      PassBarrier({0, block_threads});
+  if (barrier->Kind() == ir::BarrierKind::kWarp) {
+    std::erase_if(open_, [](const Phase& phase) { return phase.waiting.count <= kWarp; });
+  } else if (auto threads = op::ThreadsMeetingAt(barrier, block_threads)) {
+    PassBarrier(*threads);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "analysis/waits.h"
 #include "ir/async.h"
 #include "ir/error.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
 #include "op/issue.h"
@@ -72,7 +73,7 @@ bool SyncPlacer::IsBarrier(const Stmt& s) const {
   if (barrier == nullptr) {
     bool leaf =
         s->kind == StmtKind::kEvaluate || s->kind == StmtKind::kBind || s->kind == StmtKind::kStore;
-    return leaf && HasBlockVote(s);
+    return leaf && HasCall(s, Builtin::kBlockVote);
   }
   if (barrier->Part() != BarrierPart::kWhole) return false;
   auto group = team_.Group();
@@ -301,13 +302,6 @@ Map<Buffer, int64_t> SyncPlacer::PlacesOf(const KernelLaunchNode* launch) {
   return places;
 }
 
-void SyncPlacer::Order(const Buffer& tensor) {
-  for (const Buffer& known : ordered_tensors_) {
-    if (known.same_as(tensor)) return;
-  }
-  ordered_tensors_.push_back(tensor);
-}
-
 bool SyncPlacer::Waits(const PendingAccess& earlier, const AccessPtr& later, bool role) {
   const Buffer& buffer = later->buffer;
   if (earlier.by_role && (role || (program_orders_ && buffer.IsTmem()))) return false;
@@ -342,7 +336,7 @@ Stmt SyncPlacer::BarrierBetween(const Span& span, const std::vector<AccessPtr>& 
     for (const PendingAccess& p : state->All()) {
       if (!Waits(p, access, role)) continue;
       conflict = access->buffer;
-      if (conflict.IsGlobal()) Order(conflict);
+      if (conflict.IsGlobal()) AddOnce(conflict, &ordered_tensors_);
       fence |= p.IsStoreByThreads() && !p.fenced && access->proxy == Proxy::kAsync;
       among_warpgroups = among_warpgroups || ConcernsWarpgroups(p, access);
     }

@@ -17,7 +17,7 @@ ProxyFences::ProxyFences(const Stmt& body, const ir::Map<ir::Buffer, int64_t>& o
   ir::WalkExprs(body, [&](const ir::Expr& e) {
     const auto* call = e.as<ir::CallNode>();
     if (call == nullptr) return true;
-    bool copies = call->name == "cp_async" || call->name == "cp_async_ordered";
+    bool copies = call->Is(ir::Builtin::kCpAsync) || call->Is(ir::Builtin::kCpAsyncOrdered);
     for (const ir::MemoryEffect& effect : ir::CallEffects(call)) {
       bool by_engine = effect.proxy == ir::Proxy::kAsync;
       if (!effect.buffer.IsShared() || !(by_engine || copies)) continue;

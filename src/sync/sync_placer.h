@@ -120,7 +120,6 @@ class SyncPlacer {
   analysis::ThreadSet Others(const analysis::ThreadSelection& chosen) const;
   static bool WaitsNext(const ir::SeqNode* op, size_t i);
   static ir::Map<ir::Buffer, int64_t> PlacesOf(const ir::KernelLaunchNode* launch);
-  void Order(const ir::Buffer& tensor);
   bool IsBarrier(const ir::Stmt& s) const;
   // Accesses of a processed statement up to the first barrier; true when none can pass beyond.
   bool Exposed(const ir::Stmt& s, std::vector<analysis::AccessPtr>* out);

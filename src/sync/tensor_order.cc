@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/uniformity.h"
 #include "analysis/waits.h"
 #include "ir/async.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
+#include "op/thread_sync.h"
 #include "target/warp.h"
 
 namespace tilelang::sync {
@@ -89,7 +89,8 @@ void TensorOrder::Synchronize(const Stmt& s, TensorAccesses* state) {
   const Span& span = s.span();
   const auto* barrier = s.as<BarrierNode>();
   const auto* arrive = s.as<ArriveNode>();
-  bool meets = HasBlockVote(s) || (barrier != nullptr && barrier->Part() == BarrierPart::kWhole);
+  bool meets = HasCall(s, Builtin::kBlockVote) ||
+               (barrier != nullptr && barrier->Part() == BarrierPart::kWhole);
   // A commit tells of the tensor core alone.
   bool arrives = arrive != nullptr && arrive->Kind() == ArriveKind::kThread;
   if (meets || arrives || ArrivesForOthers(s)) Release(state, span);
@@ -114,17 +115,13 @@ void TensorOrder::Pass(const FenceNode* fence, TensorAccesses* state) {
 // The threads of a barrier synchronize; null: those of the block, to vote.
 void TensorOrder::Meet(const BarrierNode* barrier, TensorAccesses* state) {
   BarrierKind kind = barrier != nullptr ? barrier->Kind() : BarrierKind::kBlock;
-  bool of_block = kind != BarrierKind::kWarp && kind != BarrierKind::kWarpgroups;
-  bool all = of_block || (kind == BarrierKind::kWarp && team_.Count() <= kWarp);
-  if (kind == BarrierKind::kRange) {
-    op::ThreadRange range{barrier->threads[0], barrier->threads[1]};
-    all = threads_.Of(range).Contains(team_);
-    of_block = range.count == threads_.count();
-  } else if (kind == BarrierKind::kNamed) {
-    all = of_block = AsInt(barrier->count) == threads_.count();
-    // Others that the program has chosen may be among them.
-    if (!all) Learn(handovers_.All(), state);
-  }
+  std::optional<op::ThreadRange> meeting = op::ThreadRange{0, threads_.count()};
+  if (barrier != nullptr) meeting = op::ThreadsMeetingAt(barrier, threads_.count());
+  bool all = meeting ? threads_.Of(*meeting).Contains(team_)
+                     : kind == BarrierKind::kWarp && team_.Count() <= kWarp;
+  bool of_block = meeting && meeting->count == threads_.count();
+  // Others that the program has chosen may be among them.
+  if (kind == BarrierKind::kNamed && !meeting) Learn(handovers_.All(), state);
   std::vector<AccessPtr> known;
   for (const AccessList::Item& item : state->unsynced.Items()) {
     state->acquired.Add({item.access, depth(), team_});
@@ -187,7 +184,7 @@ void TensorOrder::Place(Kind kind, int depth, TensorAccesses* state, const Span&
 }
 
 Stmt TensorOrder::Make(Kind kind, const Span& span) {
-  Stmt made = kind == kStores   ? op::DeviceEffect("tcgen_05_st.h", "tcgen05_wait_st", {}, span)
+  Stmt made = kind == kStores   ? Stmt(WaitGroup(Engine::kTmemLdSt, 0, span))
               : kind == kBefore ? Stmt(Fence(FenceKind::kTcgen05Before, span))
                                 : Stmt(Fence(FenceKind::kTcgen05After, span));
   return *placed_.insert(made).first;

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/uniformity.h"
 #include "analysis/waits.h"
 #include "ir/effects.h"
+#include "ir/intrinsics.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/issue.h"
 
@@ -16,12 +17,9 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 namespace {
 
 bool LeavesSequence(const Stmt& s) {
-  bool found = false;
-  WalkStmts(s, [&](const Stmt& part) {
-    found |= part->kind == StmtKind::kBreak || part->kind == StmtKind::kContinue;
-    return !found;
+  return HasStmt(s, [](const Stmt& part) {
+    return part->kind == StmtKind::kBreak || part->kind == StmtKind::kContinue;
   });
-  return found;
 }
 
 // More than warpgroups wait for each other, or the lanes of a warp.
@@ -30,24 +28,22 @@ bool Meets(const BarrierNode* barrier) {
 }
 
 bool HasVoteOrUnknown(const Stmt& s) {
-  return analysis::HasBlockVote(s) || analysis::HasUnknownCall(s);
+  return HasCall(
+      s, [](const CallNode* call) { return call->Is(Builtin::kBlockVote) || IsUnknown(call); });
 }
 
 // Threads synchronize in it, leave the sequence, hand something over, or do what only the program
 // knows: nothing is moved past that.
 bool IsBoundary(const Stmt& s) {
-  bool found = LeavesSequence(s) || HasVoteOrUnknown(s);
-  WalkStmts(s, [&](const Stmt& part) {
+  auto meets = [](const Stmt& part) {
     const auto* barrier = part.as<BarrierNode>();
-    found |= barrier != nullptr && Meets(barrier);
-    return !found;
-  });
-  WalkExprs(s, [&](const Expr& e) {
+    return barrier != nullptr && Meets(barrier);
+  };
+  auto hands_over = [](const Expr& e) {
     const auto* load = e.as<LoadNode>();
-    found |= load != nullptr && load->buffer.IsBarrier() && !op::ThreadsWaitingOn(load->buffer);
-    return !found;
-  });
-  return found;
+    return load != nullptr && load->buffer.IsBarrier() && !op::ThreadsWaitingOn(load->buffer);
+  };
+  return LeavesSequence(s) || HasVoteOrUnknown(s) || HasStmt(s, meets) || HasExpr(s, hands_over);
 }
 
 // By place alone: which thread asks for it does not matter to work in flight.
@@ -66,18 +62,16 @@ bool WritesTensors(const Stmt& s) {
 // The same for wgmma in flight: warpgroups may wait on mbarriers meanwhile, and hand over tiles
 // that it does not use.
 bool IsBoundaryOfWgmma(const Stmt& s) {
-  bool by_node = false;
-  WalkStmts(s, [&](const Stmt& part) {
+  auto ends = [&](const Stmt& part) {
     const auto* issue = part.as<IssueNode>();
     const auto* wait = part.as<WaitNode>();
-    by_node |= wait != nullptr && wait->engine() == Engine::kWgmma;
-    by_node |= issue != nullptr && issue->engine() == Engine::kWgmma && !part.same_as(s);
     const auto* barrier = part.as<BarrierNode>();
-    by_node |= barrier != nullptr && Meets(barrier) && barrier->Kind() != BarrierKind::kWarp;
-    by_node |= analysis::ArrivesForOthers(part) && !analysis::GivenBackBy(part);
-    return !by_node;
-  });
-  return by_node || HasVoteOrUnknown(s) || LeavesSequence(s);
+    bool other = issue != nullptr && issue->engine() == Engine::kWgmma && !part.same_as(s);
+    bool meets = barrier != nullptr && Meets(barrier) && barrier->Kind() != BarrierKind::kWarp;
+    return other || meets || (wait != nullptr && wait->engine() == Engine::kWgmma) ||
+           (analysis::ArrivesForOthers(part) && !analysis::GivenBackBy(part));
+  };
+  return HasStmt(s, ends) || HasVoteOrUnknown(s) || LeavesSequence(s);
 }
 
 bool Touches(const std::vector<analysis::AccessPtr>& accesses,
@@ -155,15 +149,11 @@ std::vector<Stmt> WorkInFlight::TakeIf(const std::function<bool(const Work&)>& d
 }
 
 Stmt WorkInFlight::Together(const std::vector<Work>& groups) const {
-  std::vector<Buffer> registers;
+  Array<Buffer> registers;
   for (const Work& work : groups) {
-    for (const Buffer& buffer : work.completion->registers) {
-      bool again = std::any_of(registers.begin(), registers.end(),
-                               [&](const Buffer& other) { return other.same_as(buffer); });
-      if (!again) registers.push_back(buffer);
-    }
+    for (const Buffer& buffer : work.completion->registers) AddOnce(buffer, &registers);
   }
-  auto completion = Completion::OfWgmma(Array<Buffer>(registers.begin(), registers.end()));
+  auto completion = Completion::OfWgmma(registers);
   const Work& last = groups.back();
   return Wait(completion, groups_ - last.group, last.span);
 }

@@ -3,7 +3,6 @@
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
 #include "analysis/thread_set.h"
-#include "op/copy_tma.h"
 #include "op/effect.h"
 #include "op/gemm_wgmma.h"
 #include "op/issue.h"
@@ -36,7 +35,7 @@ class Writer : public analysis::ScopedMutator {
 
  private:
   static Stmt ForWgmma(const ir::WaitNode* op) {
-    std::vector<Stmt> stmts = {op::WaitWgmma(op->left, op->span)};
+    std::vector<Stmt> stmts = {ir::WaitGroup(ir::Engine::kWgmma, op->left, op->span)};
     for (const ir::Buffer& registers : op->completion->registers) {
       stmts.push_back(op::HoldRegisters(registers, op->span));
     }
@@ -44,7 +43,7 @@ class Writer : public analysis::ScopedMutator {
   }
   Stmt ForStores(const ir::WaitNode* op) {
     const ir::Array<int64_t>& issuer = op->completion->threads;
-    Stmt wait = op::WaitForStores(op->written, op->left, op->span);
+    Stmt wait = ir::WaitGroup(ir::Engine::kTmaStore, op->left, op->span, op->written);
     if (issuer[1] > 1) {
       return op::ByOneThread(wait, {issuer[0], issuer[1]}, thread_, &analyzer_, op->span);
     }

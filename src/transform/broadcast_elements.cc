@@ -38,7 +38,7 @@ class Broadcaster : public analysis::ScopedMutator {
   // Calls that are given a place, or ask for what the thread itself holds.
   Expr Rewrite(const ir::CallNode* op) override {
     Expr call = ffi::GetRef<Expr>(op);
-    bool by_place = op->name == "address_of" || op::FlagsOf(call).defined();
+    bool by_place = op->Is(ir::Builtin::kAddressOf) || op::FlagsOf(call).defined();
     return by_place ? call : ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::StoreNode* op) override { return Plain(op); }

@@ -19,9 +19,7 @@ struct Use {
 };
 
 bool Contains(const Stmt& s, const ir::StmtNode* wanted) {
-  bool found = false;
-  ir::WalkStmts(s, [&](const Stmt& inner) { return !(found = found || inner.get() == wanted); });
-  return found;
+  return ir::HasStmt(s, [&](const Stmt& inner) { return inner.get() == wanted; });
 }
 
 class LaterUses {
@@ -62,12 +60,10 @@ class LaterUses {
   }
 
   bool IsAllocatedIn(const Stmt& body) const {
-    bool found = false;
-    ir::WalkStmts(body, [&](const Stmt& s) {
+    return ir::HasStmt(body, [&](const Stmt& s) {
       const auto* alloc = s.as<ir::AllocNode>();
-      return !(found = found || (alloc != nullptr && alloc->buffer.same_as(buffer_)));
+      return alloc != nullptr && alloc->buffer.same_as(buffer_);
     });
-    return found;
   }
 
   Use Then(Use use, const ir::SeqNode* seq, size_t from, const ir::ForNode* loop = nullptr) {

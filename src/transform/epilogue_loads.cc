@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "transform/loaded_elements.h"
 
@@ -51,9 +52,7 @@ class Hoister {
   void TakeLoop(EpilogueStep step, const ir::ParallelForNode* loop) {
     std::vector<Buffer> scalars;
     auto stays = [&](const ir::LoadNode* load) {
-      return !is_constant_(load->buffer) ||
-             std::any_of(scalars.begin(), scalars.end(),
-                         [&](const Buffer& scalar) { return scalar.same_as(load->buffer); });
+      return !is_constant_(load->buffer) || ir::HasSame(scalars, load->buffer);
     };
     SplitLoop split = SplitLoads(loop, stays);
     for (const LoadedElements& elements : split.loaded) {

@@ -6,6 +6,7 @@
 #include "arith/analyzer.h"
 #include "arith/structural.h"
 #include "ir/effects.h"
+#include "ir/intrinsics.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "op/index_eval.h"
@@ -29,10 +30,6 @@ Var Row(size_t i) {
   static const Var rows[] = {Var("row", ir::dtypes::kInt32), Var("row1", ir::dtypes::kInt32),
                              Var("row2", ir::dtypes::kInt32)};
   return rows[std::min<size_t>(i, 2)];
-}
-
-bool IsAtomic(const ir::CallNode* call) {
-  return std::string_view(call->name.data(), call->name.size()).starts_with("atomic_");
 }
 
 }  // namespace
@@ -180,8 +177,7 @@ EpilogueObstacle EpilogueLoop::CheckForm() const {
   });
   ir::WalkExprs(loop_->body, [&](const Expr& e) {
     const auto* call = e.as<ir::CallNode>();
-    if (call == nullptr || call->name == "address_of" || IsAtomic(call)) return true;
-    if (!arith::IsPureCall(call)) {
+    if (call != nullptr && !ir::IsAtomic(call) && !arith::IsPureCall(call)) {
       found = {std::string(call->name) + " has an effect of its own", e.span()};
     }
     return true;

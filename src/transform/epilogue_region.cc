@@ -7,6 +7,7 @@
 #include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/printer.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/scan.h"
 #include "transform/dead_after.h"
@@ -24,10 +25,7 @@ using Place = EpilogueStep::Place;
 namespace {
 
 bool HasGemm(const Stmt& s) {
-  bool found = false;
-  ir::WalkStmts(
-      s, [&](const Stmt& inner) { return !(found = found || inner->kind == ir::StmtKind::kGemm); });
-  return found;
+  return ir::HasStmt(s, [&](const Stmt& inner) { return inner->kind == ir::StmtKind::kGemm; });
 }
 
 // Results of gemms that the compiler waits for.
@@ -36,9 +34,7 @@ void AddAccumulators(const Stmt& s, std::vector<Buffer>* found) {
     const auto* gemm = inner.as<ir::GemmNode>();
     if (gemm == nullptr || gemm->mbar.defined() || !gemm->result().IsWhole()) return true;
     const Buffer& c = gemm->result()->buffer;
-    bool is_new = std::none_of(found->begin(), found->end(),
-                               [&](const Buffer& known) { return known.same_as(c); });
-    if (is_new && ir::AsInts(c->shape) && c->shape.size() == 2) found->push_back(c);
+    if (ir::AsInts(c->shape) && c->shape.size() == 2) ir::AddOnce(c, found);
     return true;
   });
 }
@@ -155,12 +151,8 @@ class Collector {
   // Before the slices if it can, else after them; what can do neither ends the epilogue.
   void TakeOther(const Stmt& s, const std::vector<ir::Effect>& effects) {
     bool fixed = HasGemm(s) || ir::MayLeaveLoop(s);
-    ir::WalkStmts(s, [&](const Stmt& part) { return !(fixed |= ir::IsOrdering(part)); });
-    ir::WalkExprs(s, [&](const Expr& e) {
-      const auto* call = e.as<ir::CallNode>();
-      fixed |= call != nullptr && !arith::IsPureCall(call) && call->name != "address_of";
-      return !fixed;
-    });
+    fixed = fixed || ir::HasStmt(s, ir::IsOrdering) ||
+            ir::HasCall(s, [](const ir::CallNode* call) { return !arith::IsPureCall(call); });
     bool names = s->kind == ir::StmtKind::kBind || s->kind == ir::StmtKind::kAlloc;
     bool before = !Conflicts(effects, sliced_) && !Conflicts(effects, after_);
     if (fixed || (names && !before) || s->kind == ir::StmtKind::kAssume) {

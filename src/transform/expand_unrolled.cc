@@ -64,13 +64,10 @@ class SliceFinder : public ir::StmtVisitor {
 
 // Allocates what threads share, or what layouts are annotated for.
 bool AllocatesTiles(const Stmt& body) {
-  bool found = false;
-  ir::WalkStmts(body, [&](const Stmt& s) {
+  return ir::HasStmt(body, [&](const Stmt& s) {
     const auto* alloc = s.as<ir::AllocNode>();
-    found = found || (alloc != nullptr && !alloc->buffer.IsLocal());
-    return !found;
+    return alloc != nullptr && !alloc->buffer.IsLocal();
   });
-  return found;
 }
 
 bool ChoosesSlices(const ir::ForNode* loop) {

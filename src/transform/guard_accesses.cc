@@ -44,8 +44,8 @@ class Guard : public analysis::ScopedMutator {
   }
 
   Expr Rewrite(const ir::CallNode* op) override {
-    if (op->name == op::kLoadOr) return LoadOr(op->args[0].as<ir::LoadNode>(), op->args[1]);
-    if (op->name == "address_of") {
+    if (op->Is(ir::Builtin::kLoadOr)) return LoadOr(op->args[0].as<ir::LoadNode>(), op->args[1]);
+    if (op->Is(ir::Builtin::kAddressOf)) {
       in_address_of_ = true;
       Expr result = ScopedMutator::Rewrite(op);
       in_address_of_ = false;

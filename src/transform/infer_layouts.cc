@@ -14,6 +14,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
+#include "ir/same.h"
 #include "op/copy_tmem_cp.h"
 #include "op/instruction.h"
 #include "op/parallel.h"
@@ -208,14 +209,10 @@ class KernelInference {
 
   // Code that takes an address knows the order in memory.
   bool HasAddressTaken(const Buffer& buffer) const {
-    bool taken = false;
-    ir::WalkExprs(launch_->body, [&](const Expr& e) {
-      const auto* call = e.as<ir::CallNode>();
-      taken = taken || (call != nullptr && call->name == "address_of" &&
-                        call->args[0].as<ir::LoadNode>()->buffer.same_as(buffer));
-      return !taken;
+    return ir::HasExpr(launch_->body, [&](const Expr& e) {
+      const ir::LoadNode* element = ir::AddressedElement(e);
+      return element != nullptr && element->buffer.same_as(buffer);
     });
-    return taken;
   }
 
   // Every operator that touches the buffer could work with this layout.
@@ -367,8 +364,7 @@ class Conversions {
         auto mismatch = op::FindMismatch(info, layout, ctx);
         if (!mismatch) break;
         const Buffer& buffer = mismatch->access.buffer;
-        bool is_twin = std::any_of(twins.begin(), twins.end(),
-                                   [&](const Buffer& twin) { return twin.same_as(buffer); });
+        bool is_twin = ir::HasSame(twins, buffer);
         // A twin that does not fit either: the loop uses one fragment in two ways.
         auto twin = is_twin ? std::nullopt : MakeTwin(info, buffer, layout, ctx);
         Buffer stand_in;

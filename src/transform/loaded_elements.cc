@@ -51,7 +51,7 @@ class LoadReplacer : public ir::StmtMutator {
     return lazy ? ffi::GetRef<Expr>(op) : StmtMutator::Rewrite(op);
   }
   Expr Rewrite(const ir::CallNode* op) override {
-    return op->name == "address_of" ? ffi::GetRef<Expr>(op) : StmtMutator::Rewrite(op);
+    return op->Is(ir::Builtin::kAddressOf) ? ffi::GetRef<Expr>(op) : StmtMutator::Rewrite(op);
   }
   Expr Rewrite(const ir::LoadNode* op) override {
     Expr self = ffi::GetRef<Expr>(op);

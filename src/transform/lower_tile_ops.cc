@@ -8,6 +8,7 @@
 #include "analysis/scoped_mutator.h"
 #include "ir/async.h"
 #include "ir/error.h"
+#include "ir/same.h"
 #include "memory/cta_resources.h"
 #include "op/access.h"
 #include "op/copy_tma.h"
@@ -116,12 +117,17 @@ class KernelLowerer : public analysis::ScopedMutator {
   Stmt Rewrite(const ir::CopyNode* op) override { return Lower({op}); }
   Stmt Rewrite(const ir::GemmNode* op) override { return Lower({op}); }
   Stmt Rewrite(const ir::ReduceNode* op) override { return Lower({op}); }
-  Stmt Rewrite(const ir::EvaluateNode* op) override {
-    const auto* call = op->value.as<ir::CallNode>();
-    if (call != nullptr && op::IsWaitWgmma(call)) return LowerWait(call, op->span);
-    if (call == nullptr || !op::IsTcgen05Arrive(call)) return ScopedMutator::Rewrite(op);
+  Stmt Rewrite(const ir::ArriveNode* op) override {
+    if (op->Kind() != ir::ArriveKind::kIssuerCommit) return ScopedMutator::Rewrite(op);
     ctx_.threads = analysis::ActiveThreads(threads_, &analyzer_);
-    return op::LowerTcgen05Arrive(call, op->span, &ctx_);
+    return op::LowerIssuerCommit(op, ctx_);
+  }
+  // Waits for gemms that the program has left in flight.
+  Stmt Rewrite(const ir::WaitGroupNode* op) override {
+    if (!op->by_program) return ScopedMutator::Rewrite(op);
+    op::Lowering lowering = MakeLowering();
+    auto done = ir::Completion::OfWgmma(op::RegistersOf(lowering.in_flight, &lowering));
+    return ir::Wait(done, op->left, op->span);
   }
   Stmt Rewrite(const ir::BarrierNode* op) override {
     if (op->Kind() != ir::BarrierKind::kRole) return ScopedMutator::Rewrite(op);
@@ -166,10 +172,7 @@ class KernelLowerer : public analysis::ScopedMutator {
   op::Lowering MakeLowering() {
     op::Lowering lowering{&ctx_, &buffers_, &scalar_, &tensor_maps_, Expr()};
     for (const ir::GemmNode* gemm : in_flight_) {
-      auto exists = [&](const Buffer& b) {
-        return !b.IsFragment() || std::any_of(allocated_.begin(), allocated_.end(),
-                                              [&](const Buffer& a) { return a.same_as(b); });
-      };
+      auto exists = [&](const Buffer& b) { return !b.IsFragment() || ir::HasSame(allocated_, b); };
       const auto& operands = gemm->operands;
       bool all = std::all_of(operands.begin(), operands.end(), [&](const ir::GemmOperand& operand) {
         return exists(operand->buffer());
@@ -186,13 +189,6 @@ class KernelLowerer : public analysis::ScopedMutator {
     return physical;
   }
 
-  // Waits for gemms that the program has left in flight.
-  Stmt LowerWait(const ir::CallNode* call, const ir::Span& span) {
-    op::Lowering lowering = MakeLowering();
-    auto done = ir::Completion::OfWgmma(op::RegistersOf(lowering.in_flight, &lowering));
-    return ir::Wait(done, *ir::AsInt(call->args[0]), span);
-  }
-
   static Stmt Staying(const Stmt& body) {
     Stmt stay = op::DeviceEffect("common.h", "stay_branch", {}, body.span());
     return op::Sequence({stay, body}, body.span());
@@ -207,12 +203,8 @@ class KernelLowerer : public analysis::ScopedMutator {
   }
 
   static bool HasParallelLoop(const Stmt& s) {
-    bool found = false;
-    ir::WalkStmts(s, [&](const Stmt& inner) {
-      found |= inner->kind == ir::StmtKind::kParallelFor;
-      return !found;
-    });
-    return found;
+    return ir::HasStmt(
+        s, [&](const Stmt& inner) { return inner->kind == ir::StmtKind::kParallelFor; });
   }
 
   op::OneWayTensors one_way_;

@@ -23,7 +23,7 @@ namespace {
 bool IsPolynomial(const Expr& e) {
   const auto* call = e.as<ir::CallNode>();
   return call != nullptr && call->dtype == ir::dtypes::kFloat32 &&
-         std::string_view(call->name.data(), call->name.size()).starts_with("exp2_fma");
+         call->Is(ir::Builtin::kPolynomial);
 }
 
 // The only polynomial of a value; null if there is none, or several. A value that reads memory, or

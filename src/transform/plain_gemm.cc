@@ -21,7 +21,7 @@ constexpr int64_t kResultBits = 16;
 // Elements that are added to a tensor are so by whichever thread.
 bool AddsUp(const ir::Expr& e) {
   const auto* call = e.as<ir::CallNode>();
-  return call != nullptr && call->name == "atomic_add";
+  return call != nullptr && call->Is(ir::Builtin::kAtomicAdd) && call->intrinsic->count == 1;
 }
 
 // Whether it is the same program however many threads a block has.
@@ -50,8 +50,7 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   ir::WalkExprs(launch->body, [&](const ir::Expr& e) {
     for (const ir::Var& thread : launch->thread_vars) open = open && !e.same_as(thread);
     if (const auto* call = e.as<ir::CallNode>()) {
-      const auto* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
-      open = open && known != nullptr && (known->pure || AddsUp(e));
+      open = open && call->intrinsic != nullptr && (call->intrinsic->pure || AddsUp(e));
     }
     return open;
   });

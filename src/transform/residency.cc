@@ -43,10 +43,7 @@ std::unordered_map<const ir::ffi::Object*, int64_t> StagesOfTiles(const Stmt& bo
 }
 
 bool HasGemms(const ir::KernelLaunchNode* launch) {
-  bool found = false;
-  ir::WalkStmts(launch->body,
-                [&](const Stmt& s) { return !(found |= s->kind == ir::StmtKind::kGemm); });
-  return found;
+  return ir::HasStmt(launch->body, [&](const Stmt& s) { return s->kind == ir::StmtKind::kGemm; });
 }
 
 }  // namespace

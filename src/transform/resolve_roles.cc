@@ -25,18 +25,13 @@ namespace {
 // The name of what threads must execute together; null for other statements.
 const char* CollectiveName(const Stmt& s) {
   if (const char* name = check::TileOpName(s)) return name;
-  const ir::CallNode* call = op::CallOf(s);
-  bool arrives = call != nullptr && call->name == "tcgen05_mma_arrive";
-  return arrives ? "T.tcgen05_mma_arrive" : nullptr;
+  const auto* arrive = s.as<ir::ArriveNode>();
+  bool commits = arrive != nullptr && arrive->Kind() == ir::ArriveKind::kIssuerCommit;
+  return commits ? "T.tcgen05_mma_arrive" : nullptr;
 }
 
 bool HasCollective(const Stmt& s) {
-  bool found = false;
-  ir::WalkStmts(s, [&](const Stmt& part) {
-    found = found || CollectiveName(part) != nullptr;
-    return !found;
-  });
-  return found;
+  return ir::HasStmt(s, [&](const Stmt& part) { return CollectiveName(part) != nullptr; });
 }
 
 // One thread alone can execute it: it issues what others wait for, or moves bytes.

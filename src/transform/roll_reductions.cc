@@ -56,13 +56,13 @@ Buffer Running(const std::string& name, const ir::DType& type, const Array<Expr>
 
 // The element of a reducer whose address an expression is; null for others.
 const ir::LoadNode* ElementOfReducer(const Expr& e) {
-  const auto* address = e.as<ir::CallNode>();
-  if (address == nullptr || address->name != "address_of") return nullptr;
-  const auto* element = address->args[0].as<ir::LoadNode>();
+  const ir::LoadNode* element = ir::AddressedElement(e);
   return element != nullptr && IsReducer(element->buffer) ? element : nullptr;
 }
 
 // A contribution to an element of a reducer: an atomic operation on it, or a call of kContribute.
+// The values of that call's last arguments contribute to a record, the addresses of whose fields
+// come first. attrs: "update", what they do, and "record", how records combine (RecordUpdate).
 struct Contribution {
   const ir::LoadNode* element = nullptr;  // of the first field
   std::vector<Buffer> fields;
@@ -74,7 +74,7 @@ struct Contribution {
 std::optional<Contribution> AsContribution(const ir::EvaluateNode* op) {
   const auto* call = op->value.as<ir::CallNode>();
   if (call == nullptr || call->args.empty()) return std::nullopt;
-  bool of_record = call->name == kContribute;
+  bool of_record = call->Is(ir::Builtin::kContribute);
   if (!of_record && call->args.size() != 2) return std::nullopt;
   Contribution found;
   found.element = ElementOfReducer(call->args[0]);

@@ -11,9 +11,6 @@ inline constexpr const char* kReducer = "reducer";
 // Elements along what is reduced that a turn takes at most (int): an attribute of such tiles, and
 // of functions.
 inline constexpr const char* kReductionChunk = "reduction_chunk";
-// A call: the values of its last arguments contribute to a record, the addresses of whose fields
-// come first. attrs: "update", what they do, and "record", how records combine (RecordUpdate).
-inline constexpr const char* kContribute = "contribute";
 // An attribute of such tiles: contributions are combined in an order that the program fixes.
 inline constexpr const char* kReductionOrder = "reduction_order";
 // An annotation of serial loops that go through the chunks of a T.Parallel of unknown extent.

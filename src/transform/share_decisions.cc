@@ -24,12 +24,7 @@ using ir::Stmt;
 namespace {
 
 bool HasTileOp(const Stmt& s) {
-  bool found = false;
-  ir::WalkStmts(s, [&](const Stmt& part) {
-    found = found || check::TileOpName(part) != nullptr;
-    return !found;
-  });
-  return found;
+  return ir::HasStmt(s, [&](const Stmt& part) { return check::TileOpName(part) != nullptr; });
 }
 
 // All of its writes.

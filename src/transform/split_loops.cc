@@ -13,9 +13,7 @@ using ir::Stmt;
 namespace {
 
 bool Has(const Stmt& s, ir::StmtKind kind) {
-  bool found = false;
-  ir::WalkStmts(s, [&](const Stmt& inner) { return !(found |= inner->kind == kind); });
-  return found;
+  return ir::HasStmt(s, [&](const Stmt& inner) { return inner->kind == kind; });
 }
 
 // Iterations: fewer become code without loops, which is better off without copies.

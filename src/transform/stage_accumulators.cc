@@ -31,12 +31,7 @@ bool IsGemmInto(const Stmt& s, const Buffer& c) {
 }
 
 bool HasGemmInto(const Stmt& s, const Buffer& c) {
-  bool found = false;
-  ir::WalkStmts(s, [&](const Stmt& inner) {
-    found = found || IsGemmInto(inner, c);
-    return !found;
-  });
-  return found;
+  return ir::HasStmt(s, [&](const Stmt& inner) { return IsGemmInto(inner, c); });
 }
 
 // Whether `c` appears only as the C of gemms (and not as their A).

@@ -38,14 +38,10 @@ bool CanBeCopied(const ir::KernelLaunchNode* launch) {
             alloc->buffer->scope == "shared" || alloc->buffer->scope == "shared.dyn";
     return fits;
   });
-  ir::WalkExprs(launch->body, [&](const Expr& e) {
-    const auto* call = e.as<ir::CallNode>();
-    if (call == nullptr) return true;
-    const ir::Intrinsic* known = ir::FindIntrinsic({call->name.data(), call->name.size()});
-    fits &= known != nullptr && !known->votes && call->name != "call_extern";
-    return fits;
-  });
-  return fits;
+  return fits && !ir::HasCall(launch->body, [](const ir::CallNode* call) {
+           return call->intrinsic == nullptr || call->Is(ir::Builtin::kBlockVote) ||
+                  call->Is(ir::Builtin::kExtern);
+         });
 }
 
 // A tensor map is made for every launch, also for those whose rows no map can describe.

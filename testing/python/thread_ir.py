@@ -159,7 +159,18 @@ def seq(*stmts: Any) -> Any:
     return ir("Seq", list(stmts), None)
 
 
-ORDERING = ("Arrive", "WaitParity", "Fence", "Barrier", "TmemAlloc")
+#: statements that order threads and engines
+ORDERING = (
+    "Arrive",
+    "WaitParity",
+    "Fence",
+    "Barrier",
+    "TmemAlloc",
+    "CommitGroup",
+    "WaitGroup",
+    "MbarrierInit",
+    "GridDependency",
+)
 
 
 def called(s: Any) -> str:

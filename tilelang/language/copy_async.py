@@ -19,18 +19,17 @@ from .ws_schedule import named
 
 _evaluate = _ffi.get("ir.Evaluate")
 _parallel = _ffi.get("ir.ParallelFor")
-_HEADER = {"header": "copy_sm80.h"}
+_commit_group = _ffi.get("ir.CommitGroup")
+_wait_group = _ffi.get("ir.WaitGroup")
+#: the engine of these groups, as the IR numbers it (src/ir/async.h)
+_CP_ASYNC = 7
 _SIZES = (4, 8, 16)
-
-
-def _device(name: str, *args: Any) -> None:
-    emit(_evaluate(call(VOID, f"tl::{name}", list(args), _HEADER), span.current()))
 
 
 def ptx_commit_group() -> None:
     """What this thread has asked for by ``cp.async`` since the last commit becomes a group."""
     in_kernel("T.ptx_commit_group")
-    _device("cp_async_commit")
+    emit(_commit_group(_CP_ASYNC, span.current()))
 
 
 def ptx_wait_group(num: int) -> None:
@@ -48,7 +47,7 @@ def ptx_wait_group(num: int) -> None:
             f"T.ptx_wait_group: `{num}` is no number of groups; it is a constant from 0 on",
             span=span.here(),
         )
-    _device(f"cp_async_wait<{left}>")
+    emit(_wait_group(_CP_ASYNC, left, False, span.current()))
 
 
 def _checked(target: Load, source: Load, size: Any) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, Load, Region, load, plain, shape_text
-from ..ir.dtype import BOOL, INT32, VOID
-from ..ir.expr import Expr, call, cast, condition, const
+from ..ir.dtype import BOOL
+from ..ir.expr import Expr, cast, condition
 from ..ir.stmt import emit
 from .builder import in_block
 from .ignored import remark_ignored
@@ -21,7 +21,7 @@ from .ws_schedule import named
 
 _gemm = _ffi.get("ir.Gemm")
 _operand = _ffi.get("ir.GemmOperand")
-_evaluate = _ffi.get("ir.Evaluate")
+_wait_wgmma = _ffi.get("ir.WaitWgmmaOfProgram")
 
 #: ``GemmOperandKind`` of ``src/ir/gemm.h``.
 _METADATA = 6
@@ -358,7 +358,7 @@ def wait_wgmma(id: int = 0) -> None:
             f"T.wait_wgmma: `{id}` is no number of groups; it is a constant from 0 to 7",
             span=span.here(),
         )
-    emit(_evaluate(call(VOID, "wait_wgmma", [const(number, INT32)]), span.current()))
+    emit(_wait_wgmma(number, span.current()))
 
 
 @named

@@ -22,8 +22,9 @@ _fence = _ffi.get("ir.Fence")
 _barrier = _ffi.get("ir.Barrier")
 _named_barrier = _ffi.get("ir.NamedBarrier")
 _warp_barrier = _ffi.get("ir.WarpBarrier")
+_grid_dependency = _ffi.get("ir.GridDependency")
 #: what each of them is, as the IR numbers it (src/ir/async.h)
-_THREAD, _EXPECT, _THREAD_EXPECT, _COPIES = 0, 1, 2, 4
+_THREAD, _EXPECT, _THREAD_EXPECT, _COPIES, _ISSUER_COMMIT = 0, 1, 2, 4, 5
 _ASYNC_PROXY, _TCGEN05_BEFORE, _TCGEN05_AFTER = range(3)
 _BLOCK, _CLUSTER, _GRID = 0, 6, 7
 _WHOLE, _ARRIVE, _ARRIVE_RELAXED, _WAIT = range(4)
@@ -64,6 +65,11 @@ def emit_cluster_barrier(what: str, *, arrives: bool, waits: bool, relaxed: bool
     """The barrier of the cluster, or half of it."""
     half = _WAIT if waits else _ARRIVE_RELAXED if relaxed else _ARRIVE
     _emit_barrier(what, _CLUSTER, _WHOLE if arrives and waits else half)
+
+
+def _emit_grid_dependency(what: str, *, waits: bool) -> None:
+    in_block(what)
+    emit(_grid_dependency(waits, span.current()))
 
 
 def _named(what: str, barrier_id: Any, arrive_count: Any) -> tuple[Expr, Expr]:
@@ -119,12 +125,12 @@ def pdl_sync() -> None:
     before must not touch what that grid writes, nor write what it reads: the emulator reports that.
     With :func:`sync_grid` the kernel starts after the end of that grid.
     """
-    emit_call("pdl_sync")
+    _emit_grid_dependency("T.pdl_sync", waits=True)
 
 
 def pdl_trigger() -> None:
     """Lets a grid that waits by :func:`pdl_sync` start, once every block has come here or ended."""
-    emit_call("pdl_trigger")
+    _emit_grid_dependency("T.pdl_trigger", waits=False)
 
 
 def sync_grid() -> None:
@@ -216,7 +222,7 @@ def tcgen05_mma_arrive(mbar: Any, arrive_2cta: bool = False) -> None:
         raise errors.UnsupportedError(
             "T.tcgen05_mma_arrive does not support arrive_2cta", span=span.here()
         )
-    emit_call("tcgen05_mma_arrive", barrier_element("T.tcgen05_mma_arrive", mbar))
+    _emit_arrival("T.tcgen05_mma_arrive", _ISSUER_COMMIT, mbar)
 
 
 def tcgen05_before_thread_sync() -> None:

@@ -4,8 +4,10 @@ import pytest
 
 import tilelang.language as T
 from tilelang import lower, nodes
+from tilelang.transform import pipeline, run_pass
 
-THREAD, EXPECT, THREAD_EXPECT, COPIES = 0, 1, 2, 4
+THREAD, EXPECT, THREAD_EXPECT, COMMIT, COPIES, ISSUER_COMMIT = range(6)
+WGMMA, CP_ASYNC = 6, 7
 BLOCK, NAMED, WARP, CLUSTER, GRID = 0, 1, 4, 6, 7
 
 
@@ -28,6 +30,11 @@ def by_hand(A: T.Tensor((128,), "float32")):
         T.cluster_arrive()
         T.cluster_arrive_relaxed()
         T.cluster_wait()
+        T.pdl_sync()
+        T.pdl_trigger()
+        T.ptx_commit_group()
+        T.ptx_wait_group(2)
+        T.wait_wgmma(1)
         A[0] = T.float32(0)
 
 
@@ -48,6 +55,11 @@ FORMS = [
     (nodes.Barrier, {"barrier_kind": CLUSTER, "part": 1}, "tl::cluster_arrive()"),
     (nodes.Barrier, {"barrier_kind": CLUSTER, "part": 2}, "tl::cluster_arrive_relaxed()"),
     (nodes.Barrier, {"barrier_kind": CLUSTER, "part": 3}, "tl::cluster_wait()"),
+    (nodes.GridDependency, {"waits": True}, "tl::wait_for_previous_grid()"),
+    (nodes.GridDependency, {"waits": False}, "tl::let_next_grid_start()"),
+    (nodes.CommitGroup, {"engine": CP_ASYNC}, "tl::cp_async_commit()"),
+    (nodes.WaitGroup, {"engine": CP_ASYNC, "left": 2}, "tl::cp_async_wait<2>()"),
+    (nodes.WaitGroup, {"engine": WGMMA, "left": 1, "by_program": True}, "tl::wgmma_wait<1>()"),
 ]
 
 
@@ -57,8 +69,7 @@ def written():
     body = by_hand.body
     while not isinstance(body, nodes.Seq):
         body = body.body
-    kinds = (nodes.Arrive, nodes.WaitParity, nodes.Fence, nodes.Barrier)
-    stmts = [s for s in body.stmts if isinstance(s, kinds)]
+    stmts = [s for s in body.stmts if isinstance(s, tuple({of for of, _, _ in FORMS}))]
     return stmts, lower(by_hand, target="sm_90a").source
 
 
@@ -71,3 +82,48 @@ def test_a_form_is_a_statement_with_fields(written, place):
     for name, value in fields.items():
         assert getattr(stmts[place], name) == value, name
     assert text + ";" in source
+
+
+def test_an_arrival_of_the_tensor_core_is_one() -> None:
+    """Which thread commits, only the compiler knows: until then it is an arrival of its issuer."""
+
+    @T.prim_func
+    def gemm(A: T.Tensor((128, 64), "float16"), C: T.Tensor((128, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 64), "float16")
+            c = T.alloc_tmem((128, 128), "float32")
+            done = T.alloc_barrier(1)
+            T.copy(A, a)
+            T.tcgen05_gemm(a, a, c, transpose_B=True, mbar=None, clear_accum=True)
+            T.tcgen05_mma_arrive(done)
+            T.mbarrier_wait_parity(done, 0)
+            out = T.alloc_fragment((128, 128), "float32")
+            T.copy(c, out)
+            T.copy(out, C)
+
+    body = gemm.body
+    while not isinstance(body, nodes.Seq):
+        body = body.body
+    arrivals = [s for s in body.stmts if isinstance(s, nodes.Arrive)]
+    assert [s.arrive_kind for s in arrivals] == [ISSUER_COMMIT]
+    assert "tl::tcgen05_commit(" in lower(gemm, target="sm_100a").source
+
+
+def test_mbarriers_are_set_up_by_a_statement() -> None:
+    """With the arrivals of a phase, of each element."""
+    func = by_hand
+    for name in pipeline():
+        func = run_pass(name, func, "sm_90a")
+    found = []
+
+    def collect(s) -> None:
+        if isinstance(s, nodes.MbarrierInit):
+            found.append((int(s.mbar.indices[0].value), int(s.count.value)))
+        for field in ("body", "then_case", "else_case"):
+            if getattr(s, field, None) is not None:
+                collect(getattr(s, field))
+        for inner in getattr(s, "stmts", ()):
+            collect(inner)
+
+    collect(func.body)
+    assert found == [(0, 128), (1, 128)]

@@ -102,12 +102,14 @@ def edited(func: Any, edit: Callable[[Any], Any]) -> Any:
 
 
 def with_arguments(s: Any, change: Callable[[list[Any]], list[Any]]) -> Any:
-    """The statement with other arguments of its call; of an arrival or a wait: its operands."""
+    """The statement with other arguments of its call; of one of an mbarrier: its operands."""
     if _kind(s) == "WaitParity":
         return ir("WaitParity", *change([s.mbar, s.parity]), s.span)
     if _kind(s) == "Arrive":
         mbar, *tx = change([s.mbar, *([] if s.bytes is None else [s.bytes])])
         return ir("Arrive", s.arrive_kind, mbar, tx[0] if tx else None, s.block, s.span)
+    if _kind(s) == "MbarrierInit":
+        return ir("MbarrierInit", *change([s.mbar, s.count]), s.span)
     call = s.value
     made = ir("Call", call.dtype, call.name, change(list(call.args)), call.attrs, call.span)
     return ir("Evaluate", made, s.span)

@@ -106,7 +106,7 @@ def test_a_ring_released_by_one_of_two_readers() -> None:
     thread = func.body.thread_vars[0]
 
     def edit(s):
-        if called(s) == "mbarrier_init" and int(s.value.args[1].value) == 256:
+        if called(s) == "mbarrier_init" and int(s.count.value) == 256:
             return changed_argument(1, lambda n: constant(n, 128))(s)
         if called(s) == "mbarrier_arrive" and "empty" in str(s):
             return guarded(s, thread < 128)
@@ -136,8 +136,7 @@ def test_a_store_that_is_still_read() -> None:
     _, func = kernel("persistent_sm_90a")
 
     def leave_one(s):
-        call = ir("Call", s.value.dtype, "tl::tma_store_wait_read<1>", [], s.value.attrs, None)
-        return ir("Evaluate", call, s.span)
+        return ir("WaitGroup", s.engine, 1, s.written, s.span)
 
     found(replaced(func, "tl::tma_store_wait_read<0>", 0, leave_one))
 
