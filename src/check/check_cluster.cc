@@ -1,6 +1,7 @@
 // Clusters: their shape divides the grid, and what is said of their blocks holds.
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -11,7 +12,9 @@
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
+#include "op/copy_scales.h"
 #include "op/cta_pair.h"
+#include "op/gemm_tcgen05.h"
 
 namespace tilelang::check {
 
@@ -56,6 +59,8 @@ class ClusterChecker : public ir::StmtVisitor {
       CheckRank("dst_block of T.copy_cluster", op->block);
       CheckOtherBlock(op);
     }
+    if (op::IsScaleCopy(op)) CheckScaleCopy(op);
+    if (in_pairs_ && op->mbar.defined()) CheckBarrierOfLoad(op);
     StmtVisitor::Visit(op);
   }
   void Visit(const ir::GemmNode* op) override {
@@ -63,6 +68,7 @@ class ClusterChecker : public ir::StmtVisitor {
     StmtVisitor::Visit(op);
   }
   void Visit(const ir::ArriveNode* op) override {
+    if (op->Kind() == ir::ArriveKind::kIssuerCommit) CheckCommit(op);
     if (op->IsByThread() && op->block.defined())
       CheckRank("cta_id of T.mbarrier_arrive", op->block);
     StmtVisitor::Visit(op);
@@ -74,7 +80,12 @@ class ClusterChecker : public ir::StmtVisitor {
     ir::Call call = ir::CallFor(tvm::ffi::GetRef<Stmt>(op));
     Require({"T." + std::string(call->name), "waits for all blocks of the cluster", {all}, span_});
   }
-  void Visit(const ir::IfNode* op) override { Under({{op->condition, Quoted(op->condition)}}, op); }
+  void Visit(const ir::IfNode* op) override {
+    around_.push_back({op->condition, Quoted(op->condition)});
+    Where(op->condition, op->then_case);
+    if (op->else_case.defined()) Where(ir::Not(op->condition), op->else_case);
+    around_.pop_back();
+  }
   void Visit(const ir::ForNode* op) override {
     std::string times = "how often the loop over `" + std::string(op->var->name) + "` runs, `" +
                         ir::Print(op->extent) + "` times,";
@@ -119,6 +130,11 @@ class ClusterChecker : public ir::StmtVisitor {
     around_.insert(around_.end(), decisions.begin(), decisions.end());
     StmtVisitor::Visit(op);
     around_.resize(outer);
+  }
+  void Where(const Expr& condition, const Stmt& body) {
+    holds_.push_back(condition);
+    VisitStmt(body);
+    holds_.pop_back();
   }
   void Require(const Collective& collective) {
     for (const Decision& decision : around_) Check(collective, decision);
@@ -195,22 +211,75 @@ class ClusterChecker : public ir::StmtVisitor {
 
   // All tcgen05 instructions of a kernel have one .cta_group (PTX ISA).
   void CheckPair(const ir::GemmNode* op) {
+    std::string name = NameOf(op);
     if (!op::IsInPairs(op)) {
       TL_USER_ERROR(kSemantics, op->span,
-                    "T.gemm without use_2cta=True in a kernel that has one with it: all gemms of a "
-                    "kernel are computed by pairs of blocks, or none is");
+                    name << " without use_2cta=True in a kernel that has one with it: all gemms "
+                            "of a kernel are computed by pairs of blocks, or none is");
     }
+    name += " with use_2cta=True";
     if (size_ % op::kPairBlocks != 0) {
       TL_USER_ERROR(kSemantics, op->span,
-                    "T.gemm with use_2cta=True is computed by two neighbours of a cluster, but "
-                        << (size_ == 1 ? std::string("the kernel has no clusters")
-                                       : "clusters have " + std::to_string(size_) + " blocks")
-                        << ": T.Kernel(..., cluster_dims=2)");
+                    name << " is computed by two neighbours of a cluster, but "
+                         << (size_ == 1 ? std::string("the kernel has no clusters")
+                                        : "clusters have " + std::to_string(size_) + " blocks")
+                         << ": T.Kernel(..., cluster_dims=2)");
     }
+    if (!op::WaitsItself(op)) return RequireLeader(name, op->span);
     std::vector<Ranks> pairs;
     for (int64_t rank = 0; rank < size_; rank += op::kPairBlocks) pairs.push_back({rank, rank + 1});
-    Require({"T.gemm with use_2cta=True", "is computed by both blocks of a pair", pairs, op->span});
+    Require({name, "is computed by both blocks of a pair", pairs, op->span});
     for (const Ranks& pair : pairs) CheckOperands(op, pair);
+  }
+  static std::string NameOf(const ir::GemmNode* op) {
+    if (op->annotations.count("is_tcgen05") == 0) return "T.gemm";
+    return op->HasScalesInTmem() ? "T.tcgen05_gemm_blockscaled" : "T.tcgen05_gemm";
+  }
+  // What the program issues for a pair, the odd block does not reach.
+  void RequireLeader(const std::string& name, const ir::Span& span) {
+    for (int64_t rank = 1; rank < size_; rank += op::kPairBlocks) {
+      bool gets_here = std::all_of(holds_.begin(), holds_.end(), [&](const Expr& condition) {
+        return agreement_.MayHold(condition, rank);
+      });
+      if (!gets_here) continue;
+      TL_USER_ERROR(kSemantics, span,
+                    name << " is issued by the even block of a pair for both, but block " << rank
+                         << " of the cluster may get here, too: put it under `if "
+                            "T.block_rank_in_cluster()"
+                         << (size_ > op::kPairBlocks ? " % 2" : "") << " == 0`");
+    }
+  }
+  void CheckScaleCopy(const ir::CopyNode* op) {
+    const std::string name = "T.tcgen05_cp_warpx4";
+    if (op::IsInPairs(op) != in_pairs_) {
+      TL_USER_ERROR(kSemantics, span_,
+                    name << (in_pairs_ ? " without use_2cta=True in a kernel whose gemms have it"
+                                       : " with use_2cta=True in a kernel whose gemms have it not")
+                         << ": tcgen05 instructions of a kernel are all for pairs of blocks, or "
+                            "all for one");
+    }
+    if (in_pairs_) RequireLeader(name + " with use_2cta=True", span_);
+  }
+  void CheckCommit(const ir::ArriveNode* op) {
+    if (!in_pairs_ && op->scope_kind() == ir::Scope::kPair) {
+      TL_USER_ERROR(kSemantics, span_,
+                    "T.tcgen05_mma_arrive with arrive_2cta=True in a kernel whose gemms are "
+                    "computed by single blocks: use_2cta=True of T.tcgen05_gemm makes pairs "
+                    "compute them");
+    }
+    if (in_pairs_) RequireLeader("T.tcgen05_mma_arrive in a kernel of pairs", span_);
+  }
+  // A barrier of a cluster is the leader's for loads of one block.
+  void CheckBarrierOfLoad(const ir::CopyNode* op) const {
+    const auto* barrier = op->mbar.as<ir::LoadNode>();
+    bool own = op::IsAnnounced(op) || op::ClusterMask(op) != 0;
+    if (!own || barrier == nullptr || !op::IsOfCluster(barrier->buffer)) return;
+    TL_USER_ERROR(kSemantics, span_,
+                  op::AsyncCopyName(op)
+                      << (op::IsAnnounced(op) ? "" : " with cluster_mask=")
+                      << " completes on the barrier of each block, but in a kernel of pairs "
+                      << Describe(barrier->buffer)
+                      << " is that of the even block: allocate it by T.alloc_barrier");
   }
   // The even block issues with values of its own.
   void CheckOperands(const ir::GemmNode* op, const Ranks& pair) {
@@ -238,6 +307,7 @@ class ClusterChecker : public ir::StmtVisitor {
   bool in_pairs_;
   ClusterAgreement agreement_;
   std::vector<Decision> around_;
+  std::vector<Expr> holds_;  // conditions of the branches around
   ir::Span span_;
 };
 

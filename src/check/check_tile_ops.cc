@@ -228,7 +228,8 @@ class TileOpChecker : public ir::StmtVisitor {
   }
 
   void CheckGemmTypes(const ir::GemmNode* op) {
-    if (op->IsScaled()) return;  // Python has seen to the pairs of elements and factors
+    // Python has seen to the pairs of elements and factors.
+    if (op->IsScaled() || ir::HasPaddedInput(op)) return;
     std::vector<const ir::GemmOperandNode*> inputs = op->Inputs();
     ir::DType a = inputs[0]->buffer()->dtype, b = inputs[1]->buffer()->dtype;
     ir::DType c = op->result()->buffer->dtype;

@@ -140,6 +140,11 @@ bool ClusterAgreement::MayDiffer(const Expr& e, const Ranks& blocks) {
   return MayDiffer(e, blocks, VariablesApart(blocks));
 }
 
+bool ClusterAgreement::MayHold(const Expr& condition, int64_t rank) {
+  Expr value = InBlock(ValuesOfMemory({}).Mutate(ValueOf(condition)), rank);
+  return !ir::IsConst(analyzer_.Simplify(value), 0);
+}
+
 bool ClusterAgreement::MayDiffer(const Expr& e, const Ranks& blocks, const Variables& apart) {
   Expr value = ValuesOfMemory(apart).Mutate(ValueOf(e));
   Expr first = InBlock(value, blocks.front());

@@ -26,6 +26,8 @@ class ClusterAgreement {
 
   // Whether the value may differ between the blocks: it is not proved to be the same.
   bool MayDiffer(const ir::Expr& e, const Ranks& blocks);
+  // Whether the condition may hold in the block of this rank: it is not proved to be false.
+  bool MayHold(const ir::Expr& condition, int64_t rank);
   // The same expression with the values of names.
   ir::Expr ValueOf(const ir::Expr& e) const { return ir::Substitute(e, values_); }
 

@@ -200,7 +200,10 @@ Name NameOf(const ArriveNode* op) {
     case ArriveKind::kIssuerCommit:
       return {"tcgen05_mma_arrive"};
     default:
-      if (op->block.defined()) return {"tl::tcgen05_commit_multicast", kTcgen05Header};
+      if (op->block.defined()) {
+        return {pair ? "tl::tcgen05_commit_multicast<2>" : "tl::tcgen05_commit_multicast",
+                kTcgen05Header};
+      }
       return {pair ? "tl::tcgen05_commit_pair" : "tl::tcgen05_commit", kTcgen05Header};
   }
 }
@@ -386,6 +389,12 @@ TVM_FFI_STATIC_INIT_BLOCK() {
              options.bytes = bytes;
              options.block = block;
              return Arrive(static_cast<ArriveKind>(kind), mbar, s, options);
+           })
+      .Add("tl.ir.IssuerCommit",
+           [](Expr mbar, bool in_pair, Span s) {
+             Arrive::Options options;
+             if (in_pair) options.scope = Scope::kPair;
+             return Arrive(ArriveKind::kIssuerCommit, mbar, s, options);
            })
       .Add("tl.ir.WaitParity",
            [](Expr mbar, Expr parity, Span s) { return WaitParity(mbar, parity, s); })

@@ -104,7 +104,8 @@ enum class ArriveKind : int64_t {
   kCommit,        // the tensor core, for what the thread has issued, when that is complete
   kCopies,        // the thread's cp.async, when those before it are complete
   // T.tcgen05_mma_arrive: a commit by the thread that issues for those that get there, until
-  // LowerTileOps knows which.
+  // LowerTileOps knows which. Of pairs of blocks, if there are any, in both: scope kPair; or in the
+  // leader alone.
   kIssuerCommit,
 };
 

@@ -24,6 +24,13 @@ const SmallFloat* PaddedType(const Buffer& buffer) {
   return nullptr;
 }
 
+bool HasPaddedInput(const GemmNode* op) {
+  for (const GemmOperandNode* input : op->Inputs()) {
+    if (PaddedType(input->buffer()) != nullptr) return true;
+  }
+  return false;
+}
+
 const SmallFloat* PaddedType(const CopyNode* op) {
   const SmallFloat* src = PaddedType(op->src->buffer);
   const SmallFloat* dst = PaddedType(op->dst->buffer);

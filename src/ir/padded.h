@@ -3,7 +3,7 @@
 #ifndef TILELANG_IR_PADDED_H_
 #define TILELANG_IR_PADDED_H_
 
-#include "ir/tile_op.h"
+#include "ir/gemm.h"
 
 namespace tilelang::ir {
 
@@ -33,6 +33,8 @@ const SmallFloat* PaddedType(const Buffer& buffer);
 // Of the tile, where a copy goes from or to bytes without pads, in a tensor: the last extents of
 // its regions differ then. Null of all other copies.
 const SmallFloat* PaddedType(const CopyNode* op);
+// Whether A or B of a gemm is one.
+bool HasPaddedInput(const GemmNode* op);
 
 }  // namespace tilelang::ir
 

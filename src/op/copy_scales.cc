@@ -1,6 +1,7 @@
 #include "op/copy_scales.h"
 
 #include "ir/error.h"
+#include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/matrix_descriptor.h"
 #include "op/shared_layout.h"
@@ -34,7 +35,7 @@ class ScaleCopyInstruction : public TileInstruction {
              std::vector<Stmt>* stmts) const override {
     const ir::CopyNode* copy = AsCopy(op);
     int64_t words = ElementsOf(copy->src);
-    ScaleAtoms atoms(copy->src, words, copy->dst->buffer, false, op->span, lowering);
+    ScaleAtoms atoms(copy->src, words, copy->dst->buffer, IsInPairs(copy), op->span, lowering);
     atoms.Bind("desc_scales", stmts);
     Expr column = TileOf(copy->dst, op->span, lowering->ctx).column;
     int64_t bytes = words * ir::Bytes(copy->src->buffer->dtype);

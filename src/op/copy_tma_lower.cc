@@ -97,7 +97,7 @@ class TmaLowerer {
       name = "tma_load_multicast";
       args.insert(args.begin() + 3, ir::Const(ir::dtypes::kUInt16, lowering_.multicast));
     }
-    if (op_->annotations.count(kCompletesAtLeader) != 0) name = "tma_load_pair";
+    if (CompletesAtLeader(op_, lowering_.ctx->in_pairs)) name = "tma_load_pair";
     auto policy = op_->annotations.find("eviction_policy");
     if (policy != op_->annotations.end() && (*policy).second.cast<String>() != "evict_normal") {
       name += "<tl::L2Policy::" + std::string((*policy).second.cast<String>()) + ">";

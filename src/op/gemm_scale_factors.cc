@@ -173,10 +173,12 @@ Region Multiplied(const ir::GemmNode* op, const ir::GemmOperandNode* matrix,
   at.Set(last - 1, at[last - 1] + i);
   at.Set(last, (nibbles ? at[last] * I32(2) : at[last]) + j);
   bool k_last = matrix->DimAlong(ir::GemmDim::kK) == rank - 1;
-  int64_t block_elements = ScaleBlocksOf(op).bytes * (nibbles ? 2 : 1);
-  Expr block = ir::FloorDiv(k_last ? Expr(j) : Expr(i), I32(block_elements));
-  Expr factor = ScaleFactorAt(op->Operand(factors), k_last ? i : j, block);
-  Expr value = ElementAsFloat(matrix, at, op->span) * factor;
+  Expr value = ElementAsFloat(matrix, at, op->span);
+  if (op->IsScaled()) {
+    int64_t block_elements = ScaleBlocksOf(op).bytes * (nibbles ? 2 : 1);
+    Expr block = ir::FloorDiv(k_last ? Expr(j) : Expr(i), I32(block_elements));
+    value = value * ScaleFactorAt(op->Operand(factors), k_last ? i : j, block);
+  }
   Stmt store = ir::Store(product, {i, j}, ir::CastTo(ir::dtypes::kBFloat16, value), op->span);
   stmts->push_back(ir::Alloc(product, op->span));
   stmts->push_back(ir::ParallelFor({i, j}, shape, store, {}, op->span));
@@ -219,8 +221,12 @@ Buffer MakeScaleColumns(const ir::GemmNode* op) {
                 {I32(layout::kTmemLanes), I32(columns)}, {}, "shared.tmem", {}, op->span);
 }
 
-ScaleFactors::ScaleFactors(const ir::GemmNode* op, Lowering* lowering)
-    : op_(op), lowering_(lowering), blocks_(ScaleBlocksOf(op)), in_tmem_(op->HasScalesInTmem()) {
+ScaleFactors::ScaleFactors(const ir::GemmNode* op, int64_t step, Lowering* lowering)
+    : op_(op),
+      step_(step),
+      lowering_(lowering),
+      blocks_(ScaleBlocksOf(op)),
+      in_tmem_(op->HasScalesInTmem()) {
   a_ = TileOf(ir::GemmOperandKind::kScaleA);
   b_ = TileOf(ir::GemmOperandKind::kScaleB);
   if (in_tmem_) return;
@@ -239,7 +245,12 @@ ScaleFactors::Tile ScaleFactors::TileOf(ir::GemmOperandKind kind) const {
   return {region, rows, 1, op::TileOf(region, op_->span, lowering_->ctx).column, granularity};
 }
 
-int64_t ScaleFactors::BlockAt(int64_t k) const { return k / kInstructionBytes * blocks_.per_k; }
+int64_t ScaleFactors::Beyond(const Tile& tile, int64_t k) const {
+  if (in_tmem_) return 0;
+  int64_t last = BlockAt(k + step_) - 1;
+  int64_t groups = last / kScaleAtomBlocks - BlockAt(k) / kScaleAtomBlocks;
+  return groups * tile.rows * kScaleAtomColumns;
+}
 
 Expr ScaleFactors::AddressOf(const Tile& tile, int64_t row, int64_t k) const {
   int64_t group = in_tmem_ ? 0 : BlockAt(k) / kScaleAtomBlocks;
@@ -262,13 +273,13 @@ Expr ScaleFactors::Selection(int64_t k) const {
   return byte(a_, 29) + byte(b_, 4);
 }
 
-std::vector<Array<int64_t>> ScaleFactors::Reads(int64_t a, int64_t b, int64_t rows,
-                                                int64_t columns) const {
+std::vector<Array<int64_t>> ScaleFactors::Reads(int64_t a, int64_t b, int64_t rows, int64_t columns,
+                                                int64_t k) const {
   auto box = [&](const Tile& tile, int64_t argument, int64_t extent) {
+    int64_t count = Beyond(tile, k) + CountOfPieces(extent, kScaleRowsOfColumn);
     const Buffer& buffer =
         in_tmem_ ? tile.region->buffer : op_->Operand(ir::GemmOperandKind::kScaleColumns)->buffer();
-    return TmemBox(argument, layout::kTmemLanes, CountOfPieces(extent, kScaleRowsOfColumn),
-                   /*writes=*/false, buffer, *lowering_->ctx);
+    return TmemBox(argument, layout::kTmemLanes, count, /*writes=*/false, buffer, *lowering_->ctx);
   };
   return {box(a_, a, rows), box(b_, b, columns)};
 }

@@ -35,8 +35,8 @@ void InferScaleAtoms(const ir::GemmNode* op, Context* ctx);
 // The indices of the factor of a row of A, or column of B, and a block of K.
 Array<Expr> IndicesOfScale(const Region& atoms, const Expr& row, const Expr& block);
 
-// A gemm where the tensor core takes no factors: parallel loops that multiply A and B by theirs,
-// and a gemm of the products in bfloat16.
+// A gemm where the tensor core takes no factors, or no padded tiles: parallel loops that multiply A
+// and B by theirs, if they have some, and a gemm of the products in bfloat16.
 void MultiplyByScaleFactors(const ir::GemmNode* op, std::vector<Stmt>* stmts);
 
 // The tensor memory that holds both tiles of factors.
@@ -49,7 +49,8 @@ inline constexpr const char* kScaleGranularityB = "sf_b_granularity_k";
 // Both tiles of factors, as instructions of a gemm are issued.
 class ScaleFactors {
  public:
-  ScaleFactors(const ir::GemmNode* op, Lowering* lowering);
+  // `step`: bytes of K of an instruction.
+  ScaleFactors(const ir::GemmNode* op, int64_t step, Lowering* lowering);
 
   // Brings them to tensor memory, unless the program has.
   void Copy(std::vector<Stmt>* stmts) const;
@@ -59,8 +60,10 @@ class ScaleFactors {
   Expr OfB(int64_t n, int64_t k) const { return AddressOf(b_, n, k); }
   // Which bytes of the cells, as bits of the instruction descriptor.
   Expr Selection(int64_t k) const;
-  // What an instruction reads of tensor memory whose arguments `a` and `b` are those addresses.
-  std::vector<Array<int64_t>> Reads(int64_t a, int64_t b, int64_t rows, int64_t columns) const;
+  // What the instruction at `k` reads of tensor memory whose arguments `a` and `b` are those
+  // addresses, for so many rows and columns.
+  std::vector<Array<int64_t>> Reads(int64_t a, int64_t b, int64_t rows, int64_t columns,
+                                    int64_t k) const;
 
  private:
   struct Tile {
@@ -74,9 +77,12 @@ class ScaleFactors {
   Tile TileOf(ir::GemmOperandKind kind) const;
   Expr AddressOf(const Tile& tile, int64_t row, int64_t k) const;
   void Copy(const Tile& tile, const char* name, std::vector<Stmt>* stmts) const;
-  int64_t BlockAt(int64_t k) const;
+  int64_t BlockAt(int64_t k) const { return k / blocks_.bytes; }
+  // Columns from the first group of blocks to the last that the instruction at `k` reads.
+  int64_t Beyond(const Tile& tile, int64_t k) const;
 
   const ir::GemmNode* op_;
+  int64_t step_;
   Lowering* lowering_;
   ScaleBlocks blocks_;
   bool in_tmem_;

@@ -1,10 +1,13 @@
 #include "op/gemm_tcgen05.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "ir/remark.h"
 #include "layout/smem_layout.h"
+#include "op/copy_cluster.h"
 #include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_metadata.h"
@@ -209,17 +212,17 @@ class GemmLowerer {
     bool ts = MatrixA(op_)->buffer.IsTmem();
     CheckCorner(op_, MatrixA(op_), IsTransposedA(op_), ctx_);
     CheckCorner(op_, MatrixB(op_), !IsTransposedB(op_), ctx_);
-    std::optional<SharedOperand> a;
-    if (!ts) {
-      a.emplace(MatrixA(op_), IsTransposedA(op_), DescriptorFormat::kTcgen05, "desc_a", lowering_,
-                op_->span);
-      stmts->push_back(a->bind());
-    }
-    SharedOperand b(MatrixB(op_), !IsTransposedB(op_), DescriptorFormat::kTcgen05, "desc_b",
-                    lowering_, op_->span);
-    stmts->push_back(b.bind());
     const UmmaProblem& problem = plan_->problem;
     const UmmaTiling& t = plan_->tiling;
+    DescriptorFormat format =
+        problem.long_k ? DescriptorFormat::kTcgen05Long : DescriptorFormat::kTcgen05;
+    std::optional<SharedOperand> a;
+    if (!ts) {
+      a.emplace(MatrixA(op_), IsTransposedA(op_), format, "desc_a", lowering_, op_->span);
+      stmts->push_back(a->bind());
+    }
+    SharedOperand b(MatrixB(op_), !IsTransposedB(op_), format, "desc_b", lowering_, op_->span);
+    stmts->push_back(b.bind());
     TmemTile c = TileOf(MatrixC(op_), op_->span, ctx_);
     std::optional<TmemTile> a_tmem;
     if (ts) a_tmem = TileOf(MatrixA(op_), op_->span, ctx_);
@@ -227,13 +230,12 @@ class GemmLowerer {
     if (op_->IsSparse()) metadata = TileOf(Metadata(op_), op_->span, ctx_);
     std::optional<ScaleFactors> scales;
     if (IsBlockScaled(problem.kind)) {
-      scales.emplace(op_, &lowering_);
+      scales.emplace(op_, t.k, &lowering_);
       scales->Copy(stmts);
     }
     for (int64_t m = 0; m < problem.m; m += t.m) {
       for (int64_t n = 0; n < problem.n; n += t.n) {
         int64_t width = std::min(t.n, problem.n - n);
-        Map<String, Any> effects = Effects(width, scales);
         for (int64_t k = 0; k < problem.k; k += t.k) {
           Expr first = ts ? TmemAt(*a_tmem, m, k) : a->At(m, k);
           Expr descriptor = U32(Descriptor(width));
@@ -249,7 +251,8 @@ class GemmLowerer {
           }
           args.push_back(k == 0 ? ir::Not(op_->clear_accum)
                                 : Expr(ir::IntImm(ir::dtypes::kBool, 1)));
-          stmts->push_back(DeviceEffect("mma_sm100.h", Function(), args, op_->span, effects));
+          stmts->push_back(
+              DeviceEffect("mma_sm100.h", Function(), args, op_->span, Effects(width, k, scales)));
         }
       }
     }
@@ -267,7 +270,7 @@ class GemmLowerer {
   uint32_t Descriptor(int64_t n) const {
     int64_t rows = plan_->tiling.m;
     int64_t m = plan_->problem.in_pairs ? kPairBlocks * rows : rows;
-    return InstructionDescriptor(op_, plan_->problem.kind, m, n);
+    return InstructionDescriptor(op_, plan_->problem, m, n);
   }
 
   // The first column of metadata for the instruction at `k`.
@@ -284,8 +287,8 @@ class GemmLowerer {
     return tile.column + U32((lane << 16) + bit / layout::kTmemColumnBits);
   }
 
-  // What an instruction of `n` columns touches.
-  Map<String, Any> Effects(int64_t n, const std::optional<ScaleFactors>& scales) const {
+  // What an instruction of `n` columns at `k` touches.
+  Map<String, Any> Effects(int64_t n, int64_t k, const std::optional<ScaleFactors>& scales) const {
     Map<String, Any> attrs = ReadsOfOperands({MatrixA(op_), MatrixB(op_)}, lowering_);
     int64_t bits = MatrixA(op_)->buffer->dtype.bits;
     Array<Array<int64_t>> tmem = {
@@ -300,7 +303,7 @@ class GemmLowerer {
                              Metadata(op_)->buffer, *ctx_));
     }
     if (scales) {
-      for (const auto& read : scales->Reads(4, 5, plan_->tiling.m, n)) tmem.push_back(read);
+      for (const auto& read : scales->Reads(4, 5, plan_->tiling.m, n, k)) tmem.push_back(read);
     }
     attrs.Set("tmem", tmem);
     attrs.Set("async", true);
@@ -354,6 +357,35 @@ void CheckRowsOfSparse(const ir::GemmNode* op, const Layout& layout_of_b) {
   }
 }
 
+// Rows of a whole tile in buffers of 128 bytes, which instructions of 48 bytes of K divide.
+bool HasLongRows(const Region& region, Context* ctx) {
+  const Buffer& buffer = region->buffer;
+  int64_t width = StaticShape(buffer).back();
+  const Expr& extent = region->extents[region->extents.size() - 1];
+  return buffer.IsShared() && ir::IsConst(extent, width) &&
+         width % std::lcm(kLongRowBytes, kLongBufferBytes) == 0 &&
+         DescribeOperand(buffer, *ctx->layouts->GetLayout(buffer), false).operand->swizzle_bytes ==
+             kLongBufferBytes;
+}
+
+// Whether instructions on float4 take 96 elements of K, and not 64: factors of all rows and columns
+// of the tile lie as one such instruction reads those of several groups.
+bool IsLong(const ir::GemmNode* op, const UmmaProblem& problem, Context* ctx) {
+  constexpr int64_t kRows = 128;
+  constexpr int64_t kColumns = 256;
+  bool fp4 = problem.kind == UmmaKind::kMxF4 || problem.kind == UmmaKind::kMxF4NvF4;
+  if (!fp4 || !ctx->target->has_long_fp4 || op->HasScalesInTmem()) return false;
+  bool fits = problem.m == kRows && problem.n <= kColumns && problem.n % 16 == 0 &&
+              HasLongRows(MatrixA(op), ctx) && HasLongRows(MatrixB(op), ctx);
+  if (!fits) {
+    RemarkGemm(op,
+               "takes 64 of K an instruction, and not 96: that takes tiles of 128 rows, up to "
+               "256 columns, a multiple of 16, and K a multiple of 768, all of A's and B's "
+               "tiles, in shared memory with a swizzle of 128 bytes");
+  }
+  return fits;
+}
+
 class Tcgen05MmaInstruction : public TileInstruction {
  public:
   const char* Name() const override { return "tcgen05.mma"; }
@@ -375,6 +407,7 @@ class Tcgen05MmaInstruction : public TileInstruction {
     if (IsBlockScaled(plan->problem.kind)) {
       plan->problem.n_unit = std::max(plan->problem.n_unit, kScaleRowsOfColumn);
     }
+    plan->problem.long_k = IsLong(AsGemm(op), plan->problem, ctx);
     plan->tiling = Tile(AsGemm(op), plan->problem);
     CheckRowsOfSparse(AsGemm(op), *ctx->layouts->GetLayout(b));
     return {TilePlan(std::move(plan)), ""};
@@ -461,7 +494,12 @@ bool WaitsItself(const ir::GemmNode* op) {
 bool IsByMmaWarp(const ir::GemmNode* op) { return op->annotations.count(kByMmaWarp) != 0; }
 
 Stmt LowerIssuerCommit(const ir::ArriveNode* op, const Context& ctx) {
-  Stmt commit = CommitTcgen05(BarrierAddress(op->mbar), ctx, op->span, op->block);
+  Expr blocks = op->block;
+  if (ctx.in_pairs && op->scope_kind() == ir::Scope::kCta) {
+    Expr own = ir::MakeBinary(ir::BinaryOp::kShl, I32(1), BlockRank(), op->span);
+    blocks = ir::CastTo(ir::dtypes::kUInt16, own);
+  }
+  Stmt commit = CommitTcgen05(BarrierAddress(op->mbar), ctx, op->span, blocks);
   return ByOneThread(commit, ctx, op->span);
 }
 

@@ -40,6 +40,7 @@ inline constexpr const char* kByMmaWarp = "by_mma_warp";
 bool IsByMmaWarp(const ir::GemmNode* op);
 
 // An arrival of kIssuerCommit: the thread that issues for these threads commits what it has issued.
+// In kernels of pairs it arrives in both blocks, or by its scope in the leader alone.
 Stmt LowerIssuerCommit(const ir::ArriveNode* op, const Context& ctx);
 
 }  // namespace tilelang::op

@@ -99,6 +99,7 @@ UmmaKindChoice ScaledKind(const ir::GemmNode* op) {
 
 UmmaKindChoice ChooseUmmaKind(const ir::GemmNode* op, const Target& target) {
   if (op->IsScaled()) return ScaledKind(op);
+  if (ir::HasPaddedInput(op)) return {UmmaKind::kF8F6F4, ""};  // into float32, by Python
   UmmaKindChoice choice = KindOfTypes(MatrixA(op)->buffer->dtype, MatrixB(op)->buffer->dtype,
                                       MatrixC(op)->buffer->dtype);
   if (choice.kind != UmmaKind::kI8 || target->has_tcgen05_integers) return choice;
@@ -148,7 +149,7 @@ void TilePairAlongN(const UmmaProblem& p, UmmaTiling* tiling) {
 
 UmmaTiling TileUmma(const UmmaProblem& p) {
   UmmaTiling tiling;
-  tiling.k = UmmaK(p.b);
+  tiling.k = p.long_k ? kLongRowBytes : UmmaK(p.b);
   tiling.m = p.m % 128 == 0 ? 128 : 64;
   if ((IsBlockScaled(p.kind) || p.sparse) && p.m % 128 != 0) {
     tiling.reason = std::string("M of a ") + (p.sparse ? "sparse" : "block-scaled") +
@@ -187,7 +188,8 @@ UmmaTiling TileUmma(const UmmaProblem& p) {
   return tiling;
 }
 
-uint32_t InstructionDescriptor(const ir::GemmNode* op, UmmaKind kind, int64_t m, int64_t n) {
+uint32_t InstructionDescriptor(const ir::GemmNode* op, const UmmaProblem& problem, int64_t m,
+                               int64_t n) {
   uint32_t descriptor = static_cast<uint32_t>(n >> 3) << 17;
   descriptor |= static_cast<uint32_t>(m >> 4) << 24;
   descriptor |= static_cast<uint32_t>(IsTransposedA(op)) << 15;
@@ -195,7 +197,9 @@ uint32_t InstructionDescriptor(const ir::GemmNode* op, UmmaKind kind, int64_t m,
   descriptor |= OperandCode(op, MatrixA(op)) << 7;
   descriptor |= OperandCode(op, MatrixB(op)) << 10;
   descriptor |= static_cast<uint32_t>(op->IsSparse()) << 2;
-  if (!IsBlockScaled(kind)) return descriptor | AccumulatorCode(MatrixC(op)->buffer->dtype) << 4;
+  descriptor |= static_cast<uint32_t>(problem.long_k) << 31;
+  if (!IsBlockScaled(problem.kind))
+    return descriptor | AccumulatorCode(MatrixC(op)->buffer->dtype) << 4;
   return descriptor | static_cast<uint32_t>(FormatOfScales(op) == ir::GemmFormat::kUE8M0) << 23;
 }
 

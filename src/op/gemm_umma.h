@@ -25,6 +25,10 @@ UmmaKindChoice ChooseUmmaKind(const ir::GemmNode* op, const Target& target);
 
 // K of one instruction: 32 bytes of an operand row.
 int64_t UmmaK(ir::DType operand);
+// The same where it is 96 elements of float4 (sm_103a), in bytes; rows lie in buffers of 128 bytes
+// then, of which an instruction may go on in the next.
+inline constexpr int64_t kLongRowBytes = 48;
+inline constexpr int64_t kLongBufferBytes = 128;
 
 // The MMA of tiles.
 struct UmmaProblem {
@@ -39,6 +43,7 @@ struct UmmaProblem {
   // By a pair of CTAs, each with M rows of A and C, and half of the N columns of B.
   bool in_pairs = false;
   bool sparse = false;  // A has half of the elements along K, which `k` counts
+  bool long_k = false;  // an instruction has 48 bytes of an operand row, 96 elements of float4
 };
 
 // How a tile is cut into instructions of the shapes that the hardware has.
@@ -51,8 +56,10 @@ struct UmmaTiling {
 };
 UmmaTiling TileUmma(const UmmaProblem& problem);
 
-// The 32-bit instruction descriptor; of a block-scaled kind without the bits that select factors.
-uint32_t InstructionDescriptor(const ir::GemmNode* op, UmmaKind kind, int64_t m, int64_t n);
+// The 32-bit instruction descriptor, of an instruction of `m` rows and `n` columns; of a
+// block-scaled kind without the bits that select factors.
+uint32_t InstructionDescriptor(const ir::GemmNode* op, const UmmaProblem& problem, int64_t m,
+                               int64_t n);
 
 }  // namespace tilelang::op
 

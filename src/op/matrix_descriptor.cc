@@ -7,6 +7,7 @@
 #include "layout/symbolic.h"
 #include "op/access.h"
 #include "op/effect.h"
+#include "op/gemm_umma.h"
 
 namespace tilelang::op {
 
@@ -91,9 +92,10 @@ uint64_t SharedDescriptor(const layout::MatrixOperand& operand, DescriptorFormat
   int64_t swizzle = operand.swizzle_bytes;
   uint64_t code = swizzle == 128 ? 2 : swizzle == 64 ? 4 : swizzle == 32 ? 6 : 0;
   if (operand.atomicity_bytes == 32) code = 1;
-  uint64_t version = format == DescriptorFormat::kTcgen05 ? 1 : 0;
-  return encode(operand.leading_bytes) << 16 | encode(operand.stride_bytes) << 32 | version << 46 |
-         code << 61;
+  uint64_t version = format == DescriptorFormat::kWgmma ? 0 : 1;
+  bool absolute = format == DescriptorFormat::kTcgen05Long;
+  uint64_t leading = absolute ? uint64_t{1} << 52 : encode(operand.leading_bytes) << 16;
+  return leading | encode(operand.stride_bytes) << 32 | version << 46 | code << 61;
 }
 
 Expr DescriptorAt(const Expr& address, const layout::MatrixOperand& operand,
@@ -127,6 +129,7 @@ SharedOperand::SharedOperand(const Region& region, bool mn_major, DescriptorForm
                              const OperandPart& part)
     : region_(region),
       mn_major_(mn_major),
+      format_(format),
       layout_(*lowering.ctx->layouts->GetLayout(region->buffer)),
       descriptor_(name, ir::dtypes::kUInt64, span) {
   layout::MatrixOperand operand = *DescribeOperand(region->buffer, layout_, mn_major).operand;
@@ -142,6 +145,21 @@ SharedOperand::SharedOperand(const Region& region, bool mn_major, DescriptorForm
     descriptor = descriptor + ir::CastTo(ir::dtypes::kUInt64, part.index) * Step(part.size, 0);
   }
   bind_ = ir::Bind(descriptor_, descriptor, span);
+}
+
+Expr SharedOperand::At(int64_t mn, int64_t k) const {
+  Expr at = descriptor_ + Step(mn, k);
+  return format_ == DescriptorFormat::kTcgen05Long ? at + NextBuffer(mn, k) : at;
+}
+
+// Rows that end in their buffer need none: any address will do.
+Expr SharedOperand::NextBuffer(int64_t mn, int64_t k) const {
+  constexpr int64_t kAddress = 0x3FFF;
+  int64_t buffer = k / kLongBufferBytes * kLongBufferBytes;
+  bool goes_on = k + kLongRowBytes > buffer + kLongBufferBytes;
+  Expr step = Step(mn, goes_on ? buffer + kLongBufferBytes : buffer);
+  Expr start = ir::MakeBinary(ir::BinaryOp::kBitAnd, descriptor_, U64(kAddress));
+  return ir::MakeBinary(ir::BinaryOp::kShl, start + step, U64(16));
 }
 
 Expr SharedOperand::Step(int64_t mn, int64_t k) const {

@@ -32,7 +32,9 @@ int64_t WidestCover(int64_t n, int64_t unit, const std::function<bool(int64_t)>&
 
 // The 64-bit descriptors of the two generations differ in a version (PTX ISA 9.1, "Matrix
 // Descriptor Format" of wgmma, "Shared memory descriptor" of tcgen05).
-enum class DescriptorFormat { kWgmma, kTcgen05 };
+// kTcgen05Long: of rows of 48 bytes, which may go on in the next buffer of 128: that one's address
+// stands in the place of an offset ("absolute leading dimension", sm_103a).
+enum class DescriptorFormat { kWgmma, kTcgen05, kTcgen05Long };
 // The constant bits. Bits 0..13 (the start address) are zero.
 uint64_t SharedDescriptor(const layout::MatrixOperand& operand, DescriptorFormat format);
 // The descriptor that starts at `address` (of an element in shared memory); uint64.
@@ -59,14 +61,17 @@ class SharedOperand {
   // The definition of the descriptor of the part's corner.
   const Stmt& bind() const { return bind_; }
   // The descriptor at (mn, k) inside the part.
-  Expr At(int64_t mn, int64_t k) const { return descriptor_ + Step(mn, k); }
+  Expr At(int64_t mn, int64_t k) const;
 
  private:
+  // What tells where rows go on that begin at (mn, k).
+  Expr NextBuffer(int64_t mn, int64_t k) const;
   // From one descriptor to another.
   Expr Step(int64_t mn, int64_t k) const;
 
   Region region_;
   bool mn_major_;
+  DescriptorFormat format_;
   Layout layout_;
   Var descriptor_;
   Stmt bind_;

@@ -23,7 +23,8 @@ namespace {
 
 // Arrives when all that the warp has issued is complete.
 Stmt Commit(const ir::Buffer& barrier, const Expr& slot, const ir::Span& span) {
-  return ir::Arrive(ir::ArriveKind::kIssuerCommit, ir::Load(barrier, {slot}), span);
+  ir::Arrive::Options options{.scope = ir::Scope::kPair};
+  return ir::Arrive(ir::ArriveKind::kIssuerCommit, ir::Load(barrier, {slot}), span, options);
 }
 
 // Gives the slot back when all that the warp has issued is complete: to its block's producer or,
@@ -32,7 +33,8 @@ Stmt GiveBack(const Ring& ring, const Expr& slot, const ir::Span& span) {
   Stmt own = Commit(ring.empty, slot, span);
   int64_t mask = ring.channel->blocks;
   if (mask == 0) return own;
-  ir::Arrive::Options options{.block = ir::Const(ir::dtypes::kUInt16, mask)};
+  ir::Arrive::Options options{.block = ir::Const(ir::dtypes::kUInt16, mask),
+                              .scope = ir::Scope::kPair};
   Stmt all = ir::Arrive(ir::ArriveKind::kIssuerCommit, ir::Load(ring.empty, {slot}), span, options);
   return WhereShared(ring, all, own);
 }

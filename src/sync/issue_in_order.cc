@@ -142,7 +142,7 @@ Stmt LoadByTma(const OperatorGroup& group, memory::CtaResources* resources,
     if (!op::IsAnnounced(op::AsCopy(op))) bytes += op::TmaPlanOf(op)->bytes;
   }
   // Who hands the tiles over to others arrives when it has issued all of them.
-  bool at_leader = op::AsCopy(group.front())->annotations.count(op::kCompletesAtLeader) != 0;
+  bool at_leader = op::CompletesAtLeader(op::AsCopy(group.front()), lowering->ctx->in_pairs);
   std::vector<Stmt> issue;
   if (bytes != 0) {
     bool own = !others.defined() && !at_leader;

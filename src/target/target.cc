@@ -74,6 +74,7 @@ Target BlackwellUltra() {
   t->arch = "sm_103a";
   t->gpu_name = "B300";
   t->minor = 3;
+  t->has_long_fp4 = true;
   return Target(t);
 }
 
@@ -127,6 +128,7 @@ void RegisterTarget() {
       .def_ro("has_wgmma", &TargetObj::has_wgmma)
       .def_ro("has_tcgen05", &TargetObj::has_tcgen05)
       .def_ro("has_tcgen05_integers", &TargetObj::has_tcgen05_integers)
+      .def_ro("has_long_fp4", &TargetObj::has_long_fp4)
       .def_ro("has_swizzle_atomicity", &TargetObj::has_swizzle_atomicity)
       .def_ro("has_packed_f32x2", &TargetObj::has_packed_f32x2);
   registry::Functions()

@@ -35,6 +35,7 @@ class TargetObj : public tvm::ffi::Object {
   bool has_wgmma = false;
   bool has_tcgen05 = false;
   bool has_tcgen05_integers = false;   // tcgen05.mma of int8
+  bool has_long_fp4 = false;           // tcgen05.mma of 96 elements of float4 along K
   bool has_swizzle_atomicity = false;  // tensor maps with swizzles of 32-byte chunks
   bool has_packed_f32x2 = false;       // add, mul and fma on f32x2
 

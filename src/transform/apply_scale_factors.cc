@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ir/error.h"
-#include "ir/gemm.h"
+#include "ir/padded.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/gemm_mma_scales.h"
@@ -45,7 +45,8 @@ class ScaleApplier : public ir::StmtMutator {
  private:
   // Not for the tensor cores of the target.
   bool IsForOthers(const ir::GemmNode* op) const {
-    return op->IsScaled() && (op->HasScalesInTmem() || !op::HasScaledMma(target_));
+    if (!op->IsScaled()) return ir::HasPaddedInput(op);
+    return op->HasScalesInTmem() || !op::HasScaledMma(target_);
   }
   void Expand(const ir::GemmNode* op, std::vector<Stmt>* stmts) {
     if (op->HasScalesInTmem()) {
@@ -55,8 +56,12 @@ class ScaleApplier : public ir::StmtMutator {
                         << " has no tcgen05; compile with target=\"sm_100a\", or write "
                            "T.gemm(..., scale_A=, scale_B=), which every target has");
     }
-    RemarkGemm(op, "multiplies A and B by their scale factors before it, in bfloat16: " +
-                       std::string(target_->arch) + " has no block-scaled tensor core");
+    const std::string arch(target_->arch);
+    RemarkGemm(op, op->IsScaled()
+                       ? "multiplies A and B by their scale factors before it, in bfloat16: " +
+                             arch + " has no block-scaled tensor core"
+                       : "takes its padded tiles to bfloat16 before it: mma.sync of " + arch +
+                             " has none of them without scale factors");
     op::MultiplyByScaleFactors(op, stmts);
   }
 

@@ -20,6 +20,7 @@
 #include "schedule/take_turns.h"
 #include "sync/assign_arrivals.h"
 #include "sync/number_barriers.h"
+#include "sync/order_pairs.h"
 #include "sync/place_synchronization.h"
 #include "transform/apply_scale_factors.h"
 #include "transform/branch_by_warp.h"
@@ -126,6 +127,7 @@ const std::vector<Step>& Pipeline() {
       {"share_decisions", ForAll(ShareDecisions)},
       {"resolve_roles", ResolveRoles},
       {"assign_arrivals", sync::AssignArrivals},
+      {"order_pairs", ForAll(sync::OrderPairs)},
       {"split_fragments", SplitFragments},
       {"version_launches", ForAll(VersionLaunches), std::nullopt, "tl.disable_launch_versions",
        Unchanged},

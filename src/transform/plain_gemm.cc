@@ -4,6 +4,7 @@
 
 #include "ir/async.h"
 #include "ir/intrinsics.h"
+#include "ir/padded.h"
 #include "ir/visitor.h"
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
@@ -69,7 +70,7 @@ bool Collect(const Stmt& body, PlainGemm* plain) {
   }
   if (const auto* gemm = body.as<ir::GemmNode>()) {
     plain->gemms.push_back(gemm);
-    return gemm->result()->buffer.IsFragment() && !gemm->IsSparse();
+    return gemm->result()->buffer.IsFragment() && !gemm->IsSparse() && !ir::HasPaddedInput(gemm);
   }
   return body->kind == StmtKind::kBind;
 }

@@ -2,6 +2,8 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
+
 #include "analysis/kernel_scope.h"
 #include "analysis/uniformity.h"
 #include "check/check_parts.h"
@@ -81,10 +83,13 @@ class RoleResolver : public ir::StmtMutator {
     bool all = chosen == active_;
     analysis::ThreadSet others = active_ - chosen;
     if (rest.defined()) {
-      if (!all && !op->else_case.defined()) {
+      if (!all && !(op->else_case.defined() && Reaches(chosen, op->else_case))) {
         // One condition around the other: then passes see that all of `chosen` decide alike.
+        Expr of_chosen = Spell(chosen, op->condition);
         ir::If inner(rest, Within(op->then_case, {chosen}, op->condition), Stmt(), op->span);
-        return ir::If(Spell(chosen, op->condition), inner, Stmt(), op->span);
+        Stmt outer = op->else_case;
+        if (outer.defined()) outer = Within(outer, {others}, Not(op->condition));
+        return ir::If(of_chosen, inner, outer, op->span);
       }
       Expr spelled = all ? rest : Spell(chosen, op->condition) && rest;
       return Under(op, spelled, {chosen}, {active_, all ? nullptr : kUnknownOthers});
@@ -110,6 +115,21 @@ class RoleResolver : public ir::StmtMutator {
     std::string what;  // "under `condition`"
     std::string why;
   };
+
+  // Whether some of the threads may do something in the statement.
+  bool Reaches(const analysis::ThreadSet& threads, const Stmt& s) const {
+    if (threads.IsEmpty()) return false;
+    if (const auto* seq = s.as<ir::SeqNode>()) {
+      return std::any_of(seq->stmts.begin(), seq->stmts.end(),
+                         [&](const Stmt& part) { return Reaches(threads, part); });
+    }
+    const auto* branch = s.as<ir::IfNode>();
+    if (branch == nullptr) return true;
+    analysis::ThreadSelection taken = threads_.Select(branch->condition, threads);
+    if (Reaches(taken.threads, branch->then_case)) return true;
+    if (!branch->else_case.defined()) return false;
+    return Reaches(taken.rest.empty() ? threads - taken.threads : threads, branch->else_case);
+  }
 
   // A condition that holds in these of the active threads, in terms of the linear index.
   Expr Spell(const analysis::ThreadSet& chosen, const Expr& condition) const {

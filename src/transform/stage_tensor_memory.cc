@@ -8,6 +8,7 @@
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
 #include "ir/error.h"
+#include "ir/padded.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/copy_scales.h"
@@ -253,9 +254,10 @@ class Accumulators : public analysis::ScopedMutator {
     if (!c.IsFragment() || in_registers.count(c) != 0) return self;
     std::string lacks =
         op::Tcgen05Lacks(op, analysis::ActiveThreads(launch_, &analyzer_), annotated_, target_);
-    if (!lacks.empty() && op->IsScaled()) {
-      TL_USER_ERROR(kShape, op->span, "T.gemm with scale factors: " << lacks);
-    }
+    const char* only = op->IsScaled()           ? "T.gemm with scale factors: "
+                       : ir::HasPaddedInput(op) ? "T.gemm of padded tiles: "
+                                                : nullptr;
+    if (!lacks.empty() && only != nullptr) TL_USER_ERROR(kShape, op->span, only << lacks);
     if (!lacks.empty()) {
       in_registers.Set(c, lacks);
     } else if (std::find_if(staged.begin(), staged.end(), [&](const Buffer& known) {

@@ -212,6 +212,8 @@ def _span(arg: Any) -> Span | None:
         return Span(int(arg.data_ptr()), tuple(arg.shape), strides, size)
     size = int(arg["element_bytes"])
     dims: list[int] = list(arg["dims"])
+    if bits := _PADDED_BITS.get(arg["dtype"]):
+        dims[0] = dims[0] * bits // 8
     steps: list[int] = [size, *arg["strides"]]
     if interleave := int(arg["interleave"]):
         # The array has one dimension more, the slice of channels.
@@ -238,6 +240,8 @@ _INTERLEAVES = (None, "16B", "32B")
 _OOB_FILLS = ("zeros", "nan")
 # Of elements that are padded in shared memory; others have their own names.
 _PADDED = {"uint4": "u4_unpack_u8", "uint6": "u6_unpack_u8"}
+# Bits that they have in the tensor, which counts bytes.
+_PADDED_BITS = {"uint4": 4, "uint6": 6}
 
 
 def _tensor_map(device: Any, description: Mapping[str, Any], array: np.ndarray) -> Any:

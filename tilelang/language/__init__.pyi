@@ -554,8 +554,8 @@ def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B
             differ in the last bit) compute together. Each has its own A (M, K), M a multiple of
             128, its own C (M, N), N a multiple of 16 (of 32 for int8 and for A in tensor memory)
             up to 256, and half of the columns of B, (K, N / 2): those of the even rank come
-            first; scale_B is of all N. Both must make the call. All gemms of a kernel are so, or
-            none is.
+            first; scale_B is of all N. Both must make the call; with mbar the even one alone does
+            (see :func:`tcgen05_gemm`). All gemms of a kernel are so, or none is.
         scale_A, scale_B: factors of a row of A (a column of B) and a block along K, in shared
             memory: float8_e8m0fnu of blocks of 32 for A and B of float8 (mxfp8), of float6 and
             float4 in padded tiles, or both float4 in packed ones (mxfp4), float8_e4m3fn of blocks
@@ -567,7 +567,7 @@ def gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B
         DTypeError: types that factors do not go with; promote_every with C other than a fragment
             of float32.
         SemanticsError: clear_accum, policy, a transpose, wg_wait, promote_every or use_2cta is
-            none; promote_every or use_2cta with wg_wait or mbar; use_2cta where the kernel has no
+            none; promote_every with wg_wait or mbar; use_2cta with wg_wait, where the kernel has no
             clusters of an even size, where the blocks of a pair part, or in some gemms alone.
         TargetError (when compiled): use_2cta on a target without tcgen05."""
     ...
@@ -1109,7 +1109,8 @@ def tcgen05_cp_warpx4(smem_src: Any, tmem_dst: Any, tmem_col_offset: builtins.in
         smem_src: ``uint32`` in shared memory: 128 words that follow each other, or a multiple.
         tmem_dst: ``uint32`` in tensor memory, (128, columns).
         tmem_col_offset: the first column there, a constant.
-        use_2cta: not supported.
+        use_2cta: the even block of a pair issues for both, and it alone gets here; each block's
+            words go to its own tensor memory. For gemms with use_2cta.
 
     Raises:
         ScopeError, DTypeError: other operands.
@@ -1120,7 +1121,12 @@ def tcgen05_gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, tra
     """The asynchronous gemm on Blackwell: issued only, its completion arrives on ``mbar``.
 
     Arguments and errors as of :func:`gemm`. ``mbar`` must be given; None: no arrival until a
-    ``T.tcgen05_mma_arrive`` after it."""
+    ``T.tcgen05_mma_arrive`` after it.
+
+    With ``use_2cta`` the even block of a pair issues for both, and it alone must get here: put the
+    call under ``T.block_rank_in_cluster() == 0`` (``% 2 == 0`` in larger clusters). It uses, and
+    writes, the same slices of both blocks' tiles; its completion arrives on ``mbar`` of both.
+    SemanticsError where the odd block may get here."""
     ...
 def tcgen05_gemm_blockscaled(A: Any, B: Any, C: Any, SFA_tmem: Any, SFB_tmem: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, clear_accum: Any = False, wg_wait: builtins.int = 0, mbar: Any = None, *, k_start: Any = ..., sf_a_granularity_k: Any = ..., sf_b_granularity_k: Any = ..., use_2cta: builtins.bool = False, annotations: Any = None) -> None:
     """``C += (A * SFA) @ (B * SFB)`` on Blackwell, issued only, with factors in tensor memory.
@@ -1139,7 +1145,8 @@ def tcgen05_gemm_blockscaled(A: Any, B: Any, C: Any, SFA_tmem: Any, SFB_tmem: An
             that of element k. K of the tiles divides four times the granularity.
         sf_a_granularity_k, sf_b_granularity_k: elements along K that share a factor, a multiple
             of 32; 32 for float4.
-        use_2cta: not supported.
+        use_2cta: as of :func:`tcgen05_gemm`: both blocks of a pair compute, the even one issues.
+            Each has SFA of its own rows of A, and SFB of all N columns.
 
     Raises:
         DTypeError, ScopeError, ShapeError, SemanticsError: operands that do not fit each other.
@@ -1161,7 +1168,9 @@ def tma_copy(src: Any, dst: Any, *, barrier: Any = None, cluster_mask: Any = Non
 
     Args:
         src: a tile of a tensor. dst: one in shared memory of the same shape and type.
-        barrier: an mbarrier of :func:`alloc_barrier`; of a load.
+        barrier: an mbarrier of :func:`alloc_barrier`; of a load. Where pairs of blocks compute
+            gemms, the bytes go to that of the even block if it is of
+            :func:`alloc_cluster_barrier`.
         cluster_mask: blocks of the cluster that get the tile, bit i for rank i. Each of them makes
             the call, with the same ``dst`` and ``barrier``; the one of lowest rank loads its
             ``src`` into the ``dst`` of each, completing on the ``barrier`` of each. It does so when

@@ -157,11 +157,16 @@ def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Buffer:
     return _tile("T.alloc_local", shape, dtype, scope)
 
 
-def alloc_tmem(shape: Any, dtype: Any) -> Buffer:
+def alloc_tmem(shape: Any, dtype: Any, packed: bool = False) -> Buffer:
     """A buffer in Blackwell tensor memory; the last two dimensions are the matrix.
 
+    Args:
+        packed: float4_e2m1fn, eight elements in a column, as block-scaled tensor cores read A: what
+            T.copy brings from a packed tile in shared memory.
+
     Raises:
-        ShapeError: rank below two.
+        ShapeError: rank below two, or a last extent that does not fill bytes.
+        DTypeError: packed with another type.
     """
     dims = _constant_shape("T.alloc_tmem", shape)
     if len(dims) < 2:
@@ -169,7 +174,15 @@ def alloc_tmem(shape: Any, dtype: Any) -> Buffer:
             f"T.alloc_tmem({shape_text(dims)}): tensor memory has rows and columns, rank 2 or more",
             span=span.here(),
         )
-    return _allocate("T.alloc_tmem", dims, dtype_of(dtype), "shared.tmem", {})
+    if not packed:
+        return _allocate("T.alloc_tmem", dims, dtype_of(dtype), "shared.tmem", {})
+    narrow = narrow_type(dtype)
+    if narrow is None or str(narrow) != "float4_e2m1fn":
+        raise errors.DTypeError(
+            f"T.alloc_tmem(..., {dtype}, packed=True): float4_e2m1fn is packed in tensor memory",
+            span=span.here(),
+        )
+    return _packed("T.alloc_tmem", dims, narrow, "shared.tmem")
 
 
 def alloc_global(shape: Any, dtype: Any, scope: str = "global", zeroed: bool = False) -> Buffer:
@@ -328,10 +341,10 @@ def alloc_barrier(arrive_count: int | Sequence[int]) -> Buffer:
     Args:
         arrive_count: how many arrivals complete a phase.
     """
-    return _barriers("T.alloc_barrier", arrive_count)
+    return _barriers("T.alloc_barrier", arrive_count, of_cluster=False)
 
 
-def _barriers(name: str, arrive_count: Any) -> Buffer:
+def _barriers(name: str, arrive_count: Any, of_cluster: bool) -> Buffer:
     counts = list(arrive_count) if isinstance(arrive_count, (list, tuple)) else [arrive_count]
     for count in map(plain, counts):
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count < 1 << 20:
@@ -339,7 +352,9 @@ def _barriers(name: str, arrive_count: Any) -> Buffer:
                 f"arrival count `{count}` of {name} is not a constant from 1 to 2^20 - 1",
                 span=span.here(),
             )
-    attrs = {"arrive_counts": [as_expr(int(plain(count))) for count in counts]}
+    attrs: dict[str, Any] = {"arrive_counts": [as_expr(int(plain(count))) for count in counts]}
+    if of_cluster:
+        attrs["of_cluster"] = True
     dtype = dtype_of("uint64")
     return _allocate(name, [len(counts)], dtype, "shared.barrier", attrs)
 
@@ -348,7 +363,10 @@ def alloc_cluster_barrier(arrive_count: int | Sequence[int]) -> Buffer:
     """As :func:`alloc_barrier`: every mbarrier can be reached by all blocks of the cluster, by
     ``T.mbarrier_arrive(barrier, cta_id)`` and by copies to other blocks.
 
+    Where pairs of blocks compute gemms (``use_2cta``), a ``T.tma_copy`` with such a barrier
+    completes on that of the even block of the pair, whichever block's memory it fills.
+
     Args:
         arrive_count: how many arrivals complete a phase, those of other blocks included.
     """
-    return _barriers("T.alloc_cluster_barrier", arrive_count)
+    return _barriers("T.alloc_cluster_barrier", arrive_count, of_cluster=True)

@@ -20,7 +20,7 @@ from ..ir.stmt import emit
 from .allocate import alloc_local
 from .builder import in_block
 from .function import macro
-from .gemm import MISSING, emit_gemm, policy_note
+from .gemm import MISSING, emit_gemm, pair_note, policy_note
 from .ignored import remark_ignored
 from .loops import unroll
 from .region import as_region
@@ -98,18 +98,6 @@ def _columns(what: str, operand: Any) -> Region:
     return region
 
 
-def _refuse_pairs(what: str, use_2cta: bool) -> None:
-    if use_2cta:
-        raise errors.UnsupportedError(
-            f"{what} does not support use_2cta",
-            span=span.here(),
-            notes=[
-                "T.gemm(A, B, C, scale_A=, scale_B=, use_2cta=True) is computed by a pair of "
-                "blocks; the compiler brings the factors to both"
-            ],
-        )
-
-
 @named
 def tcgen05_cp_warpx4(
     smem_src: Any, tmem_dst: Any, tmem_col_offset: int = 0, *, use_2cta: bool = False
@@ -124,7 +112,8 @@ def tcgen05_cp_warpx4(
         smem_src: ``uint32`` in shared memory: 128 words that follow each other, or a multiple.
         tmem_dst: ``uint32`` in tensor memory, (128, columns).
         tmem_col_offset: the first column there, a constant.
-        use_2cta: not supported.
+        use_2cta: the even block of a pair issues for both, and it alone gets here; each block's
+            words go to its own tensor memory. For gemms with use_2cta.
 
     Raises:
         ScopeError, DTypeError: other operands.
@@ -133,7 +122,7 @@ def tcgen05_cp_warpx4(
     """
     what = "T.tcgen05_cp_warpx4"
     in_block(what)
-    _refuse_pairs(what, use_2cta)
+    pair = pair_note(what, use_2cta)
     source, atoms = _atoms(f"smem_src of {what}", smem_src)
     target = _columns(f"tmem_dst of {what}", tmem_dst)
     first, count = plain(tmem_col_offset), atoms * _ATOM_COLUMNS
@@ -152,7 +141,7 @@ def tcgen05_cp_warpx4(
         )
     mins = [*target.mins[:-1], target.mins[-1] + first]
     part = make_region(target.buffer, mins, [*target.extents[:-1], count])
-    emit(_copy(source, part, {"warpx4": True}, span.current()))
+    emit(_copy(source, part, {"warpx4": True, **pair}, span.current()))
 
 
 def tcgen05_sf_warp_transpose(smem_src: Any) -> None:
@@ -298,7 +287,8 @@ def tcgen05_gemm_blockscaled(
             that of element k. K of the tiles divides four times the granularity.
         sf_a_granularity_k, sf_b_granularity_k: elements along K that share a factor, a multiple
             of 32; 32 for float4.
-        use_2cta: not supported.
+        use_2cta: as of :func:`tcgen05_gemm`: both blocks of a pair compute, the even one issues.
+            Each has SFA of its own rows of A, and SFB of all N columns.
 
     Raises:
         DTypeError, ScopeError, ShapeError, SemanticsError: operands that do not fit each other.
@@ -306,7 +296,7 @@ def tcgen05_gemm_blockscaled(
     """
     what = "T.tcgen05_gemm_blockscaled"
     in_block(what)
-    _refuse_pairs(what, use_2cta)
+    pair = pair_note(what, use_2cta)
     _check_given(what, k_start, sf_a_granularity_k, sf_b_granularity_k)
     text = f"a multiple of {_LEAST_BLOCK}"
     names = {"sf_a_granularity_k": sf_a_granularity_k, "sf_b_granularity_k": sf_b_granularity_k}
@@ -316,8 +306,8 @@ def tcgen05_gemm_blockscaled(
     granularities = (notes["sf_a_granularity_k"], notes["sf_b_granularity_k"])
     scales = partial(_tmem_scales, what, (SFA_tmem, SFB_tmem), granularities)
     emit_gemm(
-        (A, B, C), (transpose_A, transpose_B), clear_accum, mbar, {**notes, "is_tcgen05": True},
-        scales, _start(what, k_start),
+        (A, B, C), (transpose_A, transpose_B), clear_accum, mbar,
+        {**notes, **pair, "is_tcgen05": True}, scales, _start(what, k_start),
     )  # fmt: skip
 
 

@@ -92,7 +92,9 @@ def tma_copy(
 
     Args:
         src: a tile of a tensor. dst: one in shared memory of the same shape and type.
-        barrier: an mbarrier of :func:`alloc_barrier`; of a load.
+        barrier: an mbarrier of :func:`alloc_barrier`; of a load. Where pairs of blocks compute
+            gemms, the bytes go to that of the even block if it is of
+            :func:`alloc_cluster_barrier`.
         cluster_mask: blocks of the cluster that get the tile, bit i for rank i. Each of them makes
             the call, with the same ``dst`` and ``barrier``; the one of lowest rank loads its
             ``src`` into the ``dst`` of each, completing on the ``barrier`` of each. It does so when

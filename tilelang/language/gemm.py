@@ -16,7 +16,16 @@ from .builder import in_block
 from .ignored import remark_ignored
 from .loops import refuse_extra
 from .region import as_region
-from .scale_factors import E2M1X2, OWN, SCALE_A, Scales, given_scales, packed_matrix
+from .scale_factors import (
+    E2M1X2,
+    OWN,
+    SCALE_A,
+    Scales,
+    check_types,
+    given_scales,
+    is_padded,
+    packed_matrix,
+)
 from .ws_schedule import named
 
 _gemm = _ffi.get("ir.Gemm")
@@ -170,6 +179,24 @@ def _promotion(value: Any) -> int:
     return number
 
 
+def _check_padded(
+    what: str, matrices: Sequence[Region], formats: Sequence[int], notes: dict[str, Any]
+) -> None:
+    """Refuses a gemm of padded tiles without factors that no tensor core has."""
+    if "is_wgmma" in notes:
+        what = "T.wgmma_gemm"
+    check_types(matrices, formats, f"{what} with padded tiles")
+    names = ("promote_every", "wg_wait") if what == "T.gemm" else ()
+    others = [name for name in names if name in notes]
+    if what in ("T.gemm", "T.tcgen05_gemm") and not others:
+        return
+    raise errors.UnsupportedError(
+        f"{what} does not support padded tiles" + (f" with {others[0]}" if others else ""),
+        span=span.here(),
+        notes=["T.gemm(a, b, c) and T.tcgen05_gemm multiply them"],
+    )
+
+
 def emit_gemm(
     operands: tuple[Any, Any, Any],
     transposed: tuple[bool, bool],
@@ -210,6 +237,8 @@ def emit_gemm(
     barrier = None if mbar is None else barrier_element(f"mbar of {what}", mbar)
     matrices = zip((a, b, c), (trans_a, trans_b, False), formats, strict=True)
     parts = [_operand(kind, *each) for kind, each in enumerate(matrices)]
+    if scales is None and (is_padded(a) or is_padded(b)):
+        _check_padded(what, (a, b, c), formats, notes)
     if scales is not None:
         found = scales((a, b, c), (trans_a, trans_b), formats)
         parts += [_operand(SCALE_A + n, *each) for n, each in enumerate(found)]
@@ -232,22 +261,20 @@ def _check_k_pack(unsupported: dict[str, Any]) -> None:
     )
 
 
-def _check_pair(mbar: Any, wg_wait: int) -> None:
-    if mbar is None and wg_wait == 0:
-        return
-    raise errors.SemanticsError(
-        "T.gemm with use_2cta=True waits for its result: leave out mbar= and wg_wait=",
-        span=span.here(),
-        notes=["in a T.Pipelined loop the compiler overlaps it with the loads, without them"],
-    )
+def pair_note(what: str, use_2cta: Any) -> dict[str, bool]:
+    """The note of what both blocks of a pair do together; none of False."""
+    return {"use_2cta": True} if _constant(f"use_2cta of {what}", use_2cta) else {}
 
 
-def _forms(mbar: Any, wg_wait: int, promote_every: Any, use_2cta: Any) -> dict[str, Any]:
+def _forms(wg_wait: int, promote_every: Any, use_2cta: Any) -> dict[str, Any]:
     """The notes of arguments that are given."""
-    notes: dict[str, Any] = {}
-    if _constant("use_2cta of T.gemm", use_2cta):
-        _check_pair(mbar, wg_wait)
-        notes["use_2cta"] = True
+    notes: dict[str, Any] = dict(pair_note("T.gemm", use_2cta))
+    if notes and wg_wait:
+        raise errors.SemanticsError(
+            "T.gemm with use_2cta=True waits for its result: leave out wg_wait=",
+            span=span.here(),
+            notes=["T.tcgen05_gemm(..., mbar=, use_2cta=True) does not wait"],
+        )
     if wg_wait:
         notes["wg_wait"] = wg_wait
     if promote_every is not None:
@@ -293,8 +320,8 @@ def gemm(
             differ in the last bit) compute together. Each has its own A (M, K), M a multiple of
             128, its own C (M, N), N a multiple of 16 (of 32 for int8 and for A in tensor memory)
             up to 256, and half of the columns of B, (K, N / 2): those of the even rank come
-            first; scale_B is of all N. Both must make the call. All gemms of a kernel are so, or
-            none is.
+            first; scale_B is of all N. Both must make the call; with mbar the even one alone does
+            (see :func:`tcgen05_gemm`). All gemms of a kernel are so, or none is.
         scale_A, scale_B: factors of a row of A (a column of B) and a block along K, in shared
             memory: float8_e8m0fnu of blocks of 32 for A and B of float8 (mxfp8), of float6 and
             float4 in padded tiles, or both float4 in packed ones (mxfp4), float8_e4m3fn of blocks
@@ -306,14 +333,14 @@ def gemm(
         DTypeError: types that factors do not go with; promote_every with C other than a fragment
             of float32.
         SemanticsError: clear_accum, policy, a transpose, wg_wait, promote_every or use_2cta is
-            none; promote_every or use_2cta with wg_wait or mbar; use_2cta where the kernel has no
+            none; promote_every with wg_wait or mbar; use_2cta with wg_wait, where the kernel has no
             clusters of an even size, where the blocks of a pair part, or in some gemms alone.
         TargetError (when compiled): use_2cta on a target without tcgen05.
     """
     _check_k_pack(unsupported)
     refuse_extra("T.gemm", {**unsupported, "k_pack": 1}, _IGNORED)
     check_wg_wait("T.gemm", wg_wait)
-    notes = {**policy_note(policy), **_forms(mbar, wg_wait, promote_every, use_2cta)}
+    notes = {**policy_note(policy), **_forms(wg_wait, promote_every, use_2cta)}
     scales = given_scales(scale_A, scale_B, notes)
     emit_gemm((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes, scales)
 
@@ -380,6 +407,11 @@ def tcgen05_gemm(
 
     Arguments and errors as of :func:`gemm`. ``mbar`` must be given; None: no arrival until a
     ``T.tcgen05_mma_arrive`` after it.
+
+    With ``use_2cta`` the even block of a pair issues for both, and it alone must get here: put the
+    call under ``T.block_rank_in_cluster() == 0`` (``% 2 == 0`` in larger clusters). It uses, and
+    writes, the same slices of both blocks' tiles; its completion arrives on ``mbar`` of both.
+    SemanticsError where the odd block may get here.
     """
     if mbar is MISSING:
         raise errors.SemanticsError(
@@ -391,16 +423,8 @@ def tcgen05_gemm(
             ],
         )
     check_wg_wait("T.tcgen05_gemm", wg_wait)
-    if use_2cta:
-        raise errors.UnsupportedError(
-            "T.tcgen05_gemm does not support use_2cta",
-            span=span.here(),
-            notes=[
-                "T.gemm(A, B, C, use_2cta=True) is computed by a pair of blocks; in a T.Pipelined "
-                "loop the compiler overlaps it with the loads of both"
-            ],
-        )
     refuse_extra("T.tcgen05_gemm", unsupported, _IGNORED)
-    notes = {**policy_note(policy), "is_tcgen05": True}
+    pair = pair_note("T.tcgen05_gemm", use_2cta)
+    notes: dict[str, Any] = {**policy_note(policy), **pair, "is_tcgen05": True}
     remark_ignored("T.tcgen05_gemm", policy=notes.get("policy"), wg_wait=wg_wait)
     emit_gemm((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)

@@ -84,7 +84,7 @@ def packed_matrix(what: str, operand: Any, k_last: bool, scaled: bool) -> tuple[
         scaled: the gemm has scale factors.
 
     Raises:
-        DTypeError: a type of 4 bits that no tensor core reads, or a gemm without factors.
+        DTypeError: a type of 4 bits that no tensor core reads, or a packed one without factors.
         SemanticsError: elements that share a byte do not follow each other along K.
     """
     if not isinstance(operand, (View, Part)):
@@ -94,13 +94,15 @@ def packed_matrix(what: str, operand: Any, k_last: bool, scaled: bool) -> tuple[
     if view.sharing == 1 or view.codec is None:
         return None
     dtype, how = str(view.dtype), "padded" if view.is_padded else "packed"
-    if (not view.is_padded and dtype != _FLOAT4) or not scaled:
-        lie = "16 elements in 16 bytes" if view.is_padded else "two elements in a byte"
+    if not view.is_padded and (dtype != _FLOAT4 or not scaled):
         raise errors.DTypeError(
-            f"{what} is {view.describe()}, {lie}; tensor cores read "
-            f"{dtype if view.is_padded else _FLOAT4} so, with scale_A= and scale_B=",
+            f"{what} is {view.describe()}, two elements in a byte; tensor cores read {_FLOAT4} so, "
+            "with scale_A= and scale_B=",
             span=span.here(),
-            notes=[f"a tile that is allocated without {how}=True has each element by itself"],
+            notes=[
+                "a tile that is allocated without packed=True has each element by itself, one "
+                f"with padded=True elements that T.gemm multiplies without factors ({_FLOAT4})"
+            ],
         )
     if not k_last:
         raise errors.SemanticsError(
@@ -158,7 +160,14 @@ def scale_regions(
     ]
 
 
-def check_types(matrices: Sequence[Region], formats: Sequence[int]) -> None:
+def is_padded(matrix: Region) -> bool:
+    return "padded_type" in matrix.buffer.attrs
+
+
+def check_types(
+    matrices: Sequence[Region], formats: Sequence[int], what: str = "T.gemm with scale factors"
+) -> None:
+    """Refuses types that block-scaled tensor cores, or those of padded tiles, do not multiply."""
     padded = [matrix.buffer.attrs.get("padded_type") for matrix in matrices]
     kinds = [
         str(name or (_FLOAT4 if form == E2M1X2 else matrix.buffer.dtype))
@@ -172,11 +181,11 @@ def check_types(matrices: Sequence[Region], formats: Sequence[int]) -> None:
     if (all(packed) or of_bytes) and kinds[2] == "float32":
         return
     raise errors.DTypeError(
-        f"T.gemm with scale factors of A {kinds[0]} and B {kinds[1]} into C {kinds[2]}",
+        f"{what} of A {kinds[0]} and B {kinds[1]} into C {kinds[2]}",
         span=span.here(),
         notes=[
-            "A and B are float8_e4m3fn or float8_e5m2, or both float4_e2m1fn in tiles of "
-            "T.alloc_shared(..., packed=True); C is float32",
+            "A and B are float8_e4m3fn or float8_e5m2, or with scale factors both float4_e2m1fn in "
+            "tiles of T.alloc_shared(..., packed=True); C is float32",
             "beside float8 or each other float6_e2m3fn, float6_e3m2fn and float4_e2m1fn are in "
             "tiles of T.alloc_shared(..., padded=True)",
         ],

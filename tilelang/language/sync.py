@@ -17,6 +17,7 @@ from .threads import predicate_of
 
 _evaluate = _ffi.get("ir.Evaluate")
 _arrive = _ffi.get("ir.Arrive")
+_issuer_commit = _ffi.get("ir.IssuerCommit")
 _wait_parity = _ffi.get("ir.WaitParity")
 _fence = _ffi.get("ir.Fence")
 _barrier = _ffi.get("ir.Barrier")
@@ -24,7 +25,7 @@ _named_barrier = _ffi.get("ir.NamedBarrier")
 _warp_barrier = _ffi.get("ir.WarpBarrier")
 _grid_dependency = _ffi.get("ir.GridDependency")
 #: what each of them is, as the IR numbers it (src/ir/async.h)
-_THREAD, _EXPECT, _THREAD_EXPECT, _COPIES, _ISSUER_COMMIT = 0, 1, 2, 4, 5
+_THREAD, _EXPECT, _THREAD_EXPECT, _COPIES = 0, 1, 2, 4
 _ASYNC_PROXY, _TCGEN05_BEFORE, _TCGEN05_AFTER = range(3)
 _BLOCK, _CLUSTER, _GRID = 0, 6, 7
 _WHOLE, _ARRIVE, _ARRIVE_RELAXED, _WAIT = range(4)
@@ -217,12 +218,21 @@ def tcgen05_mma_arrive(mbar: Any, arrive_2cta: bool = False) -> None:
 
     One thread issues it: that of the MMAs before it, which are issued by the same threads or by
     a group of them. SemanticsError (when compiled) where others issue the MMAs.
+
+    Args:
+        mbar: an mbarrier of :func:`alloc_barrier`.
+        arrive_2cta: where pairs of blocks compute (``use_2cta``), arrives on that mbarrier of both
+            blocks; else of the even one alone, which issues for both.
     """
-    if arrive_2cta:
-        raise errors.UnsupportedError(
-            "T.tcgen05_mma_arrive does not support arrive_2cta", span=span.here()
+    what = "T.tcgen05_mma_arrive"
+    both = plain(arrive_2cta)
+    if not isinstance(both, (bool, int)):
+        raise errors.SemanticsError(
+            f"{what}: arrive_2cta is `{arrive_2cta}`; it must be True or False", span=span.here()
         )
-    _emit_arrival("T.tcgen05_mma_arrive", _ISSUER_COMMIT, mbar)
+    element = barrier_element(what, mbar)
+    in_block(what)
+    emit(_issuer_commit(element, bool(both), span.current()))
 
 
 def tcgen05_before_thread_sync() -> None:

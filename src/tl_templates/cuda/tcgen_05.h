@@ -37,23 +37,20 @@ TL_DEVICE void tcgen05_commit(uint64_t& barrier) {
                    shared_address(&barrier))
                : "memory");
 }
-// The same on that mbarrier of each block of the cluster whose bit is set.
+// The same on that mbarrier of each block of the cluster whose bit is set. kCtas: as above.
+template <int kCtas = 1>
 TL_DEVICE void tcgen05_commit_multicast(uint64_t& barrier, uint16_t blocks) {
   asm volatile(
-      "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 "
+      "tcgen05.commit.cta_group::%2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 "
       "[%0], %1;" ::"r"(shared_address(&barrier)),
-      "h"(blocks)
+      "h"(blocks), "n"(kCtas)
       : "memory");
 }
 // The same of gemms that a pair of CTAs computes, on that mbarrier of both.
 TL_DEVICE void tcgen05_commit_pair(uint64_t& barrier) {
   uint32_t rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  asm volatile(
-      "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 "
-      "[%0], %1;" ::"r"(shared_address(&barrier)),
-      "h"(static_cast<uint16_t>(3u << (rank & ~1u)))
-      : "memory");
+  tcgen05_commit_multicast<2>(barrier, static_cast<uint16_t>(3u << (rank & ~1u)));
 }
 
 }  // namespace tl

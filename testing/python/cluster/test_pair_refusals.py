@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from cluster.kernels import gemm
 from wrong_kernels import cases, check
 
@@ -93,18 +94,182 @@ def case_too_many_columns():
     pair_kernel(multiply, n=320)
 
 
-def case_barrier():
-    """SemanticsError: T.gemm with use_2cta=True waits for its result: leave out mbar="""
+def case_groups():
+    """SemanticsError: T.gemm with use_2cta=True waits for its result: leave out wg_wait="""
+    pair_kernel(lambda a, b, c, *_: T.gemm(a, b, c, transpose_B=True, use_2cta=True, wg_wait=1))
+
+
+def by_hand(a, b, **given):
+    """Issues a gemm into tensor memory."""
+    wide = T.alloc_tmem((128, 64), "float32")
+    T.tcgen05_gemm(
+        a, b, wide, transpose_B=True, clear_accum=True,
+        **{"mbar": T.alloc_barrier(1), "use_2cta": True, **given},
+    )  # fmt: skip
+
+
+def case_issued_by_both():
+    """SemanticsError: T.tcgen05_gemm with use_2cta=True is issued by the even block of a pair for
+    both, but block 1 of the cluster may get here, too: put it under
+    `if T.block_rank_in_cluster() == 0`
+    """
+    pair_kernel(lambda a, b, *_: by_hand(a, b))
+
+
+def case_with_a_barrier_issued_by_both():
+    """SemanticsError: T.gemm with use_2cta=True is issued by the even block of a pair for both"""
     pair_kernel(
-        lambda a, b, c, *_: T.gemm(
-            a, b, c, transpose_B=True, use_2cta=True, mbar=T.alloc_barrier(1)
+        lambda a, b, *_: T.gemm(
+            a,
+            b,
+            T.alloc_tmem((128, 64), "float32"),
+            transpose_B=True,
+            use_2cta=True,
+            mbar=T.alloc_barrier(1),
         )
     )
 
 
-def case_issued_alone():
-    """UnsupportedError: T.tcgen05_gemm does not support use_2cta ... use_2cta=True)"""
-    pair_kernel(lambda a, b, c, *_: T.tcgen05_gemm(a, b, c, mbar=None, use_2cta=True))
+@T.macro
+def on_the_other_side(a, b, c, bx, s):
+    if T.block_rank_in_cluster() == 0:
+        T.sync_threads()
+    else:
+        by_hand(a, b)
+
+
+def case_issued_by_the_odd_block():
+    """SemanticsError: T.tcgen05_gemm with use_2cta=True is issued by the even block ... block 1"""
+    pair_kernel(on_the_other_side)
+
+
+@T.macro
+def by_the_first(a, b, c, bx, s):
+    if T.block_rank_in_cluster() < 2:
+        by_hand(a, b)
+
+
+def case_issued_by_one_odd_block_of_several():
+    """SemanticsError: but block 1 of the cluster may get here, too: put it under
+    `if T.block_rank_in_cluster() % 2 == 0`
+    """
+    pair_kernel(by_the_first, size=4)
+
+
+@T.macro
+def by_data(a, b, c, bx, s):
+    if s == 0:
+        by_hand(a, b)
+
+
+def case_issued_under_an_argument():
+    """SemanticsError: T.tcgen05_gemm with use_2cta=True is issued by the even block of a pair"""
+    pair_kernel(by_data)
+
+
+@T.macro
+def one_without(a, b, c, bx, s):
+    if T.block_rank_in_cluster() == 0:
+        by_hand(a, b)
+        by_hand(a, a[0:64, :], use_2cta=False)
+
+
+def case_some_issued_gemms():
+    """SemanticsError: T.tcgen05_gemm without use_2cta=True in a kernel that has one with it"""
+    pair_kernel(one_without)
+
+
+@T.macro
+def arrives_in_both(a, b, c, bx, s):
+    done = T.alloc_barrier(1)
+    if T.block_rank_in_cluster() == 0:
+        by_hand(a, b, mbar=None)
+    T.tcgen05_mma_arrive(done, arrive_2cta=True)
+
+
+def case_arrivals_by_both():
+    """SemanticsError: T.tcgen05_mma_arrive in a kernel of pairs is issued by the even block of a
+    pair for both
+    """
+    pair_kernel(arrives_in_both)
+
+
+@T.macro
+def arrives_without_pairs(a, b, c, bx, s):
+    done = T.alloc_barrier(1)
+    by_hand(a, a[0:64, :], mbar=None, use_2cta=False)
+    T.tcgen05_mma_arrive(done, arrive_2cta=True)
+
+
+def case_arrivals_without_pairs():
+    """SemanticsError: T.tcgen05_mma_arrive with arrive_2cta=True in a kernel whose gemms are
+    computed by single blocks
+    """
+    pair_kernel(arrives_without_pairs)
+
+
+def case_arrivals_of_a_value():
+    """SemanticsError: T.tcgen05_mma_arrive: arrive_2cta is `s`; it must be True or False"""
+    pair_kernel(lambda a, b, c, bx, s: T.tcgen05_mma_arrive(T.alloc_barrier(1), arrive_2cta=s))
+
+
+@T.macro
+def factors_of_one(a, b, c, bx, s):
+    words, tmem = T.alloc_shared((128,), T.uint32), T.alloc_tmem((128, 4), T.uint32)
+    T.clear(words)
+    if T.block_rank_in_cluster() == 0:
+        T.tcgen05_cp_warpx4(words, tmem)
+        by_hand(a, b)
+
+
+def case_factors_of_one_block():
+    """SemanticsError: T.tcgen05_cp_warpx4 without use_2cta=True in a kernel whose gemms have it"""
+    pair_kernel(factors_of_one)
+
+
+@T.macro
+def factors_by_both(a, b, c, bx, s):
+    words, tmem = T.alloc_shared((128,), T.uint32), T.alloc_tmem((128, 4), T.uint32)
+    T.clear(words)
+    T.tcgen05_cp_warpx4(words, tmem, use_2cta=True)
+    if T.block_rank_in_cluster() == 0:
+        by_hand(a, b)
+
+
+def case_factors_by_both():
+    """SemanticsError: T.tcgen05_cp_warpx4 with use_2cta=True is issued by the even block"""
+    pair_kernel(factors_by_both)
+
+
+def multicast(alloc):
+    """Both blocks get a tile by hand."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128, 64), "float16"), C: T.Tensor((256, 64))):
+        with T.Kernel(2, threads=128, cluster_dims=2) as bx:
+            a = T.alloc_shared((128, 64), "float16")
+            c = T.alloc_tmem((128, 64), "float32")
+            loaded, done = alloc(128), T.alloc_barrier(1)
+            T.tma_copy(A, a, barrier=loaded, cluster_mask=3)
+            T.mbarrier_arrive(loaded)
+            T.mbarrier_wait_parity(loaded, 0)
+            T.cluster_sync()
+            if T.block_rank_in_cluster() == 0:
+                T.tcgen05_gemm(
+                    a, a[0:32, :], c, transpose_B=True, clear_accum=True, mbar=done, use_2cta=True
+                )
+            T.mbarrier_wait_parity(done, 0)
+            T.copy(c, C[bx * 128, 0])
+
+    return tilelang.compile(main, target="sm_100a")
+
+
+def case_tile_for_both_on_a_barrier_of_the_cluster():
+    """SemanticsError: T.tma_copy with cluster_mask= completes on the barrier of each block, but in
+    a kernel of pairs loaded (1) uint64 in shared.barrier is that of the even block: allocate it by
+    T.alloc_barrier
+    """
+    multicast(T.alloc_cluster_barrier)
 
 
 @T.macro
@@ -316,6 +481,13 @@ def equal_variables(a, b, c, bx, s):
             break
         i = i + 1
         other = other + i
+
+
+def test_tiles_for_both_blocks_of_a_pair():
+    a, c = torch.randint(-3, 4, (128, 64)).half(), torch.full((256, 64), torch.nan)
+    multicast(T.alloc_barrier)(a, c)
+    rows = torch.cat([a, a]).double()
+    assert torch.equal(c.double(), rows @ torch.cat([a[:32], a[:32]]).double().T)
 
 
 def test_what_is_the_same_in_a_pair_is_not_refused():

@@ -16,7 +16,7 @@ def by_hand(words=(128,), kind=T.uint32, columns=(128, 4), m=128, n=128, k=128, 
     def main():
         with T.Kernel(1, threads=128):
             a = T.alloc_shared((m, k), T.float8_e4m3fn)
-            b = T.alloc_shared((n, k), T.float8_e4m3fn)
+            b = T.alloc_shared((n // 2 if given.get("use_2cta") else n, k), T.float8_e4m3fn)
             c = T.alloc_tmem((m, n), T.float32)
             sf = T.alloc_shared(words, kind)
             tmem = T.alloc_tmem(columns, T.uint32)
@@ -58,8 +58,15 @@ def case_rows_of_factors():
 
 
 def case_pairs():
-    """UnsupportedError: T.tcgen05_cp_warpx4 does not support use_2cta"""
+    """SemanticsError: T.tcgen05_cp_warpx4 with use_2cta=True in a kernel whose gemms have it not"""
     by_hand(pairs=True)
+
+
+def case_pairs_without_a_cluster():
+    """SemanticsError: T.tcgen05_gemm_blockscaled with use_2cta=True is computed by two neighbours
+    of a cluster, but the kernel has no clusters
+    """
+    by_hand(pairs=True, use_2cta=True)
 
 
 def case_columns_of_b():

@@ -185,11 +185,60 @@ def six_bits(transpose_B=True, **given: Any):
     tilelang.compile(main, target="sm_100a")
 
 
-def case_six_bits_without_factors():
-    """DTypeError: A of T.gemm is x: float6_e3m2fn[128, 128] (shared.dyn), 16 elements in 16 ...
-    bytes; tensor cores read float6_e3m2fn so, with scale_A= and scale_B=
-    """
-    six_bits()
+def case_six_bits_promoted():
+    """UnsupportedError: T.gemm does not support padded tiles with promote_every"""
+    six_bits(promote_every=32)
+
+
+def six_bits_into(c=T.float32, others=None, threads=128, m=128):
+    @T.prim_func
+    def main():
+        with T.Kernel(1, threads=threads):
+            x = T.alloc_shared((m, 128), T.float6_e3m2fn, padded=True)
+            y = x if others is None else T.alloc_shared((m, 128), others)
+            z = T.alloc_fragment((m, m), c)
+            T.clear(z)
+            T.gemm(x, y, z, transpose_B=True)  # WRONG
+
+    tilelang.compile(main, target="sm_100a")
+
+
+def case_six_bits_into_halves():
+    """DTypeError: T.gemm with padded tiles of A float6_e3m2fn and B float6_e3m2fn into C float16"""
+    six_bits_into(T.float16)
+
+
+def case_six_bits_beside_halves():
+    """DTypeError: T.gemm with padded tiles of A float6_e3m2fn and B float16 into C float32"""
+    six_bits_into(others=T.float16)
+
+
+def case_six_bits_beside_bytes():
+    """DTypeError: T.gemm with padded tiles of A float6_e3m2fn and B uint8 into C float32"""
+    six_bits_into(others=T.uint8)
+
+
+def case_six_bits_of_few_threads():
+    """ShapeError: T.gemm of padded tiles: its 64 threads are no warpgroups of 128"""
+    six_bits_into(threads=64)
+
+
+def case_six_bits_of_few_rows():
+    """ShapeError: T.gemm of padded tiles: tcgen05.mma has at least 64 rows"""
+    six_bits_into(m=32)
+
+
+def case_six_bits_by_wgmma():
+    """UnsupportedError: T.wgmma_gemm does not support padded tiles"""
+
+    @T.prim_func
+    def main():
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((128, 128), T.float6_e3m2fn, padded=True)
+            z = T.alloc_fragment((128, 128), T.float32)
+            T.wgmma_gemm(x, x, z, transpose_B=True)  # WRONG
+
+    tilelang.compile(main, target="sm_90a")
 
 
 def case_six_bits_along_their_rows():

@@ -15,7 +15,7 @@ from sm100_kernels import (
 
 import tilelang
 import tilelang.language as T
-from tilelang import emulator
+from tilelang import emulator, errors
 
 M, N, K = 128, 64, 64
 SCHEDULES = ["late", "eager", 1, 2]
@@ -153,6 +153,51 @@ def test_threads_and_a_value_of_all(n, schedule):
     assert torch.equal(o[:n], x[:n])
     assert torch.equal(o[3], x[3])
     assert o[n:3].isnan().all()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("n", [1, 3])
+def test_other_threads_than_those_of_the_condition(n, schedule):
+    """On the other side of an `and` whose threads take no part there, some are chosen again."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((4, M, N), "float32"), out: T.Tensor((4, M, N), "float32"), n: T.int32):
+        with T.Kernel(1, threads=384):
+            f = T.alloc_fragment((M, N), "float32")
+            tx = T.get_thread_binding()
+            for k in T.serial(3):
+                if tx < 128 and k < n:
+                    T.copy(X[k, 0, 0], f)
+                    T.copy(f, out[k, 0, 0])
+                elif tx >= 128 and tx < 256 and k == 2:
+                    T.copy(X[2, 0, 0], f)
+                    T.copy(f, out[3, 0, 0])
+                elif tx >= 256:
+                    T.sync_threads(1, 128)
+
+    x = random_values(4 * M, N, "float32").view(4, M, N)
+    o = poisoned(4 * M, N, "float32").view(4, M, N)
+    run(compile_sm100(kernel), x, o, n, schedule=schedule)
+    assert torch.equal(o[:n], x[:n])
+    assert o[n:3].isnan().all()
+    assert torch.equal(o[3], x[2])
+
+
+def test_the_same_threads_on_the_other_side():
+    """They copy there where the value does not hold, together with threads that always do."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((M, N), "float32"), out: T.Tensor((M, N), "float32"), n: T.int32):
+        with T.Kernel(1, threads=256):
+            f = T.alloc_fragment((M, N), "float32")
+            if T.get_thread_binding() < 128 and n > 1:
+                T.sync_threads(1, 128)
+                T.copy(X, f)
+            else:
+                T.copy(X, f)
+
+    with pytest.raises(errors.SemanticsError, match="on the side that some threads take by their"):
+        compile_sm100(kernel)
 
 
 #: Who issues, of how many threads.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ... import errors
@@ -22,7 +23,7 @@ from ..tensor import TensorType
 from ..variable import Ref
 from ..view import view
 
-_ALLOCATE = {
+_ALLOCATE: dict[str, Callable[..., Any]] = {
     "shared": alloc_shared,
     "shared.dyn": alloc_shared,
     "local": alloc_local,
