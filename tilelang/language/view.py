@@ -299,6 +299,15 @@ class View:
 
     def write_together(self, indices: Sequence[Any], values: Sequence[Any]) -> None:
         """Emits the stores of elements that share some of the source, the first at ``indices``."""
+        if self.scope == "shared.tmem":
+            raise errors.UnsupportedError(
+                f"threads do not write {self.describe()}, whose elements share columns of tensor "
+                "memory",
+                span=span.here(),
+                notes=[
+                    "T.copy them to a tile of T.alloc_shared(..., packed=True), and that one to it"
+                ],
+            )
         outer, number = self._number(indices)
         wide, size = int(self.source.dtype.bits), self.filled
         unit = dtype_of(f"uint{wide if size == 1 else UINT32.bits}")

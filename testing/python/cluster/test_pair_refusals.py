@@ -272,6 +272,21 @@ def case_tile_for_both_on_a_barrier_of_the_cluster():
     multicast(T.alloc_cluster_barrier)
 
 
+def case_rows_gathered_on_a_barrier_of_the_cluster():
+    """SemanticsError: T.tma_gather4 completes on the barrier of each block"""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16")):
+        with T.Kernel(2, threads=128, cluster_dims=2):
+            rows = T.alloc_shared((4, 64), "float16")
+            a, b = T.alloc_shared((128, 64), "float16"), T.alloc_shared((32, 64), "float16")
+            T.tma_gather4(A, rows, 0, [1, 2, 3, 4], barrier=T.alloc_cluster_barrier(1))
+            if T.block_rank_in_cluster() == 0:
+                by_hand(a, b)
+
+    tilelang.compile(main, target="sm_100a")
+
+
 @T.macro
 def tiles_of_the_rank(a, b, c, bx, s):
     rank = T.block_rank_in_cluster()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from conformance.running import run
-from conformance.test_block_scaled_fp4 import BLOCKS, KINDS, Case
+import torch
+from conformance.running import poison, run
+from conformance.test_block_scaled_fp4 import BLOCKS, KINDS, Case, value_of
 
 import tilelang
 import tilelang.language as T
@@ -77,3 +78,20 @@ def test_instructions() -> None:
     )
     assert "tcgen05_mma_scaled_ts<tl::UmmaKind::mxf4>" in kernel.get_kernel_source()
     assert "tcgen05.cp.cta_group::1.128x" in kernel.get_ptx()  # a copy of bytes as they lie
+
+
+def test_threads_read_it() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((128, 192), T.float4_e2m1fn), C: T.Tensor((128, 192), T.float32)):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 192), T.float4_e2m1fn, packed=True)
+            a_tmem = T.alloc_tmem((128, 192), T.float4_e2m1fn, packed=True)
+            values = T.alloc_fragment((128, 192), T.float32)
+            T.copy(A, a)
+            T.copy(a, a_tmem)
+            T.copy(a_tmem, values)
+            T.copy(values, C)
+
+    codes, found = torch.randint(0, 256, (128, 96)).byte(), poison(128, 192)
+    run(main, "sm_100a", codes, found)
+    assert torch.equal(found.double(), value_of(codes))

@@ -241,6 +241,38 @@ def case_six_bits_by_wgmma():
     tilelang.compile(main, target="sm_90a")
 
 
+def in_tensor_memory(fill, kind=T.float4_e2m1fn, shape=(128, 128)):
+    @T.prim_func
+    def main():
+        with T.Kernel(1, threads=128):
+            fill(T.alloc_tmem(shape, kind, packed=True), T.alloc_fragment(shape, T.float32))
+
+    tilelang.compile(main, target="sm_100a")
+
+
+def case_packed_in_tensor_memory_by_threads():
+    """UnsupportedError: threads do not write buf: float4_e2m1fn[128, 128] (shared.tmem), whose
+    elements share columns of tensor memory ...
+    T.copy them to a tile of T.alloc_shared(..., packed=True), and that one to it
+    """
+    in_tensor_memory(lambda tile, values: T.copy(values, tile))
+
+
+def case_packed_in_tensor_memory_cleared():
+    """UnsupportedError: threads do not write"""
+    in_tensor_memory(lambda tile, values: T.clear(tile))
+
+
+def case_halves_packed_in_tensor_memory():
+    """DTypeError: T.alloc_tmem(..., float16, packed=True): float4_e2m1fn is packed in tensor"""
+    in_tensor_memory(T.clear, T.float16)
+
+
+def case_half_a_byte_in_tensor_memory():
+    """ShapeError: the last extent of T.alloc_tmem((128, 63)) of T.float4_e2m1fn is no multiple"""
+    in_tensor_memory(T.clear, shape=(128, 63))
+
+
 def case_six_bits_along_their_rows():
     """SemanticsError: B of T.gemm is padded float6_e3m2fn, whose last dimension is K; this one's"""
     six_bits(transpose_B=False, scale_A=0, scale_B=0)
