@@ -47,26 +47,12 @@ class LaunchCutter : public ir::StmtMutator {
     return ir::AsInt(c->region->extents[*c->DimAlong(dim)]).value_or(0);
   }
 
-  // Rows of the tensor that those of the gemm are loaded from; 0: unknown.
-  static int64_t RowsOf(const PlainGemm& plain) {
-    for (const ir::GemmOperandNode* input : plain.gemms[0]->Inputs()) {
-      auto dim = input->DimAlong(ir::GemmDim::kM);
-      if (!dim) continue;
-      size_t from_last = input->region->extents.size() - *dim;
-      for (const ir::CopyNode* load : plain.loads) {
-        const ir::Array<ir::Expr>& shape = load->src->buffer->shape;
-        if (!load->dst->buffer.same_as(input->buffer()) || shape.size() < from_last) continue;
-        return ir::AsInt(shape[shape.size() - from_last]).value_or(0);
-      }
-    }
-    return 0;
-  }
-
   Stmt CutRows(const ir::KernelLaunchNode* op) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = LongGemm(op);
     if (plain.loop == nullptr) return self;
-    int64_t rows = RowsOf(plain);
+    ir::Expr extent = RowsOfTensor(plain);
+    int64_t rows = extent.defined() ? ir::AsInt(extent).value_or(0) : 0;
     int64_t from = ExtentOf(plain, ir::GemmDim::kM);
     int64_t to = (rows + kWgmmaRows - 1) / kWgmmaRows * kWgmmaRows;
     if (to == 0 || to >= from) return self;

@@ -107,6 +107,20 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
   return LeavesThreadsOpen(launch) ? found : PlainGemm{};
 }
 
+ir::Expr RowsOfTensor(const PlainGemm& plain) {
+  for (const ir::GemmOperandNode* input : plain.gemms[0]->Inputs()) {
+    auto dim = input->DimAlong(ir::GemmDim::kM);
+    if (!dim) continue;
+    size_t from_last = input->region->extents.size() - *dim;
+    for (const ir::CopyNode* load : plain.loads) {
+      const ir::Array<ir::Expr>& shape = load->src->buffer->shape;
+      if (!load->dst->buffer.same_as(input->buffer()) || shape.size() < from_last) continue;
+      return shape[shape.size() - from_last];
+    }
+  }
+  return ir::Expr();
+}
+
 bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
   const auto* body = launch->body.as<ir::SeqNode>();
   return body != nullptr && std::all_of(body->stmts.begin(), body->stmts.end(), [&](const Stmt& s) {

@@ -28,6 +28,9 @@ namespace {
 // columns from 1024 to 28672; 256 x 128 adds nothing to them.
 constexpr TileExtents kWide[] = {{128, 256}, {192, 192}, {128, 192}};
 
+// Of so many rows a tile of 64 is loaded without the others (transform/trim_loads.h).
+constexpr int64_t kFewRows = 16;
+
 Expr I64(int64_t value) { return ir::Const(ir::dtypes::kInt64, value); }
 Expr Inside(const ir::KernelLaunchNode* op, size_t axis) {
   return ir::CastTo(ir::dtypes::kInt64, ExtentInside(op->grid[axis]));
@@ -37,7 +40,8 @@ Expr Inside(const ir::KernelLaunchNode* op, size_t axis) {
 struct Version {
   ir::KernelLaunch launch;
   TileExtents tile;
-  Expr fits;  // whether it is the one
+  Expr fits;              // whether it is the one
+  std::string rows = "";  // of which it is, for a remark
 };
 
 class SizeVersioner : public ir::StmtMutator {
@@ -104,11 +108,24 @@ class SizeVersioner : public ir::StmtMutator {
     };
     int64_t most_parts = 4;
     while (most_parts > 1 && columns * most_parts > target_->sm_count) most_parts /= 2;
-    if (is_long) add(kWgmmaRows, most_parts);
+    if (is_long) {
+      add(kWgmmaRows, most_parts);
+      WithFewRows(&versions);
+    }
     for (int64_t parts : {4, 2, 1}) {
       if (is_long || parts == 1) add(kNarrow.rows, parts);
     }
     return versions;
+  }
+
+  // Of the first of these the same for so few rows that no others are loaded.
+  void WithFewRows(std::vector<Version>* versions) const {
+    Expr rows = RowsOfTensor(plain_);
+    if (versions->empty() || !rows.defined() || ir::AsInt(rows)) return;
+    Version few = versions->front();
+    few.fits = rows <= ir::Const(rows.dtype(), kFewRows) && few.fits;
+    few.rows = " (of at most " + std::to_string(kFewRows) + " rows)";
+    versions->insert(versions->begin(), few);
   }
 
   static Version UpTo(const ir::KernelLaunchNode* op, size_t axis, int64_t most,
@@ -163,7 +180,7 @@ class SizeVersioner : public ir::StmtMutator {
     std::string tiles;
     for (const Version& version : versions) {
       bool last = &version == &versions.back();
-      tiles += (tiles.empty() ? "" : last ? " or " : ", ") + Text(version.tile);
+      tiles += (tiles.empty() ? "" : last ? " or " : ", ") + Text(version.tile) + version.rows;
     }
     Remark(op->span, "tiles",
            "T.Kernel: which tiles are best depends on sizes of the call: there are " +

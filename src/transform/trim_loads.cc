@@ -30,29 +30,31 @@ class LoadTrimmer : public analysis::ScopedMutator {
     bool loads = std::count(plain_.loads.begin(), plain_.loads.end(), op) != 0;
     std::optional<int64_t> rows = loads ? RowsBefore(op) : std::nullopt;
     if (!rows) return ir::ffi::GetRef<Stmt>(op);
-    RemarkCopy(op, "loads " + std::to_string(*rows) +
-                       " rows, all that the tensor has; the others of the tile are zeros from the "
-                       "beginning. The pass option tl.disable_load_trimming turns this off");
+    RemarkCopy(op,
+               "loads " + std::to_string(*rows) +
+                   " rows, all that the tensor can have; the others of the tile are zeros from the "
+                   "beginning. The pass option tl.disable_load_trimming turns this off");
     auto annotations = op->annotations;
     annotations.Set(ir::kExistingRows, *rows);
     return ir::Copy(op->src, op->dst, annotations, op->span, op->mbar, op->block);
   }
 
  private:
-  // The rows of the tensor, where they are fewer than those of the whole tile, a matrix.
+  // The rows that the tensor has at most, where they are fewer than those of the whole tile, a
+  // matrix.
   std::optional<int64_t> RowsBefore(const ir::CopyNode* op) {
     size_t rank = op->src->extents.size();
     if (!op->dst.IsWhole() || op->dst->extents.size() != 2 || rank < 2) return std::nullopt;
     for (size_t d = 0; d + 2 < rank; ++d) {
       if (ir::AsInt(op->src->extents[d]) != 1) return std::nullopt;
     }
-    auto tensor = ir::AsInt(op->src->buffer->shape[rank - 2]);
+    int64_t tensor = analyzer_.ConstBounds(op->src->buffer->shape[rank - 2]).hi;
     auto box = ir::AsInt(op->src->extents[rank - 2]);
     auto tile = ir::AsInt(op->dst->extents[0]);
     // No box begins before the tensor: its rows are the first ones of the tile.
-    bool trims = tensor && *tensor > 0 && box && tile && *box == *tile && *tensor < *tile &&
+    bool trims = tensor > 0 && box && tile && *box == *tile && tensor < *tile &&
                  analyzer_.CanProveNonNegative(op->src->mins[rank - 2]);
-    return trims ? tensor : std::nullopt;
+    return trims ? std::optional<int64_t>(tensor) : std::nullopt;
   }
 
   PlainGemm plain_;

@@ -55,7 +55,7 @@ def on(sm_count):
 def tiles_of(target="sm_90a", **options) -> list[str]:
     """The tiles among which a launch chooses."""
     said = " ".join(r.message for r in remarks_of("tile_by_size", program(**options), target))
-    return re.findall(r"\d+ x \d+", said)
+    return re.findall(r"\d+ x \d+(?: \(of at most \d+ rows\))?", said)
 
 
 def check(kernel, rows, columns, depth, twice=False):
@@ -75,9 +75,9 @@ def check(kernel, rows, columns, depth, twice=False):
 @pytest.mark.parametrize(
     ("options", "sizes"),
     [
-        ({}, (64, 65, 129, 257, 300, 385, 900, 0)),
+        ({}, (5, 16, 17, 64, 65, 129, 257, 300, 385, 900, 0)),
         ({"twice": True}, (1, 128, 300)),
-        ({"transposed": True}, (1, 200, 500)),
+        ({"transposed": True}, (1, 16, 200, 500)),
     ],
     ids=str,
 )
@@ -93,6 +93,14 @@ def test_results_of_all_sizes(options, sizes):
 def test_results_in_every_order(rows):
     kernel = tilelang.compile(program(columns=264, depth=40, k=16), target=on(5))
     check(kernel, rows, 264, 40)
+
+
+def test_few_rows_are_loaded_without_those_that_do_not_exist():
+    """Of a tile of 64 rows at most 16 come, beside 64 rows of B of 32 columns."""
+    source = tilelang.lower(program(), target="sm_90a").kernel_source
+    of_kernels = source.split("__global__")
+    assert f"expect_tx(a_full[a_slot], {(16 + 32) * 64 * 2}u)" in of_kernels[1]
+    assert f"expect_tx(a_full[a_slot], {(64 + 32) * 64 * 2}u)" in of_kernels[2]
 
 
 def test_results_where_more_is_of_the_call():
@@ -133,19 +141,25 @@ def test_no_more_rows_are_stored():
     assert (c[300:384] == 0).all() and c[384:].isnan().all()
 
 
+NARROW = ["128 x 32", "128 x 64", "128 x 128"]
 WIDE = ["128 x 256", "192 x 192", "128 x 192"]
+
+
+def few(tile: str) -> str:
+    """Such a tile in the kernel that loads 16 rows."""
+    return f"{tile} (of at most 16 rows)"
 
 
 @pytest.mark.parametrize(
     ("options", "tiles"),
     [
-        ({}, ["64 x 32", "128 x 32", "128 x 64", "128 x 128", *WIDE]),
-        ({"columns": 14336}, ["64 x 128", "128 x 128", *WIDE]),
-        ({"columns": 14336, "transposed": True}, ["64 x 128", "128 x 128", *WIDE]),
+        ({}, [few("64 x 32"), "64 x 32", *NARROW, *WIDE]),
+        ({"columns": 14336}, [few("64 x 128"), "64 x 128", "128 x 128", *WIDE]),
+        ({"columns": 14336, "transposed": True}, [few("64 x 128"), "64 x 128", "128 x 128", *WIDE]),
         ({"columns": 32768}, WIDE),  # a row of tiles is more than a wave
         ({"depth": 512}, ["128 x 128", *WIDE]),  # few iterations
-        ({"twice": True}, ["64 x 32", "128 x 32", "128 x 64", "128 x 128", "128 x 128"]),
-        ({"columns": 256, "out": "float32"}, ["64 x 32", "128 x 32", "128 x 64", "128 x 128"]),
+        ({"twice": True}, [few("64 x 32"), "64 x 32", *NARROW, "128 x 128"]),
+        ({"columns": 256, "out": "float32"}, [few("64 x 32"), "64 x 32", *NARROW]),
     ],
     ids=str,
 )

@@ -25,8 +25,10 @@ def program(
     transposed=False,
     stages=2,
     sums=False,
+    most=None,
 ):
-    """C = A B with A (rows, K), or (batch, rows, K), or (K, rows); ``sums``: over all rows of C."""
+    """C = A B with A (rows, K), or (batch, rows, K), or (K, rows); ``sums``: over all rows of C;
+    ``most``: rows of the call are no more."""
     shape = (K, rows) if transposed else (batch, rows, K) if batch else (rows, K)
 
     @T.prim_func
@@ -39,6 +41,8 @@ def program(
         with T.Kernel(T.ceildiv(N, n), T.ceildiv(rows, m), max(batch, 1), threads=threads) as (
             bx, by, bz,
         ):  # fmt: skip
+            if most is not None:
+                T.assume(rows <= most)
             a = T.alloc_shared((depth, m) if transposed else (m, depth), "float16")
             b = T.alloc_shared((depth, n), "float16")
             c = T.alloc_fragment((m, n), "float32")
@@ -91,6 +95,19 @@ def test_results_are_those_of_a_float64_product(options):
         torch.testing.assert_close(s.double(), want[0].sum(0), rtol=1e-5, atol=1e-4)
 
 
+def test_rows_of_the_call_are_as_many_as_an_assumption_says():
+    rows = T.dynamic("rows")
+    assert trims(rows=rows, most=9) and not trims(rows=rows, most=64)
+    kernel = tilelang.compile(program(rows, most=9, sums=True), target="sm_90a")
+    for count in (1, 9):
+        a, b = torch.randn(count, K).half(), torch.randn(K, N).half()
+        c, s = poisoned((1, count, N), "float16", "cpu"), poisoned((N,), "float32", "cpu")
+        kernel(a, b, c, s)
+        want = a.double() @ b.double()
+        torch.testing.assert_close(c[0].double(), want, rtol=2e-3, atol=1e-3)
+        torch.testing.assert_close(s.double(), want.sum(0), rtol=1e-5, atol=1e-4)
+
+
 def test_no_more_bytes_come_than_exist():
     kernels = [tilelang.lower(program(5), target="sm_90a", pass_configs=c) for c in (None, OFF)]
     trimmed, whole = (kernel.source for kernel in kernels)
@@ -115,5 +132,5 @@ def test_tiles_whose_rows_may_exist_are_loaded_whole(options):
 
 def test_the_remark_says_what_was_done_and_how_to_turn_it_off():
     (remark,) = remarks_of("trim_loads", program(5), "sm_90a")
-    assert "loads 5 rows, all that the tensor has" in remark.message
+    assert "loads 5 rows, all that the tensor can have" in remark.message
     assert "tl.disable_load_trimming" in remark.message
