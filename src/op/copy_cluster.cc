@@ -48,7 +48,7 @@ bool LeavesOtherBlocksOpen(const Stmt& s) {
 }
 
 int64_t ClusterMask(const ir::CopyNode* op) {
-  auto mask = op->annotations.Get("cluster_mask");
+  auto mask = op->annotations.Get(kClusterMask);
   return mask ? (*mask).cast<int64_t>() : 0;
 }
 
@@ -82,7 +82,7 @@ Stmt StoreToBlock(const ir::CopyNode* op) {
   return CopyLoop(op, [&](const Expr& target, const Expr& value) {
     const auto* element = target.as<ir::LoadNode>();
     Array<Expr> args = {ir::AddressOf(element->buffer, element->indices), value, op->block};
-    return Effect(kStoreToBlock, args, op->span);
+    return Effect(kStoreToBlock, args, op->span, {{"elements", int64_t{1}}});
   });
 }
 

@@ -17,7 +17,10 @@ int64_t ClusterSize(const ir::KernelLaunchNode* launch);
 bool ReachesOtherBlocks(const Stmt& s);
 bool LeavesOtherBlocksOpen(const Stmt& s);
 
-// Bit i: the block of rank i gets the tile of the load. 0: each block loads its own.
+// An annotation of loads. Bit i: the block of rank i gets the tile; without it each block loads its
+// own.
+inline constexpr const char* kClusterMask = "cluster_mask";
+// 0: each block loads its own.
 int64_t ClusterMask(const ir::CopyNode* op);
 // The rank of the block that loads for those of a mask.
 int64_t Leader(int64_t mask);

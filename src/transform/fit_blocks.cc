@@ -37,7 +37,8 @@ class BlockFitter : public ir::StmtMutator {
     threads_ = analysis::ThreadsOf(op);
     if (!LoadsByTma(func_, op, plain_, target_)) return Widen(op);
     LoopStages stages = StagesOf(op, plain_);
-    Stmt narrow = Narrow(op, stages);
+    Stmt shared = ShareRows(op);
+    Stmt narrow = Narrow(shared.as<ir::KernelLaunchNode>(), stages);
     return Fill(narrow.as<ir::KernelLaunchNode>(), stages);
   }
 
@@ -67,6 +68,19 @@ class BlockFitter : public ir::StmtMutator {
            "T.Kernel: 256 threads instead of 128 compute a block: threads load its tiles, and its "
            "sums leave 128 of them too few registers for what they load. The pass option "
            "tl.disable_block_fitting turns this off");
+    return WithThreads(op, 2 * kWarpgroup, op->body);
+  }
+
+  // With two warpgroups, where a multiprocessor has one block at most: one alone leaves the tensor
+  // core idle between its gemms.
+  Stmt ShareRows(const ir::KernelLaunchNode* op) const {
+    if (threads_.count != kWarpgroup || !DivideRows(2) || BlocksOf(op) > target_->sm_count) {
+      return ir::ffi::GetRef<Stmt>(op);
+    }
+    Remark(op->span, "threads",
+           "T.Kernel: 256 threads instead of 128 compute a block: the grid has a block for each "
+           "multiprocessor at most, and one warpgroup issues while the other multiplies. The pass "
+           "option tl.disable_block_fitting turns this off");
     return WithThreads(op, 2 * kWarpgroup, op->body);
   }
 

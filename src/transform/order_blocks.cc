@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analysis/independent_blocks.h"
+#include "arith/analyzer.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "transform/launch_condition.h"
@@ -95,19 +96,34 @@ class BlockOrderer : public ir::StmtMutator {
     int64_t columns = ir::AsInt(ExtentInside(op->grid[0])).value_or(kManyBlocks);
     int64_t rows = ir::AsInt(ExtentInside(op->grid[1])).value_or(kManyBlocks);
     int64_t wave = target_->sm_count * BlocksPerSm(op, target_, SharedBytes(op));
-    if (std::min(columns * rows, BlocksOf(op)) <= wave) return self;
+    if (std::min(columns * rows, BlocksOf(op)) <= wave) return OneWave(op);
     int64_t panel = PanelOf(loads, wave, rows);
     double after = BytesOfWave(loads, wave, panel, columns);
     double before = BytesOfWave(loads, wave, 1, columns);
     if (panel < 2 || after > kWorthwhile * before) return self;
     auto percent = static_cast<int64_t>(100 * after / before + 0.5);
-    Remark(
-        op->span, "order",
-        "T.Kernel: blocks are numbered by panels of " + std::to_string(panel) +
-            " rows, as by T.use_swizzle(" + std::to_string(panel) +
-            "): those that run together load " + std::to_string(percent) +
-            " % of the tiles of A and B that they would else. T.use_swizzle of the program comes "
-            "first; the pass option tl.disable_block_order turns this off");
+    return ByPanels(op, panel,
+                    "those that run together load " + std::to_string(percent) +
+                        " % of the tiles of A and B that they would else");
+  }
+
+ private:
+  // Blocks that are neighbours share tiles of the tensor of which there are more.
+  Stmt OneWave(const ir::KernelLaunchNode* op) const {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    int64_t blocks = BlocksOf(op);
+    int64_t rows = arith::Analyzer().ConstBounds(op->grid[1]).hi;
+    if (op->grid.size() != 2 || rows < 2 || rows * rows >= blocks) return self;
+    if (2 * blocks <= target_->sm_count) return self;
+    return ByPanels(op, rows, "neighbours, which run together, load the same columns");
+  }
+
+  static Stmt ByPanels(const ir::KernelLaunchNode* op, int64_t panel, const std::string& why) {
+    Remark(op->span, "order",
+           "T.Kernel: blocks are numbered by panels of " + std::to_string(panel) +
+               " rows, as by T.use_swizzle(" + std::to_string(panel) + "): " + why +
+               ". T.use_swizzle of the program comes first; the pass option "
+               "tl.disable_block_order turns this off");
     auto attrs = op->attrs;
     attrs.Set("swizzle_panel", panel);
     attrs.Set("swizzle_order", ir::String("row"));
@@ -115,7 +131,6 @@ class BlockOrderer : public ir::StmtMutator {
                             op->span);
   }
 
- private:
   Target target_;
 };
 

@@ -19,6 +19,7 @@
 #include "transform/loop_stages.h"
 #include "transform/residency.h"
 #include "transform/retile.h"
+#include "transform/share_loads.h"
 #include "transform/tile_cost.h"
 #include "transform/tile_cutter.h"
 
@@ -28,6 +29,8 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
+
+constexpr int64_t kPair = 2;
 
 struct BlockGrid {
   Expr columns;
@@ -97,10 +100,14 @@ class BlockPersister : public ir::StmtMutator {
     int64_t count = std::max(kFewestStages, stages.Room(1, target_));
     BlockGrid grid = GridOfBlocks(op);
     auto known = ir::AsInt(grid.Tiles());
-    Stmt rest = known ? Rest(op, plain, grid, *known) : Stmt();
+    PersistentPlan plan;
+    if (known) plan = PlanPersistent(GridOf(op, plain), RowsOfPairs(func_, op, plain), target_);
+    Stmt rest = plan.parts > 1 ? Rest(op, plain, grid, *known, plan.parts) : Stmt();
     Expr tiles = rest.defined() ? op::I32(*known - *known % target_->sm_count) : grid.Tiles();
-    Say(op, tiles, rest.as<ir::KernelLaunchNode>());
-    Stmt persistent = WithStages(Persistent(op, grid, tiles), plain.loop, count);
+    Say(op, tiles, rest.as<ir::KernelLaunchNode>(), plan.in_pairs);
+    Stmt blocks = plan.in_pairs ? InPairs(op, grid) : Persistent(op, grid, tiles);
+    Stmt persistent = WithStages(blocks, plain.loop, count);
+    if (plan.in_pairs) persistent = ForBothBlocks(persistent, LoadsOfPairs(func_, op, plain));
     return rest.defined() ? ir::Seq({persistent, rest}, op->span) : persistent;
   }
 
@@ -127,8 +134,8 @@ class BlockPersister : public ir::StmtMutator {
     return can;
   }
 
-  void Say(const ir::KernelLaunchNode* op, const Expr& tiles,
-           const ir::KernelLaunchNode* rest) const {
+  void Say(const ir::KernelLaunchNode* op, const Expr& tiles, const ir::KernelLaunchNode* rest,
+           bool in_pairs) const {
     auto known = ir::AsInt(tiles);
     std::string which = known ? "the " + std::to_string(*known) + " tiles" : "the tiles of a call";
     std::string more;
@@ -139,6 +146,11 @@ class BlockPersister : public ir::StmtMutator {
       more = "; another launch of " + std::to_string(*ir::AsInt(rest->grid[0])) +
              " blocks computes the other " + std::to_string(all - *known) + ", cut to " +
              Text(tile) + ", so that more multiprocessors have a part of the last wave";
+    }
+    if (in_pairs) {
+      more =
+          "; two blocks, a cluster, load tiles of B together, since L2 serves more lines than "
+          "their bytes fill";
     }
     Remark(op->span, "tiles",
            "T.Kernel: " + std::to_string(target_->sm_count) + " blocks compute " + which +
@@ -156,8 +168,11 @@ class BlockPersister : public ir::StmtMutator {
   }
   static TilePlace PlaceIn(const ir::KernelLaunchNode* op, const BlockGrid& grid,
                            const Expr& tile) {
+    return PlaceOf(tile, grid, PanelOf(op));
+  }
+  static int64_t PanelOf(const ir::KernelLaunchNode* op) {
     auto panel = op->attrs.Get("swizzle_panel");
-    return PlaceOf(tile, grid, panel ? (*panel).cast<int64_t>() : 0);
+    return panel ? (*panel).cast<int64_t>() : 0;
   }
   // The launch with one dimension of so many blocks.
   static ir::KernelLaunch InOneDimension(const ir::KernelLaunchNode* op, const ir::Var& block,
@@ -174,35 +189,61 @@ class BlockPersister : public ir::StmtMutator {
     using op::I32;
     const ir::Span& span = op->span;
     Expr blocks = I32(target_->sm_count);
-    auto known = ir::AsInt(tiles);
     ir::Var block("block", ir::dtypes::kInt32, span);
     ir::Var wave("wave", ir::dtypes::kInt32, span);
     Expr tile = block + wave * blocks;
-    std::vector<Stmt> before;
-    std::vector<Stmt> of_tile = BindBlock(op, PlaceIn(op, grid, tile));
-    for (const Stmt& s : op->body.as<ir::SeqNode>()->stmts) {
-      (s->kind == ir::StmtKind::kAlloc ? before : of_tile).push_back(s);
-    }
-    Stmt each = op::Sequence(of_tile, span);
-    bool whole = known && *known % target_->sm_count == 0;
-    if (!whole) each = ir::If(tile < tiles, each, Stmt(), span);
-    before.push_back(ir::For(wave, I32(0), ir::CeilDiv(tiles, blocks), ir::ForKind::kSerial, each,
-                             {{schedule::kStaticTiles, true}}, span));
-    if (!known) {
+    std::vector<Stmt> body = InTurn(op, wave, tile, tiles, PlaceIn(op, grid, tile), blocks);
+    if (!ir::AsInt(tiles)) {
       blocks = EmptyLike(op->grid[0], EmptyLike(op->grid[1], ir::Min(tiles, blocks)));
     }
-    return InOneDimension(op, block, blocks, before);
+    return InOneDimension(op, block, blocks, body);
+  }
+
+  // Of all tiles, by clusters of two blocks for two tiles one below the other. Where their rows are
+  // an odd number, the last one has none.
+  Stmt InPairs(const ir::KernelLaunchNode* op, const BlockGrid& grid) const {
+    using op::I32;
+    Expr two = I32(kPair);
+    Expr clusters = I32(target_->sm_count / kPair);
+    ir::Var block("block", ir::dtypes::kInt32, op->span);
+    ir::Var wave("wave", ir::dtypes::kInt32, op->span);
+    Expr pair = ir::FloorDiv(block, two) + wave * clusters;
+    BlockGrid pairs = {grid.columns, I32((*ir::AsInt(grid.rows) + 1) / kPair)};
+    TilePlace place = PlaceOf(pair, pairs, (PanelOf(op) + 1) / kPair);
+    place.row = place.row * two + ir::FloorMod(block, two);
+    std::vector<Stmt> body = InTurn(op, wave, pair, pairs.Tiles(), place, clusters);
+    ir::KernelLaunch launch = InOneDimension(op, block, I32(target_->sm_count), body);
+    auto attrs = launch->attrs;
+    attrs.Set("cluster_dims", ir::Array<int64_t>{kPair, 1, 1});
+    return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
+                            attrs, launch->body, op->span);
+  }
+
+  // The loop over the tiles of a block, number `tile` in each wave of `count`, and what stands
+  // before it.
+  static std::vector<Stmt> InTurn(const ir::KernelLaunchNode* op, const ir::Var& wave,
+                                  const Expr& tile, const Expr& tiles, const TilePlace& place,
+                                  const Expr& count) {
+    std::vector<Stmt> body;
+    std::vector<Stmt> of_tile = BindBlock(op, place);
+    for (const Stmt& s : op->body.as<ir::SeqNode>()->stmts) {
+      (s->kind == ir::StmtKind::kAlloc ? body : of_tile).push_back(s);
+    }
+    Stmt each = op::Sequence(of_tile, op->span);
+    auto known = ir::AsInt(tiles);
+    bool whole = known && *known % *ir::AsInt(count) == 0;
+    if (!whole) each = ir::If(tile < tiles, each, Stmt(), op->span);
+    body.push_back(ir::For(wave, op::I32(0), ir::CeilDiv(tiles, count), ir::ForKind::kSerial, each,
+                           {{schedule::kStaticTiles, true}}, op->span));
+    return body;
   }
 
   // A launch of the tiles after the last whole wave, in parts; null where they stay whole.
   Stmt Rest(const ir::KernelLaunchNode* op, const PlainGemm& plain, const BlockGrid& grid,
-            int64_t all) const {
+            int64_t all, int64_t parts) const {
     using op::I32;
     if (plain.gemms.size() != 1) return Stmt();
-    TileGrid tiles = GridOf(op, plain);
-    int64_t parts = PlanPersistent(tiles, target_).parts;
-    if (parts == 1) return Stmt();
-    int64_t columns = tiles.tile.columns;
+    int64_t columns = GridOf(op, plain).tile.columns;
     TileCut cut = {ir::GemmDim::kN, op->block_vars[0], columns, columns / parts};
     Stmt body = TileCutter(func_, op, plain, cut).Body();
     if (!body.defined()) return Stmt();

@@ -10,7 +10,8 @@ namespace tilelang::transform {
 // after another, as T.Persistent of the program would: the next tile loads while the result of the
 // one before is stored, and no block begins but the first ones. Where the last wave has tiles for
 // few multiprocessors, another launch computes them in parts of fewer columns
-// (transform/tile_cost.h).
+// (transform/tile_cost.h). Or pairs of blocks load tiles of B together (transform/share_loads.h),
+// where that estimate says that L2 limits them.
 //
 // On targets with wgmma, of grids of more than a wave, where a multiprocessor holds one block at a
 // time; where no block sees the others, tiles take as long, the accelerator loads them, and results

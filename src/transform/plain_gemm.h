@@ -21,8 +21,8 @@ struct PlainGemm {
 // registers and blocks of an SM that the program sets.
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 
-// The extent, along the rows of its first gemm, of the tensor that these are loaded from; null where
-// none is found.
+// The extent, along the rows of its first gemm, of the tensor that these are loaded from; null
+// where none is found.
 ir::Expr RowsOfTensor(const PlainGemm& plain);
 
 // Whether such a launch does nothing else than to copy the result, through shared memory or not.

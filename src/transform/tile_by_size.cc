@@ -29,7 +29,7 @@ namespace {
 constexpr TileExtents kWide[] = {{128, 256}, {192, 192}, {128, 192}};
 
 // Of so many rows a tile of 64 is loaded without the others (transform/trim_loads.h).
-constexpr int64_t kFewRows = 16;
+constexpr int64_t kFewRows[] = {32, 16};
 
 Expr I64(int64_t value) { return ir::Const(ir::dtypes::kInt64, value); }
 Expr Inside(const ir::KernelLaunchNode* op, size_t axis) {
@@ -122,10 +122,12 @@ class SizeVersioner : public ir::StmtMutator {
   void WithFewRows(std::vector<Version>* versions) const {
     Expr rows = RowsOfTensor(plain_);
     if (versions->empty() || !rows.defined() || ir::AsInt(rows)) return;
-    Version few = versions->front();
-    few.fits = rows <= ir::Const(rows.dtype(), kFewRows) && few.fits;
-    few.rows = " (of at most " + std::to_string(kFewRows) + " rows)";
-    versions->insert(versions->begin(), few);
+    for (int64_t most : kFewRows) {
+      Version few = versions->front();
+      few.fits = rows <= ir::Const(rows.dtype(), most) && few.fits;
+      few.rows = " (of at most " + std::to_string(most) + " rows)";
+      versions->insert(versions->begin(), few);
+    }
   }
 
   static Version UpTo(const ir::KernelLaunchNode* op, size_t axis, int64_t most,

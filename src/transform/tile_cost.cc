@@ -61,6 +61,13 @@ double TileGrid::Cost(const Target& target) const {
   return static_cast<double>(waves) * CostOfTile();
 }
 
+TileGrid TileGrid::InPairs(int64_t rows) const {
+  TileGrid pairs = *this;
+  pairs.tiles += rows % 2 * (tiles / rows);
+  pairs.lines.of_b /= 2;
+  return pairs;
+}
+
 TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
   const ir::GemmNode* gemm = plain.gemms[0];
   const ir::GemmOperandNode* c = gemm->Operand(ir::GemmOperandKind::kC);
@@ -72,12 +79,18 @@ TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
           iterations * static_cast<double>(depth) / kDepth};
 }
 
-PersistentPlan PlanPersistent(const TileGrid& grid, const Target& target) {
-  PersistentPlan best = {1, grid.Cost(target)};
+PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& target) {
+  PersistentPlan best = {1, false, grid.Cost(target)};
   TileGrid whole = grid;
   whole.tiles -= grid.tiles % target->sm_count;
-  if (whole.tiles == 0 || whole.tiles == grid.tiles) return best;
   double least = kClearGain * best.cost;
+  bool even = target->sm_count % 2 == 0;
+  double of_pairs = rows > 0 && even ? grid.InPairs(rows).Cost(target) : least;
+  if (of_pairs < least) {
+    best = {1, true, of_pairs};
+    least = kClearGain * of_pairs;
+  }
+  if (whole.tiles == 0 || whole.tiles == grid.tiles) return best;
   for (int64_t parts : {2, 3, 4}) {
     if (grid.tile.columns % (parts * kNarrowestPart) != 0) continue;
     TileGrid rest = grid;
@@ -86,7 +99,7 @@ PersistentPlan PlanPersistent(const TileGrid& grid, const Target& target) {
     double cost = whole.Cost(target) + rest.Cost(target) + kLaunch;
     if (cost >= least) continue;
     least = cost;
-    best = {parts, cost};
+    best = {parts, false, cost};
   }
   return best;
 }

@@ -33,18 +33,23 @@ struct TileGrid {
 
   double CostOfTile() const;
   double Cost(const Target& target) const;
+  // The same grid where two blocks, of tiles one below the other in `rows` rows, load tiles of B
+  // together: half of its lines for each, and as many tiles of both.
+  TileGrid InPairs(int64_t rows) const;
 };
 
 // The tiles of a launch whose grid is constant.
 TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 
 // How persistent blocks compute a grid: whole waves, and the tiles of the last one, where `parts`
-// are more than one, in another launch and in as many parts each, of fewer columns.
+// are more than one, in another launch and in as many parts each, of fewer columns; or all of them
+// in pairs of blocks that load tiles of B together, of a grid of `rows` rows (0: they cannot).
 struct PersistentPlan {
   int64_t parts = 1;
+  bool in_pairs = false;
   double cost = 0;
 };
-PersistentPlan PlanPersistent(const TileGrid& grid, const Target& target);
+PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& target);
 
 // A choice other than the program's has to be better by more than the estimate may err.
 inline constexpr double kClearGain = 0.97;

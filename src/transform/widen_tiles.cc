@@ -8,6 +8,7 @@
 #include "ir/visitor.h"
 #include "transform/residency.h"
 #include "transform/retile.h"
+#include "transform/share_loads.h"
 #include "transform/tile_cost.h"
 
 namespace tilelang::transform {
@@ -47,7 +48,8 @@ class TileWidener : public ir::StmtMutator {
     PlainGemm plain = FindPlainGemm(wide);
     TileGrid grid = GridOf(wide, plain);
     bool persistent = BytesOfResult(wide, plain).has_value();
-    return persistent ? PlanPersistent(grid, target_).cost : grid.Cost(target_);
+    int64_t rows = RowsOfPairs(func_, wide, plain);
+    return persistent ? PlanPersistent(grid, rows, target_).cost : grid.Cost(target_);
   }
 
   static void Say(const ir::KernelLaunchNode* wide, const TileExtents& tile) {

@@ -124,6 +124,20 @@ def test_two_warpgroups_compute_where_threads_load():
         assert not remarks_of("fit_blocks", tiled(**odd | other), "sm_90a")
 
 
+def test_two_warpgroups_compute_the_only_block_of_a_multiprocessor():
+    wave = {"rows": 384, "threads": 128}  # 96 blocks
+    (remark, *_) = remarks_of("fit_blocks", tiled(**wave), "sm_90a")
+    assert "256 threads instead of 128" in remark.message
+    assert "tl.disable_block_fitting" in remark.message
+    assert fitted(**wave)[0] == 256
+    assert fitted(**wave, configs=OFF)[0] == 128
+    for other in ({"rows": 640}, {"m": 64}):  # more blocks; rows of one warpgroup
+        assert fitted(**wave | other)[0] == 128
+    small = {"rows": 130, "columns": 136, "depth": 72, "k": 32, "stages": 2}
+    kernel = tilelang.compile(tiled(**small, threads=128), target="sm_90a")
+    check(kernel, 130, 136, 72, relu=False)
+
+
 def test_rows_of_any_length():
     sizes = {"rows": 65, "columns": 67, "depth": 33, "k": 32, "threads": 128, "stages": 2}
     kernel = tilelang.compile(tiled(**sizes), target="sm_90a")

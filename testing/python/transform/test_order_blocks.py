@@ -118,6 +118,29 @@ def test_blocks_that_see_each_other_keep_their_order(spelled):
     assert panel_of(tiled(spelled=spelled)) == 0
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "panel"),
+    [
+        (300, 4096, 3),  # 3 x 32
+        (512, 2048 + 1024, 4),
+        (128, 4096 * 4, 0),  # one row
+        (4096, 384, 0),  # 32 x 3: neighbours are those of a row already
+        (300, 2048, 0),  # 48 blocks
+    ],
+)
+def test_neighbours_of_one_wave_load_the_same_columns(rows, columns, panel):
+    assert panel_of(tiled(rows=rows, columns=columns)) == panel
+
+
+def test_rows_of_the_call_are_a_panel_of_one_wave():
+    rows = T.dynamic("rows")
+    said = " ".join(
+        remark.message
+        for remark in tilelang.lower(tiled(rows=rows, columns=4096), target="sm_90a").remarks
+    )
+    assert "panels of 4 rows, as by T.use_swizzle(4): neighbours" in said
+
+
 def test_a_grid_of_one_wave_keeps_its_order():
     assert panel_of(tiled(1536, 1536)) == 0  # 144 blocks, two an SM
 

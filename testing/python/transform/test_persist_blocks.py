@@ -129,13 +129,49 @@ def test_wider_tiles_store_no_more():
 
 @pytest.mark.every_schedule
 def test_the_last_wave_is_divided():
-    rows, columns, depth = 3 * 128 - 9, 3 * 256 - 40, 1288
+    rows, columns, depth = 3 * 128 - 9, 3 * 256 - 64, 1280
     wide = {"rows": rows, "columns": columns, "depth": depth, "n": 256, "threads": 256}
     kernel = tilelang.compile(program(order="row", **wide), target=on(4))
     said = " ".join(remark.message for remark in kernel.remarks)
     assert "4 blocks compute 8 of the 9 tiles" in said
     assert "another launch of 4 blocks computes the other 1, cut to 128 x 64" in said
     check(kernel, rows, columns, depth)
+
+
+TOGETHER = "two blocks, a cluster, load tiles of B together"
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("rows", [5 * 128 - 9, 4 * 128])
+def test_pairs_load_tiles_of_b_together(rows):
+    columns = 2 * 256 - 40  # rows of B begin between lines of L2
+    wide = {"rows": rows, "columns": columns, "depth": 72, "n": 256, "k": 32, "threads": 256}
+    kernel = tilelang.compile(program(**wide), target=on(4))
+    assert TOGETHER in " ".join(remark.message for remark in kernel.remarks)
+    assert "multicast::cluster" in kernel.get_ptx() and "__cluster_dims__(2" in str(
+        kernel.get_kernel_source()
+    )
+    check(kernel, rows, columns)
+
+
+@pytest.mark.parametrize(
+    ("options", "together"),
+    [
+        ({}, True),
+        ({"columns": 2432, "depth": 512}, False),  # whole lines
+        ({"rows": 4500 + 128, "grid_rows": 35}, False),  # C goes on after the grid
+        ({"rows": 4500 + 128, "grid_rows": 36}, True),
+        ({"sm_count": 131}, False),
+        ({"order": "row"}, True),
+        ({"epilogue": "triangle"}, False),
+    ],
+    ids=str,
+)
+def test_where_pairs_load_together(options, together):
+    options = {"rows": 4500, "columns": 2360, "depth": 1208, **options}
+    target = on(options.pop("sm_count", 132))
+    assert (TOGETHER in said(target=target, **options)) == together
+    assert TOGETHER not in said(SPLIT, target=target, **options)
 
 
 def test_what_remarks_say():

@@ -75,7 +75,7 @@ def check(kernel, rows, columns, depth, twice=False):
 @pytest.mark.parametrize(
     ("options", "sizes"),
     [
-        ({}, (5, 16, 17, 64, 65, 129, 257, 300, 385, 900, 0)),
+        ({}, (5, 16, 17, 33, 64, 65, 129, 257, 300, 385, 900, 0)),
         ({"twice": True}, (1, 128, 300)),
         ({"transposed": True}, (1, 16, 200, 500)),
     ],
@@ -96,11 +96,10 @@ def test_results_in_every_order(rows):
 
 
 def test_few_rows_are_loaded_without_those_that_do_not_exist():
-    """Of a tile of 64 rows at most 16 come, beside 64 rows of B of 32 columns."""
+    """Of a tile of 64 rows at most 16 or 32 come, beside 64 rows of B of 32 columns."""
     source = tilelang.lower(program(), target="sm_90a").kernel_source
-    of_kernels = source.split("__global__")
-    assert f"expect_tx(a_full[a_slot], {(16 + 32) * 64 * 2}u)" in of_kernels[1]
-    assert f"expect_tx(a_full[a_slot], {(64 + 32) * 64 * 2}u)" in of_kernels[2]
+    for kernel, rows in zip(source.split("__global__")[1:4], (16, 32, 64), strict=True):
+        assert f"expect_tx(a_full[a_slot], {(rows + 32) * 64 * 2}u)" in kernel
 
 
 def test_results_where_more_is_of_the_call():
@@ -145,21 +144,24 @@ NARROW = ["128 x 32", "128 x 64", "128 x 128"]
 WIDE = ["128 x 256", "192 x 192", "128 x 192"]
 
 
-def few(tile: str) -> str:
-    """Such a tile in the kernel that loads 16 rows."""
-    return f"{tile} (of at most 16 rows)"
+def few(tile: str) -> list[str]:
+    """Such a tile in the kernels that load 16 and 32 rows."""
+    return [f"{tile} (of at most {rows} rows)" for rows in (16, 32)]
 
 
 @pytest.mark.parametrize(
     ("options", "tiles"),
     [
-        ({}, [few("64 x 32"), "64 x 32", *NARROW, *WIDE]),
-        ({"columns": 14336}, [few("64 x 128"), "64 x 128", "128 x 128", *WIDE]),
-        ({"columns": 14336, "transposed": True}, [few("64 x 128"), "64 x 128", "128 x 128", *WIDE]),
+        ({}, [*few("64 x 32"), "64 x 32", *NARROW, *WIDE]),
+        ({"columns": 14336}, [*few("64 x 128"), "64 x 128", "128 x 128", *WIDE]),
+        (
+            {"columns": 14336, "transposed": True},
+            [*few("64 x 128"), "64 x 128", "128 x 128", *WIDE],
+        ),
         ({"columns": 32768}, WIDE),  # a row of tiles is more than a wave
         ({"depth": 512}, ["128 x 128", *WIDE]),  # few iterations
-        ({"twice": True}, [few("64 x 32"), "64 x 32", *NARROW, "128 x 128"]),
-        ({"columns": 256, "out": "float32"}, [few("64 x 32"), "64 x 32", *NARROW]),
+        ({"twice": True}, [*few("64 x 32"), "64 x 32", *NARROW, "128 x 128"]),
+        ({"columns": 256, "out": "float32"}, [*few("64 x 32"), "64 x 32", *NARROW]),
     ],
     ids=str,
 )
