@@ -107,9 +107,9 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
   return LeavesThreadsOpen(launch) ? found : PlainGemm{};
 }
 
-ir::Expr RowsOfTensor(const PlainGemm& plain) {
+ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along) {
   for (const ir::GemmOperandNode* input : plain.gemms[0]->Inputs()) {
-    auto dim = input->DimAlong(ir::GemmDim::kM);
+    auto dim = input->DimAlong(along);
     if (!dim) continue;
     size_t from_last = input->region->extents.size() - *dim;
     for (const ir::CopyNode* load : plain.loads) {

@@ -21,9 +21,9 @@ struct PlainGemm {
 // registers and blocks of an SM that the program sets.
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 
-// The extent, along the rows of its first gemm, of the tensor that these are loaded from; null
+// The extent, along M or N of its first gemm, of the tensor that the operand is loaded from; null
 // where none is found.
-ir::Expr RowsOfTensor(const PlainGemm& plain);
+ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along);
 
 // Whether such a launch does nothing else than to copy the result, through shared memory or not.
 bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain);

@@ -19,11 +19,15 @@ namespace {
 constexpr int64_t kThreeTimes = 3 * 64;  // the rows of wgmma, for each of as many warpgroups
 constexpr int kOperandBits = 16;
 
-// The elements that tiles of `from` cover along an axis: as many as the grid divides, where it is
-// written as their number over `from`, rounded up; and all of the last tile.
-std::vector<Expr> EndsOf(const Expr& extent, int64_t from) {
+// The elements that tiles of `from` cover along an axis: as many as the `tensor` of the operand
+// has, where this is known; as many as the grid divides, where it is written as their number over
+// `from`, rounded up; and all of the last tile.
+std::vector<Expr> EndsOf(const Expr& extent, int64_t from, const Expr& tensor) {
   auto of = [&](int64_t value) { return ir::Const(extent.dtype(), value); };
   std::vector<Expr> ends;
+  auto tiles = ir::AsInt(extent);
+  auto elements = tensor.defined() ? ir::AsInt(tensor) : std::nullopt;
+  if (tiles && elements && *elements < *tiles * from) ends.push_back(of(*elements));
   const auto* quotient = extent.as<ir::BinaryNode>();
   bool divides = quotient != nullptr && quotient->Op() == ir::BinaryOp::kFloorDiv &&
                  ir::IsConst(quotient->b, from);
@@ -38,9 +42,9 @@ Stmt Cut(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, 
   PlainGemm plain = FindPlainGemm(op);
   for (size_t axis = 0; axis < op->grid.size(); ++axis) {
     Expr extent = ExtentInside(op->grid[axis]);
-    for (const Expr& end : EndsOf(extent, from)) {
+    for (const Expr& end : EndsOf(extent, from, ExtentOfTensor(plain, dim))) {
       auto known = ir::AsInt(end);
-      bool whole = known && *known % to == 0;
+      bool whole = known && *known % from == 0 && *known % to == 0;
       TileCut cut = {dim, op->block_vars[axis], from, to, whole ? Expr() : end};
       Stmt body = TileCutter(func, op, plain, cut).Body();
       if (!body.defined()) continue;

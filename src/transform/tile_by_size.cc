@@ -120,7 +120,7 @@ class SizeVersioner : public ir::StmtMutator {
 
   // Of the first of these the same for so few rows that no others are loaded.
   void WithFewRows(std::vector<Version>* versions) const {
-    Expr rows = RowsOfTensor(plain_);
+    Expr rows = ExtentOfTensor(plain_, ir::GemmDim::kM);
     if (versions->empty() || !rows.defined() || ir::AsInt(rows)) return;
     for (int64_t most : kFewRows) {
       Version few = versions->front();

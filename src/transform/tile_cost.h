@@ -34,7 +34,7 @@ struct TileGrid {
   double CostOfTile() const;
   double Cost(const Target& target) const;
   // The same grid where two blocks, of tiles one below the other in `rows` rows, load tiles of B
-  // together: half of its lines for each, and as many tiles of both.
+  // together: half of its lines for each, and as many tiles of both. They wait for each other.
   TileGrid InPairs(int64_t rows) const;
 };
 
