@@ -8,6 +8,7 @@ from cluster import kernels
 from cluster.kernels import exact, poisoned
 
 import tilelang
+import tilelang.language as T
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.requires_cuda)]
 TARGETS = ["sm_90a", "sm_100a"]
@@ -157,3 +158,23 @@ def test_split_reduction(target):
     y = poisoned(4, n)
     kernel(x, y)
     assert torch.equal(y, x.sum(1))
+
+
+def test_stores_to_another_block_are_not_in_turns():
+    """Each store is of one element: threads need no barrier between two of them."""
+
+    @T.prim_func
+    def exchanged(X: T.Tensor((2, 64, 32)), Y: T.Tensor((2, 64, 32))):
+        with T.Kernel(2, threads=128, cluster_dims=2) as rank:
+            mine = T.alloc_fragment((64, 32), "float32")
+            theirs = T.alloc_shared((64, 40), "float32")
+            T.copy(X[rank, :, :], mine)
+            T.copy_cluster(mine, theirs[:, 0:32], dst_block=rank ^ 1)
+            T.cluster_sync()
+            T.copy(theirs[:, 0:32], Y[rank, :, :])
+
+    kernel = tilelang.compile(exchanged, target="sm_90a")
+    assert "syncthreads" not in kernel.get_kernel_source()
+    x, y = torch.randn(2, 64, 32), torch.zeros(2, 64, 32)
+    kernel(x, y)
+    assert torch.equal(x.flip(0), y)
