@@ -36,7 +36,7 @@ def start(result, sums, highest):
 @T.macro
 def score(Q, stored, tokens, scales, scores, key, length):
     """Scores of the tokens from ``key`` on: ``stored`` goes through ``tokens``, of Q's type."""
-    T.copy(stored, tokens, coalesced_width=8)  # no conflicts of banks
+    T.copy(stored, tokens)
     T.gemm(Q, tokens, scores, transpose_B=True, clear_accum=True)
     for i, j in T.Parallel(*scores.shape):
         scores[i, j] *= scales[j]
@@ -97,7 +97,7 @@ def paged_decoding_fp8(
                 T.copy(VScales[at, head, 0:page], v_scales)
                 score(Q_shared, K_stored, K_shared, k_scales, scores, key, length)
                 online_softmax(*state, scale, None, of_values=v_scales)
-                T.copy(V_stored, V_shared, coalesced_width=8)
+                T.copy(V_stored, V_shared)
                 T.gemm(weights, V_shared, result)
             store_part(result, highest, sums, scale, Parts, Lse, b, head * group, group, split)
 

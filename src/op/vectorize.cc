@@ -23,6 +23,9 @@ namespace {
 // kUnaligned: consecutive elements that do not begin at a multiple of the width.
 enum class Shape { kInvariant, kContiguous, kUnaligned, kOther };
 
+// Elements of one byte in a vector of 16 bytes.
+constexpr int64_t kMostLanes = 16;
+
 // Examines a loop body for runs of `width` iterations of `var`, the first at `min`.
 // `conditions_once`: conditions are evaluated for a run, not for every lane.
 class Vectorizer : public ir::StmtVisitor {
@@ -70,6 +73,13 @@ class Vectorizer : public ir::StmtVisitor {
   const std::vector<RaggedCondition>& Ragged() const { return ragged_; }
   // Bytes of the longest vector.
   int64_t Longest() const { return longest_; }
+  // How often kMostLanes iterations access the buffers, an access of each buffer counted.
+  int64_t Accesses() const {
+    return std::accumulate(uses_.begin(), uses_.end(), int64_t{0},
+                           [this](int64_t sum, const Use& use) {
+                             return sum + (use.is_vector ? kMostLanes / width_ : kMostLanes);
+                           });
+  }
 
   void VisitStmt(const Stmt& s) override {
     switch (s->kind) {
@@ -323,7 +333,8 @@ Vectorizer VectorizerOf(const ParallelInfo& info, bool anywhere, Context* ctx) {
                     anywhere && ragged != nullptr, ctx);
 }
 
-// The most iterations up to `limit` that run as one.
+// How many iterations, up to `limit`, run as one with the fewest accesses: of as few, the most. The
+// longest vectors of one buffer may be none of another, whose swizzle keeps 16 bytes together.
 int64_t WidestVector(const ParallelInfo& info, int64_t limit, bool anywhere, Context* ctx) {
   Vectorizer vectorizer = VectorizerOf(info, anywhere, ctx);
   auto fits = [&](int64_t width) {
@@ -331,10 +342,14 @@ int64_t WidestVector(const ParallelInfo& info, int64_t limit, bool anywhere, Con
            vectorizer.Obstacles().empty() && !vectorizer.Vectors().empty() &&
            vectorizer.Longest() <= 16;
   };
-  int64_t width = 1;
-  while (2 * width <= std::min<int64_t>(limit, 16)) width *= 2;
-  while (width > 1 && !fits(width)) width /= 2;
-  return width;
+  int64_t best = 1;
+  int64_t fewest = 0;
+  for (int64_t width = 2; width <= std::min(limit, kMostLanes); width *= 2) {
+    if (!fits(width) || (best > 1 && vectorizer.Accesses() > fewest)) continue;
+    best = width;
+    fewest = vectorizer.Accesses();
+  }
+  return best;
 }
 
 bool OnlyStores(const Stmt& s) {
@@ -352,9 +367,9 @@ int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx) {
 
 int64_t VectorWidthIn(const ParallelInfo& info, const Fragment& layout, Context* ctx) {
   int64_t neighbours = layout->VectorWidth(info.extents().size() - 1);
-  int64_t aligned = std::gcd(VectorWidth(info, 16, ctx), neighbours);
+  int64_t aligned = std::gcd(VectorWidth(info, kMostLanes, ctx), neighbours);
   if (aligned > 1) return aligned;
-  int64_t width = std::gcd(WidestVector(info, 16, /*anywhere=*/true, ctx), neighbours);
+  int64_t width = std::gcd(WidestVector(info, kMostLanes, /*anywhere=*/true, ctx), neighbours);
   if (width == 1) return 1;
   Vectorizer vectorizer = VectorizerOf(info, /*anywhere=*/true, ctx);
   bool fits = vectorizer.Examine(info.loop()->body, width) && vectorizer.Obstacles().empty();
@@ -370,7 +385,7 @@ int64_t VectorWidthIn(const ParallelInfo& info, const Fragment& layout, Context*
 }
 
 int64_t VectorBytes(const ParallelInfo& info, Context* ctx) {
-  int64_t width = VectorWidth(info, 16, ctx);
+  int64_t width = VectorWidth(info, kMostLanes, ctx);
   if (width == 1) return 0;
   Vectorizer vectorizer = VectorizerOf(info, /*anywhere=*/false, ctx);
   vectorizer.Examine(info.loop()->body, width);

@@ -11,8 +11,9 @@ namespace tilelang::op {
 
 // How many consecutive iterations of the last loop variable run as one, at most `limit`: 1, or a
 // number for which some access is a vector and no access is a run of elements that is none: that
-// may be misaligned or longer than 16 bytes. Conditions around accesses have one value in a group
-// of so many, or are ragged.
+// may be misaligned or longer than 16 bytes. Of such numbers the one with the fewest accesses: 16
+// elements of float8 are a vector, but where they become float16 in a swizzled tile, 8 are.
+// Conditions around accesses have one value in a group of so many, or are ragged.
 int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx);
 
 // The same of the iterations that a thread has in a layout. Where no vectors are aligned they may

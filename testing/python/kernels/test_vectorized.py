@@ -10,6 +10,8 @@ import torch
 
 import tilelang
 import tilelang.language as T
+from tilelang.emulator import options
+from tilelang.layout import make_swizzled_layout
 
 THREADS = 32
 
@@ -264,3 +266,40 @@ def test_choices_that_not_all_threads_have(device: str, name: str) -> None:
     c = torch.full_like(a, 77)
     compiled(kernel, device)(a, b, c)
     assert torch.equal(c, b if name == "chosen" else a)
+
+
+@pytest.mark.parametrize("swizzled", ["source", "destination"])
+@pytest.mark.parametrize(
+    ("narrow", "wide", "lanes"),
+    [
+        ("float8_e4m3fn", "float16", 8),
+        ("float8_e5m2", "float32", 4),
+        ("bfloat16", "float32", 4),
+        ("int8", "int32", 4),
+        ("uint8", "float16", 8),
+    ],
+)
+def test_conversions_between_shared_tiles(
+    narrow: str, wide: str, lanes: int, swizzled: str
+) -> None:
+    """A thread takes what is a vector of both tiles, so that no bank is asked twice."""
+    types = (narrow, wide) if swizzled == "destination" else (wide, narrow)
+
+    @T.prim_func
+    def kernel(A: T.Tensor((32, 128), types[0]), B: T.Tensor((32, 128), types[1])):
+        with T.Kernel(1, threads=64):
+            a, b = T.alloc_shared((32, 128), types[0]), T.alloc_shared((32, 128), types[1])
+            tile = b if swizzled == "destination" else a
+            T.annotate_layout({tile: make_swizzled_layout(tile)})
+            T.copy(A, a)
+            T.copy(a, b)
+            T.copy(b, B)
+
+    run = compiled(kernel)
+    a = torch.randint(0, 100, (32, 128)).to(getattr(torch, types[0]))
+    b = torch.zeros(32, 128).to(getattr(torch, types[1]))
+    with options(timing=True):
+        run(a, b)
+    assert torch.equal(b.float(), a.to(b.dtype).float())
+    assert lanes in loads(run)
+    assert not any(run.last_launch.timing.inst_conflicts)
