@@ -15,7 +15,10 @@ import tilelang.language as T
 from ..math import cdiv
 from .layout import Layout
 
-THREADS = 512
+#: Of a block. On an H200 512 are up to 7 % slower, 11 % where vectors of 4 bytes are exchanged.
+THREADS = 256
+#: Where vectors of other sizes are exchanged: 256 are 1 to 10 % slower.
+_EXCHANGING_THREADS = 512
 #: Bytes side by side in a tile from which on the order of the stream is that of the tiles, too.
 _LONG_RUN = 512
 #: Bytes side by side in a tile below which shared memory puts elements in order.
@@ -64,9 +67,8 @@ class Patch(NamedTuple):
         if run * size >= _LONG_RUN:
             return None
         if run * size >= _SHORT_RUN:
-            # Measured where vectors have 16 bytes: longer pieces of tiles, of shorter ones of rows.
-            rows, width = (32, 256) if size == 16 else (16, 512)
-            return cls(inner.extent, rows, width // size, run, False)
+            # Measured on an H200: shorter pieces of rows where vectors have 16 bytes.
+            return cls(inner.extent, 16, (256 if size == 16 else 512) // size, run, False)
         if run:
             return cls(inner.extent, 32, 512 // size // run * run, run, True)
         return cls(inner.extent, 64, 128 // size, 0 if slower.weight == 1 else 1, True)
@@ -170,7 +172,8 @@ def _scatter_exchanged(layout: Layout, patch: Patch, size: int, vectors: int) ->
         slot: index,
     ):
         with T.Kernel(
-            T.cast(T.ceildiv(first % row + n, row * rows), "int32") * across, threads=THREADS
+            T.cast(T.ceildiv(first % row + n, row * rows), "int32") * across,
+            threads=THREADS if size == 4 else _EXCHANGING_THREADS,
         ) as b:
             # A row has one vector more: those of a column lie in different banks.
             held = T.alloc_shared((rows, columns + 1), dtype)
