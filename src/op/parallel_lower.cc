@@ -16,6 +16,7 @@
 #include "layout/symbolic.h"
 #include "op/access.h"
 #include "op/copy_async.h"
+#include "op/narrow_rows.h"
 #include "op/store_matrix.h"
 #include "op/vectorize.h"
 #include "target/warp.h"
@@ -102,6 +103,7 @@ class ParallelLowerer : public AccessLowerer {
       unaligned_ = vectors.unaligned;
       ragged_ = vectors.ragged;
     }
+    if (unaligned_.empty()) RemarkNarrowRows(info_, width_, ctx_);
     if (!ragged_.empty()) return LowerRagged();
     Stmt all = LowerGroups(info_.loop()->body);
     auto condition = CommonCondition(info_);
