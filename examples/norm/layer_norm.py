@@ -18,7 +18,7 @@ from rms_norm import EPSILON
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
 from tilelang.tools.row_parts import await_parts, leave_parts, load_part, parts_of, take_part
-from tilelang.tools.rows import IN_REGISTERS, LONGEST, most_of, tile_of
+from tilelang.tools.rows import IN_REGISTERS, LONGEST, several_of, tile_of
 
 SHAPES = ((262144, 64), (65536, 1000), (32768, 4096), (32768, 5000), (4096, 16384), (1024, 131072))
 
@@ -30,9 +30,9 @@ def layer_norm(rows, columns, dtype):
 
 def whole_rows(rows, columns, dtype):
     """The same, with rows in the registers of a block."""
-    block, threads = tile_of(columns, most_of(columns, dtype))
+    block, threads = tile_of(columns, several=several_of(columns))
     of_row = 1 << (threads // block).bit_length() - 1  # threads that have a row, a power of two
-    resident = 1024 if block == 1 or columns <= of_row * IN_REGISTERS else 640
+    resident = 1024 if columns <= of_row * IN_REGISTERS else 640
 
     @T.prim_func
     def layer_norm(

@@ -15,7 +15,7 @@ import torch
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
 from tilelang.tools.row_parts import await_parts, leave_parts, load_part, parts_of, take_part
-from tilelang.tools.rows import IN_REGISTERS, LONGEST, most_of, tile_of
+from tilelang.tools.rows import IN_REGISTERS, LONGEST, most_of, several_of, tile_of
 
 LOG2E = math.log2(math.e)  # powers of two in place of e
 SHAPES = ((262144, 64), (65536, 1000), (32768, 5000), (4096, 16384), (1000, 50257), (128, 1000000))
@@ -28,7 +28,7 @@ def softmax(rows, columns, dtype):
 
 def whole_rows(rows, columns, dtype):
     """The same, with rows in the registers of a block."""
-    block, threads = tile_of(columns, most_of(columns, dtype))
+    block, threads = tile_of(columns, most_of(columns, dtype), several_of(columns))
 
     @T.prim_func
     def softmax(X: T.Tensor((rows, columns), dtype), Y: T.Tensor((rows, columns), dtype)):

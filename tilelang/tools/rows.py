@@ -11,6 +11,8 @@ LONGEST = 512 * IN_REGISTERS
 #: Elements of a row that a thread has in registers where the row is loaded by vectors, and a block
 #: is smaller for it, so that more of them run at once.
 _OF_VECTORS = 40
+#: Elements of several rows that a thread has where rows divide a block's threads evenly.
+_OF_SEVERAL = 16
 
 
 def most_of(columns: int, dtype: str) -> int:
@@ -18,11 +20,20 @@ def most_of(columns: int, dtype: str) -> int:
     return IN_REGISTERS if columns * dtype_of(dtype).bits % 128 else _OF_VECTORS
 
 
-def tile_of(columns: int, most: int = IN_REGISTERS) -> tuple[int, int]:
+def several_of(columns: int) -> int:
+    """Returns how many elements of several rows a thread may have, where fewer are quicker.
+
+    Measured with softmax and LayerNorm of 256 MB on an H200: 134 to 130 µs for 64, 128 and 2048
+    columns. Where a thread would have parts of vectors, more are: of 320 and 1000 columns.
+    """
+    even = _OF_SEVERAL * 128 % columns == 0
+    return _OF_SEVERAL if even else IN_REGISTERS
+
+
+def tile_of(columns: int, most: int = IN_REGISTERS, several: int = IN_REGISTERS) -> tuple[int, int]:
     """Returns how many rows a block takes, and its threads; for up to ``LONGEST`` columns.
 
-    A thread has at most ``most`` elements of a row, and no more of several rows than
-    ``IN_REGISTERS``.
+    A thread has at most ``most`` elements of a row, and no more of several rows than ``several``.
     """
     threads = max(128, 1 << (-(-columns // most) - 1).bit_length())
-    return max(1, threads * IN_REGISTERS // columns), threads
+    return max(1, threads * several // columns), threads
