@@ -320,6 +320,7 @@ ExprText ExprPrinter::SpecialCall(const CallNode* op) {
       return {text, text.find(' ') != std::string::npos ? kPrecAdd : kPrecUnary};
     }
     case Builtin::kReinterpret:
+      if (auto half = HalfOfWord(op)) return *half;
       return Function("tl::reinterpret<" + Type(op->dtype) + ">", op->args);
     case Builtin::kExtern: {
       const auto* callee = op->args[0].as<StringImmNode>();

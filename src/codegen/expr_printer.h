@@ -2,6 +2,7 @@
 #ifndef TILELANG_CODEGEN_EXPR_PRINTER_H_
 #define TILELANG_CODEGEN_EXPR_PRINTER_H_
 
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -87,6 +88,10 @@ class ExprPrinter {
   // `text` of a type that C++ computes in int, brought back to `dtype`.
   ExprText Narrowed(ir::DType dtype, ExprText text);
   std::string AsFloat(const ir::Expr& e);
+  // A 16-bit float whose bits are a half of a word; nothing for other bits.
+  std::optional<ExprText> HalfOfWord(const ir::CallNode* op);
+  // A word of two 16-bit numbers.
+  std::string Word(const ir::Expr& e);
 
   Names* names_;
   std::unordered_map<const ir::ExprNode*, std::string> replaced_;

@@ -185,8 +185,9 @@ def bitcast(vector: Lanes, dtype: Any) -> Lanes:
     have, want = int(vector.dtype.bits), int(base.bits)
     total = have * len(vector)
     if total % want or (isinstance(dtype, VectorType) and dtype.bits != total):
+        lanes = f"{len(vector)} lanes of " if len(vector) > 1 else ""
         raise errors.DTypeError(
-            f"{len(vector)} lanes of {vector.dtype} ({total} bits) as {dtype}", span=span.here()
+            f"{lanes}{vector.dtype} ({total} bits) as {dtype}", span=span.here()
         )
     wide, narrow = dtype_of(f"uint{want}"), dtype_of(f"uint{have}")
     words = [reinterpreted(item, narrow) for item in vector]

@@ -179,15 +179,17 @@ where = if_then_else
 def reinterpret(value: Any, dtype: Any) -> Any:
     """The bits of ``value`` as a value of ``dtype``, a type of the same size.
 
+    As a vector, ``T.float16x2`` of a word, its lanes begin with the lowest bits.
+
     Raises:
         DTypeError: the sizes differ.
     """
     if isinstance(value, (str, DType)) or type(value).__name__ == "dtype":
         value, dtype = dtype, value  # T.reinterpret("float32", x), the older order
-    if type(value).__name__ == "Lanes":
-        from .lanes import bitcast
+    if type(value).__name__ == "Lanes" or type(dtype).__name__ == "VectorType":
+        from .lanes import Lanes, bitcast
 
-        return bitcast(value, dtype)
+        return bitcast(value if isinstance(value, Lanes) else Lanes([value]), dtype)
     target, source = dtype_of(dtype), as_expr(value)
     if target.bits != source.dtype.bits:
         raise errors.DTypeError(

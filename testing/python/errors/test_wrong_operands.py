@@ -253,6 +253,15 @@ def case_reinterpret_size():
             B[0] = T.reinterpret(A[0], "uint32")  # WRONG
 
 
+def case_reinterpret_as_a_vector_of_another_size():
+    """DTypeError: float64 (64 bits) as float16x2"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float64"), B: T.Tensor((M,), "float16")):
+        with T.Kernel(1):
+            B[0:2] = T.reinterpret(T.float16x2, A[0])  # WRONG
+
+
 def case_division_by_zero():
     """SemanticsError: division by the constant zero in bx // 0"""
 
