@@ -1,5 +1,7 @@
 #include "op/store_matrix.h"
 
+#include <utility>
+
 #include "layout/smem_layout.h"
 #include "layout/symbolic.h"
 #include "op/effect.h"
@@ -18,6 +20,7 @@ struct MatrixStore {
   const ir::StoreNode* store;
   const ir::LoadNode* load;
   Fragment fragment;
+  bool transposed = false;  // rows of the destination are columns of the registers' matrices
 };
 
 const ir::LoadNode* LoadedBy(const Expr& value) {
@@ -62,22 +65,35 @@ bool KeepsRows(const Buffer& buffer, Context* ctx) {
   return layout::KeepsRuns(layout ? *layout : Layout::RowMajor(StaticShape(buffer)), kRow);
 }
 
-// In every warp, a pair of registers of four lanes is a row of 8 elements of the destination.
+// The lane that holds an element of a matrix, and in which half of its register.
+struct Holder {
+  int64_t lane;
+  int64_t half;
+};
+
+Holder HolderOf(int64_t row, int64_t column, bool transposed) {
+  if (transposed) std::swap(row, column);
+  return {row * kLanes + column / kPacked, column % kPacked};
+}
+
+// In every warp, a register of all lanes is eight rows of 8 elements of the destination.
 bool HoldsMatrices(const MatrixStore& m, const std::vector<int64_t>& destination,
                    const ThreadRange& threads) {
   const std::vector<int64_t>& slots = m.fragment->InverseTable();
   int64_t regs = m.fragment->RegsPerThread();
-  if (m.fragment->NumThreads() != threads.begin + threads.count) return false;
-  for (int64_t thread = threads.begin; thread < threads.begin + threads.count; ++thread) {
-    for (int64_t reg = 0; reg < regs; ++reg) {
-      int64_t head = slots[thread / kLanes * kLanes * regs + reg / kPacked * kPacked];
-      int64_t own = slots[thread * regs + reg];
-      if (head < 0 || own < 0) return false;
-      int64_t in_row = thread % kLanes * kPacked + reg % kPacked;
-      if (destination[head] % kRow != 0 || destination[own] != destination[head] + in_row) {
-        return false;
-      }
-    }
+  int64_t end = threads.begin + threads.count;
+  if (m.fragment->NumThreads() != end) return false;
+  for (int64_t place = 0; place < threads.count / kWarp * regs / kPacked * kRow * kRow; ++place) {
+    int64_t column = place % kRow, row = place / kRow % kRow;
+    int64_t matrix = place / (kRow * kRow) % (regs / kPacked);
+    int64_t warp = threads.begin + place / (kRow * kRow) / (regs / kPacked) * kWarp;
+    auto element = [&](int64_t at) {
+      Holder holder = HolderOf(row, at, m.transposed);
+      return slots[(warp + holder.lane) * regs + matrix * kPacked + holder.half];
+    };
+    int64_t head = element(0), own = element(column);
+    if (head < 0 || own < 0 || destination[head] % kRow != 0) return false;
+    if (destination[own] != destination[head] + column) return false;
   }
   return true;
 }
@@ -111,7 +127,8 @@ class MatrixStorer {
     Expr registers = Packed(first, &body);
     Map<String, Any> attrs;
     attrs.Set("elements", kRow);
-    body.push_back(DeviceEffect("stmatrix.h", "stmatrix<" + std::to_string(count_) + ">",
+    std::string name = m_.transposed ? "stmatrix_transposed<" : "stmatrix<";
+    body.push_back(DeviceEffect("stmatrix.h", name + std::to_string(count_) + ">",
                                 {RowAddress(first), registers}, m_.store->span, attrs));
     return ir::For(group, 0, I32(groups_), ir::ForKind::kUnrolled, Sequence(body, loop_->span), {},
                    loop_->span);
@@ -135,12 +152,14 @@ class MatrixStorer {
   // Lane l gives row l % 8 of matrix l / 8: the element that the first lane of the row holds.
   Expr RowAddress(const Expr& first) {
     const Expr& thread = ctx_->thread;
-    Expr holder = ir::FloorDiv(thread, I32(kWarp)) * I32(kWarp) +
-                  ir::FloorMod(thread, I32(kRow)) * I32(kLanes);
+    Expr row = ir::FloorMod(thread, I32(kRow));
+    Expr lane = m_.transposed ? ir::FloorDiv(row, I32(kPacked)) : row * I32(kLanes);
+    Expr holder = ir::FloorDiv(thread, I32(kWarp)) * I32(kWarp) + lane;
     Expr matrix = ir::FloorMod(ir::FloorDiv(thread, I32(kRow)), I32(count_));
+    Expr reg = first + matrix * I32(kPacked);
+    if (m_.transposed) reg = reg + ir::FloorMod(row, I32(kPacked));
     layout::SlotExprs slot =
-        layout::InverseExprs(m_.fragment, holder, first + matrix * I32(kPacked),
-                             ctx_->threads.begin + ctx_->threads.count);
+        layout::InverseExprs(m_.fragment, holder, reg, ctx_->threads.begin + ctx_->threads.count);
     Array<Expr> indices;
     for (const Expr& e : At(m_.store->indices, loop_, slot.coord)) {
       indices.push_back(ctx_->analyzer->Simplify(scalar_.Mutate(e)));
@@ -170,8 +189,13 @@ std::optional<Stmt> StoreByMatrix(const ParallelInfo& info, PhysicalBuffers* buf
   if (!ctx->analyzer->Divides(corner, kRow)) return std::nullopt;
   auto zero = [](const Var&) -> std::optional<int64_t> { return 0; };
   auto elements = info.TouchedElements(*AccessOf(info, match->store), zero);
-  if (!elements || !HoldsMatrices(*match, *elements, ctx->threads)) return std::nullopt;
-  return MatrixStorer(*match, info.loop(), buffers, ctx).Lower();
+  if (!elements) return std::nullopt;
+  for (bool transposed : {false, true}) {
+    match->transposed = transposed;
+    if (!HoldsMatrices(*match, *elements, ctx->threads)) continue;
+    return MatrixStorer(*match, info.loop(), buffers, ctx).Lower();
+  }
+  return std::nullopt;
 }
 
 }  // namespace tilelang::op

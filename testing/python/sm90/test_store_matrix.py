@@ -65,9 +65,11 @@ def check(kernel, m: int, n: int, staged: str = "float16", device: str = "cpu") 
 
 
 def stores(kernel) -> list[str]:
-    """``x4``, .. of each stmatrix."""
+    """``x4``, ``x4.trans``, .. of each stmatrix."""
     lines = kernel.get_ptx().splitlines()
-    return [line.split(".m8n8.")[1].split(".")[0] for line in lines if "stmatrix.sync" in line]
+    return [
+        line.split(".m8n8.")[1].split(".shared")[0] for line in lines if "stmatrix.sync" in line
+    ]
 
 
 @pytest.mark.every_schedule
@@ -161,3 +163,53 @@ def test_slices(offset, fits):
     c = poisoned((4, 64, 32), "float16")
     kernel(a, b, c)
     assert torch.equal(c.double(), a.double() @ b.double().mT)
+
+
+def transposed(m: int, n: int, threads: int, staged: str, configs: dict | None, offset: int = 0):
+    """C = (A @ B^T)^T by way of columns of a tile in shared memory, ``offset`` of them before."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, 32), "float16"), B: T.Tensor((n, 32), "float16"),
+        C: T.Tensor((n, m), staged),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=threads):
+            a = T.alloc_shared((m, 32), "float16")
+            b = T.alloc_shared((n, 32), "float16")
+            c = T.alloc_fragment((m, n), "float32")
+            d = T.alloc_shared((n, m + offset), staged)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(m, n):
+                d[j, i + offset] = c[i, j]
+            T.copy(d[:, offset : offset + m], C)
+
+    return tilelang.compile(main, target="sm_90a", pass_configs=configs)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("configs", [None, WITHOUT_WGMMA], ids=["wgmma", "mma.sync"])
+@pytest.mark.parametrize("staged", ["float16", "bfloat16"])
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("m", "n", "threads", "kind"),
+    [(64, 64, 128, "x4"), (128, 16, 256, "x4"), (192, 48, 128, "x4"), (64, 8, 128, "x2")],
+)
+def test_transposed(m, n, threads, kind, staged, configs, device):
+    kernel = transposed(m, n, threads, staged, configs)
+    assert set(stores(kernel)) == {f"{kind}.trans"}
+    a, b = integers((m, 32), "float16", device), integers((n, 32), "float16", device)
+    c = poisoned((n, m), staged, device)
+    kernel(a, b, c)
+    assert torch.equal(c, (b.double() @ a.double().T).to(c.dtype))
+
+
+@pytest.mark.parametrize(("offset", "fits"), [(8, True), (24, True), (2, False), (4, False)])
+def test_transposed_slices(offset, fits):
+    kernel = transposed(64, 32, 128, "float16", None, offset)
+    assert stores(kernel) == (["x4.trans"] * 2 if fits else [])
+    a, b = integers((64, 32), "float16"), integers((32, 32), "float16")
+    c = poisoned((32, 64), "float16")
+    kernel(a, b, c)
+    assert torch.equal(c, (b.double() @ a.double().T).half())
