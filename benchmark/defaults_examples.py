@@ -53,8 +53,11 @@ GRADIENTS = [
     (4, 2048, 16, 16, 96, False),
     (4, 4096, 16, 16, 128, False),
 ]
-#: format of the weights, rows of A; W is 8192 x 8192
+#: format of the weights, rows of A
 WEIGHTS = [(kind, m) for kind in ("int4", "fp4") for m in (1, 16, 64, 256)]
+#: rows and columns of the weights; the tiles were chosen by the first two
+FOUR_BITS = [(14336, 4096), (4096, 14336)]
+FOUR_BITS_LATER = [(8192, 8192), (11008, 4096), (4096, 11008), (5120, 13824)]
 
 
 class Pair(NamedTuple):
@@ -155,9 +158,9 @@ def random_codes(n: int, k: int) -> torch.Tensor:
     return torch.randint(0, 16, (n, k), device="cuda", dtype=torch.uint8)
 
 
-def four_bits(case: tuple[str, int], kernel: Any = None) -> Any:
+def four_bits(size: tuple[int, int], case: tuple[str, int], kernel: Any = None) -> Any:
     """Weights of 4 bits; the peer's are whole."""
-    (kind, m), n, k = case, 8192, 8192
+    (kind, m), (n, k) = case, size
     blocks = gemm_dequantize.tiles(m, n, k)
     if kernel is None:
         return gemm_dequantize.gemm_dequantize(m, n, k, kind, "float16", **blocks), {}
@@ -170,7 +173,7 @@ def four_bits(case: tuple[str, int], kernel: Any = None) -> Any:
     weights = gemm_dequantize.values_of(codes, scales, kind).to(half)
     a, c = normal(m, k, dtype=half), poisoned(m, n, dtype=half)
     sums = poisoned(blocks["parts"], m, n, dtype=torch.float32)
-    run = functools.partial(kernel, a, gemm_dequantize.words_of(codes), scales, sums, c)
+    run = functools.partial(kernel, a, gemm_dequantize.words_of(codes, kind), scales, sums, c)
     return Pair(run, lambda: a @ weights.T, c, a.float() @ weights.float().T)
 
 
@@ -192,7 +195,7 @@ def packed(n: int, kernel: Any = None) -> Any:
     want = a.float() @ weights.float().T
     error = (peer().float() - want).norm() / want.norm()
     assert error < 2e-2, f"torch's int4: relative error {error.item():.2g}"
-    run = functools.partial(kernel, a, gemm_dequantize.words_of(codes), scales, sums, c)
+    run = functools.partial(kernel, a, gemm_dequantize.words_of(codes, "int4"), scales, sums, c)
     return Pair(run, peer, c, want)
 
 
@@ -311,7 +314,10 @@ EXAMPLES: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
     "attention": (attention, LENGTHS),
     "gradients of attention": (gradients, GRADIENTS),
     "stream-K": (stream_k, [(1536, 1664, 8192), (4096, 4096, 4096), (3000, 2000, 6000)]),
-    "weights of 4 bits": (four_bits, WEIGHTS),
+    **{
+        f"4 bits, {n} x {k}": (functools.partial(four_bits, (n, k)), WEIGHTS)
+        for n, k in FOUR_BITS + FOUR_BITS_LATER
+    },
     "int4 beside int4pack": (packed, [8192, 28672]),
     "sums of columns": (columns, [(65536, 4096), (1000000, 64), (16384, 1000)]),
     "transpose": (transposed, [(8192, 8192), (2904, 5656), (16384, 1000)]),

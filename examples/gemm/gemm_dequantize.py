@@ -1,10 +1,11 @@
 """C = A @ W^T with weights of 4 bits, a quarter of the bytes: for gemms that wait for them.
 
-Eight weights lie in a word of 32 bits, the first in its lowest bits, and ``group`` consecutive ones
-of a row share a scale. Tiles of words and of scales arrive ahead of the work on them. Threads make
-weights of A's type in the registers from which the tensor core reads them: its product is C^T, so
-that few rows of A are few columns, which it has from eight on. Blocks share K where there are few
-of them; their sums are added up afterwards.
+The tensor core reads the weights from registers, as its product is C^T: few rows of A are few
+columns, which it has from eight on. They lie in memory in the order of its fragments: a word of 32
+bits is what a thread holds of 16 x 16 weights, and two that share a register are 16 bits apart, so
+that one operation makes both. ``group`` consecutive ones of a row share a scale. Tiles of words and
+of scales arrive ahead of the work on them, and leave the L2 cache first. Blocks share K where there
+are few of them; their sums are added up afterwards, by blocks that are launched before.
 
 * ``int4``: whole numbers of -8 to 7, a scale of A's type for 64 of them (as of GPTQ and AWQ).
 * ``fp4``: float4_e2m1fn, a power of two for 32 of them (MXFP4 of the OCP Microscaling Formats).
@@ -21,75 +22,86 @@ from tilelang.tools.example import Example, Option
 
 #: weights: how many share a scale
 GROUPS = {"int4": 64, "fp4": 32}
+#: where the codes of fp4 lie in a half of a word: the bit of the sign, the first of the others
+FP4_BITS = ((15, 9), (12, 6), (14, 3), (13, 0))
 #: the values of float4_e2m1fn by their codes
 E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
-#: type: bits of the fraction, and of the exponent of 2 to that many, of which one is the last bit
-FORMATS = {"float16": (10, 0x6400), "bfloat16": (7, 0x4300)}
 
 
-def decode(pair, high, weights, dtype):
-    """Returns the value of the lower or the ``high`` code of a byte (int32), as ``dtype``.
+def decode(word, place, weights, dtype):
+    """Returns the weights whose codes begin at bits 4 * ``place`` and 16 + 4 * ``place`` of a word.
 
     The bits of a code become those of a number without a conversion, which few units do.
     """
-    fraction, one = FORMATS[dtype]
-    if high and fraction < 8:  # which has no room for the higher code as it stands
-        pair, high = pair >> 4, False
-    shift = 4 * high
+    pair = {"float16": T.float16x2, "bfloat16": T.bfloat16x2}[dtype]
+    word = T.cast(word, "uint32")
     if weights == "int4":
-        # With the sign flipped, code + 8 is the end of the fraction of 2**fraction; the higher code
-        # is that of a power of two less by 4.
-        bits = pair & (15 << shift) ^ (one - (shift << fraction) | 8 << shift)
-        return number(bits, dtype) - T.cast(2.0 ** (fraction - shift) + 8, dtype)
+        # With the sign flipped, code + 8 is the end of the fraction of 2**10, in bfloat16 2**7; a
+        # code that lies higher by 4 bits, for which bfloat16 has no room, is that of 2**6.
+        if dtype == "bfloat16":
+            bits = word >> (4 * place) & 0x000F000F ^ 0x43084308
+            return T.reinterpret(pair, bits) - T.cast(136.0, dtype)
+        low, word = place % 2 == 0, word >> (place // 2 * 8)
+        bits = T.if_then_else(low, word & 0x000F000F ^ 0x64086408, word & 0x00F000F0 ^ 0x54805480)
+        return T.reinterpret(pair, bits) - T.if_then_else(low, T.float16(1032), T.float16(72))
     # Sign, two bits of exponent and one of the fraction, as those of the smallest numbers.
-    bits = (pair & (8 << shift)) << (12 - shift) | (pair & (7 << shift)) << (fraction - 1 - shift)
-    bias = 15 if dtype == "float16" else 127
-    return number(bits, dtype) * T.cast(2.0 ** (bias - 1), dtype)
+    size, least = (0x0E000E00, 2.0**14) if dtype == "float16" else (0x01C001C0, 2.0**126)
+    bits = T.Select(place == 0, of_fp4(word, 0, size), of_fp4(word, 1, size))
+    for last in range(2, 4):
+        bits = T.Select(place == last, of_fp4(word, last, size), bits)
+    return T.reinterpret(pair, bits) * T.cast(least, dtype)
+
+
+def of_fp4(word, place, size):
+    """Returns the bits of two codes of :data:`FP4_BITS`: signs at the top, the rest at ``size``."""
+    sign, rest = FP4_BITS[place]
+    up = (size & -size).bit_length() - 1 - rest
+    moved = word << up if up >= 0 else word >> -up
+    if up == 15 - sign:
+        return moved & (0x80008000 | size)
+    return word << (15 - sign) & 0x80008000 | moved & size
 
 
 def power_of_two(exponent, dtype):
     """Returns 2 ** (exponent - 127) of a uint8; zero or infinity beyond the numbers of the type."""
-    exponent = T.cast(exponent, "int32")
+    exponent, fraction = T.cast(exponent, "int32"), 7
     if dtype == "float16":
-        exponent = T.max(T.min(exponent - 112, 31), 0)
-    return number(exponent << FORMATS[dtype][0], dtype)
-
-
-def number(bits, dtype):
-    """Returns the number with the lower 16 of these bits."""
-    return T.reinterpret(T.cast(bits, "uint16"), dtype)
+        exponent, fraction = T.max(T.min(exponent - 112, 31), 0), 10
+    return T.reinterpret(T.cast(exponent << fraction, "uint16"), dtype)
 
 
 def tiles(M, N, K):
     """Returns the sizes of tiles, and how many blocks share K, as keywords."""
-    if -(-M // 128) % 2 == 0:  # each weight is made once for 256 rows of A
-        blocks = -(-M // 256) * -(-N // 128)
-        parts = 2 if 2 * blocks <= 132 and K % 128 == 0 else 1
-        sizes = {"block_M": 256, "block_N": 128, "block_K": 64}
-        return {**sizes, "parts": parts, "threads": 256}
-    rows = next((m for m in (16, 32, 64) if m >= M), 128)
-    blocks = -(-M // rows) * -(-N // 64)
-    most = 640 if rows < 64 else 320  # four and two a multiprocessor
-    parts = next((p for p in (8, 4, 2) if blocks * p <= most and K % (128 * p) == 0), 1)
-    return {"block_M": rows, "block_K": 128 if rows <= 64 else 64, "parts": parts}
+    many = M > 64
+    if many:  # one block a multiprocessor; each weight is made once for 256 rows of A
+        sizes = {"block_M": 256 if -(-M // 128) % 2 == 0 else 128, "block_N": 128, "block_K": 128}
+        sizes.update(stages=3 if sizes["block_M"] == 256 else 4, threads=256)
+    else:  # two
+        rows = next(m for m in (8, 16, 32, 64) if m >= M)
+        sizes = {"block_M": rows, "block_N": 64, "block_K": 128 if rows == 64 else 256}
+    blocks = -(-M // sizes["block_M"]) * -(-N // sizes["block_N"])
+    parts = min(8, -(-K // sizes["block_K"]), (132 if many else 264) // blocks)
+    return {**sizes, "parts": max(1, parts)}
 
 
 def gemm_dequantize(
-    M, N, K, weights, dtype, block_M=64, block_N=64, block_K=128, parts=1, threads=128
+    M, N, K, weights, dtype, block_M=64, block_N=64, block_K=128, parts=1, stages=4, threads=128
 ):
     """Returns C (M, N) = A (M, K) @ W (N, K)^T as a prim_func; A and C are of ``dtype``.
 
-    W is (N, K / 8) int32, Scales (K / group, N): of ``dtype`` for int4, for fp4 uint8, the exponent
-    of 2 plus 127. K is a multiple of 64. Sums (parts, M, N) float32 is for those of blocks.
+    W is what :func:`words_of` makes, Scales (K / group, N): of ``dtype`` for int4, for fp4 uint8,
+    the exponent of 2 plus 127. K is a multiple of 64. Sums (parts, M, N) float32 is for those of
+    blocks.
     """
     group = GROUPS[weights]
     scale_dtype = dtype if weights == "int4" else "uint8"
     steps = T.ceildiv(T.ceildiv(K, block_K), parts)
+    policy = "evict_first" if block_M >= M else None  # words that nobody reads again
 
     @T.prim_func
     def gemm_dequantize(
         A: T.Tensor((M, K), dtype),
-        W: T.Tensor((N, K // 8), "int32"),
+        W: T.Tensor((T.ceildiv(N, 16), K // 64, 128), "int32"),
         Scales: T.Tensor((K // group, N), scale_dtype),
         Sums: T.Tensor((parts, M, N), "float32"),
         C: T.Tensor((M, N), dtype),
@@ -97,48 +109,75 @@ def gemm_dequantize(
         grid = T.ceildiv(N, block_N), T.ceildiv(M, block_M), parts
         with T.Kernel(*grid, threads=threads) as (bx, by, part):
             A_shared = T.alloc_shared((block_M, block_K), dtype)
-            words = T.alloc_shared((block_N, block_K // 8), "int32")
+            words = T.alloc_shared((block_N // 16, block_K // 64, 128), "int32")
             scales = T.alloc_shared((block_K // group, block_N), scale_dtype)
             W_local = T.alloc_fragment((block_N, block_K), dtype)
             C_local = T.alloc_fragment((block_N, block_M), "float32")
-            # Threads read single words: without a swizzle their addresses are constants apart.
+            C_shared = T.alloc_shared((block_M, block_N), dtype)
             T.annotate_layout({words: tilelang.layout.make_linear_layout(words)})
 
             T.clear(C_local)
-            for step in T.Pipelined(steps, num_stages=4):
+            for step in T.Pipelined(steps, num_stages=stages):
                 k = part * steps + step
                 T.copy(A[by * block_M, k * block_K], A_shared)
-                T.copy(W[bx * block_N, k * (block_K // 8)], words)
+                corner = bx * (block_N // 16), k * (block_K // 64), 0
+                T.copy(W[corner], words, eviction_policy=policy)
                 T.copy(Scales[k * (block_K // group), bx * block_N], scales)
                 for i, j in T.Parallel(block_N, block_K // 2):
-                    pair, scale = words[i, j // 4] >> (j % 4 * 8), scales[j * 2 // group, i]
+                    word = words[i // 16, j // 32, i % 8 * 16 + j % 4 * 4 + j // 8 % 4]
+                    pair = decode(word, j // 4 % 2 * 2 + i // 8 % 2, weights, dtype)
+                    scale = scales[j * 2 // group, i]
                     if weights == "fp4":
                         scale = power_of_two(scale, dtype)
-                    W_local[i, 2 * j] = decode(pair, False, weights, dtype) * scale
-                    W_local[i, 2 * j + 1] = decode(pair, True, weights, dtype) * scale
+                    W_local[i, 2 * j : 2 * j + 2] = pair * scale
                 T.gemm(W_local, A_shared, C_local, transpose_B=True)
             for i, j in T.Parallel(block_N, block_M):
-                if (bx * block_N + i < N) & (by * block_M + j < M):
-                    if parts == 1:
-                        C[by * block_M + j, bx * block_N + i] = C_local[i, j]
-                    else:
-                        Sums[part, by * block_M + j, bx * block_N + i] = C_local[i, j]
+                if parts == 1:
+                    C_shared[j, i] = C_local[i, j]
+                elif (bx * block_N + i < N) & (by * block_M + j < M):
+                    Sums[part, by * block_M + j, bx * block_N + i] = C_local[i, j]
+            if parts == 1:
+                T.copy(C_shared, C[by * block_M, bx * block_N])
         if parts > 1:
-            with T.Kernel(T.ceildiv(N, 256), M, threads=128) as (bx, row):
-                total = T.alloc_fragment((256,), "float32")
-                T.clear(total)
-                for part in T.serial(parts):
-                    for j in T.Parallel(256):
-                        if bx * 256 + j < N:
-                            total[j] += Sums[part, row, bx * 256 + j]
-                T.copy(total, C[row, bx * 256])
+            add_up(Sums, C)
 
     return gemm_dequantize
 
 
-def words_of(codes):
-    """Returns codes of 4 bits (N, K) uint8 as the kernel takes them: (N, K / 8) int32."""
-    return (codes[:, 0::2] | codes[:, 1::2] << 4).view(torch.int32)
+@T.macro
+def add_up(Sums, C):
+    """C (M, N) is the sum of Sums (parts, M, N) over the first dimension, of the grid before."""
+    parts, M, N = Sums.shape
+    with T.Kernel(T.ceildiv(N, 256), M, threads=128) as (bx, row):
+        total = T.alloc_fragment((256,), "float32")
+        T.clear(total)
+        T.pdl_sync()
+        for part in T.serial(parts):
+            for j in T.Parallel(256):
+                if bx * 256 + j < N:
+                    total[j] += Sums[part, row, bx * 256 + j]
+        T.copy(total, C[row, bx * 256])
+
+
+def words_of(codes, weights):
+    """Returns codes of 4 bits (N, K) uint8 as the kernel takes them: (N / 16, K / 64, 128) int32.
+
+    Word 4 t + s of 16 x 64 codes is what thread t of a warp holds for columns 16 s to 16 s + 15: of
+    rows t / 4 and 8 more, and of columns 2 (t mod 4) and 8 more. The lower half of the word is of
+    these columns, rows first, the upper half of the columns beside them.
+    """
+    n, k = codes.shape
+    whole = torch.nn.functional.pad(codes, (0, 0, 0, -n % 16)).int()
+    # tile, row / 8, row; tile, s, column / 8, column / 2, column
+    split = whole.view(-1, 2, 8, k // 64, 4, 2, 4, 2).permute(0, 3, 2, 6, 4, 7, 5, 1)
+    places = split.reshape(-1, k // 64, 128, 2, 4).unbind(-1)
+    if weights == "fp4":
+        bits = zip(places, FP4_BITS, strict=True)
+        placed = [(code >> 3) << sign | (code & 7) << rest for code, (sign, rest) in bits]
+    else:
+        placed = [code << 4 * place for place, code in enumerate(places)]
+    low, high = torch.stack(placed).sum(0, dtype=torch.int32).unbind(-1)
+    return low | high << 16
 
 
 def values_of(codes, scales, weights):
@@ -160,7 +199,7 @@ def random_weights(example):
         scales = example.normal(*size, dtype=args.dtype)
     else:
         scales = example.integers(123, 131, *size, dtype="uint8")
-    return words_of(codes), scales, values_of(codes, scales, args.weights)
+    return words_of(codes, args.weights), scales, values_of(codes, scales, args.weights)
 
 
 def main():

@@ -57,6 +57,7 @@ ARGUMENTS = {
         "--weights int4 --m 140 --n 136",
         "--weights fp4 --dtype bfloat16 --n 72",
         "--weights int4 --dtype bfloat16 --m 1 --n 72",
+        "--weights fp4 --m 256 --n 130 --k 704",
     ],
     "gemm/gemm_fp8": [
         "--k 1024",
