@@ -88,9 +88,7 @@ std::string MajorObstacle(const ir::GemmNode* op, const WgmmaKind& kind) {
 
 // The layout that the buffer has, or that it would get.
 std::optional<Layout> LayoutOfOperand(const Buffer& buffer, bool mn_major, const Context& ctx) {
-  if (ctx.layouts != nullptr) {
-    if (auto known = ctx.layouts->GetLayout(buffer)) return known;
-  }
+  if (auto known = ctx.layouts->GetLayout(buffer)) return known;
   return layout::OperandLayout(StaticShape(buffer), buffer->dtype.bits, !mn_major);
 }
 

@@ -75,7 +75,7 @@ class TileInstruction {
   // Whether it is an instruction for these operands at all, as far as their memories tell.
   virtual bool IsFor(const ir::TileOpNode* op) const = 0;
   // Why it cannot, or should not, carry out such an operator, as far as the program tells; empty
-  // when it can if the layouts fit. Without layouts in the context.
+  // when it can if the layouts fit. For gemms the context has the layouts that the program gives.
   virtual std::string Obstacle(const ir::TileOpNode* op, Context* ctx) const { return ""; }
 
   // Gives the operands the layouts that it reads or writes. Raises LayoutError where another

@@ -3,7 +3,6 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -50,20 +49,29 @@ std::optional<size_t> DimensionOfWarpgroups(const layout::Fragment& fragment,
 // The fragment that fills a tile, and which of its dimensions each one of the tile follows.
 struct Filler {
   Buffer fragment;
-  std::vector<size_t> dims;
+  std::vector<std::optional<size_t>> dims;
 };
 
-// For each index of a store the place of the same one in a load; nullopt: there is none.
-std::optional<std::vector<size_t>> SameIndices(const ir::Array<Expr>& store,
-                                               const ir::Array<Expr>& load) {
-  std::vector<size_t> places;
-  for (const Expr& index : store) {
-    auto same = std::find_if(load.begin(), load.end(),
+// For each index of a store into `tile` the dimension of a load from `fragment` that it follows: by
+// the same index, or by blocks of it that fill the dimension.
+std::vector<std::optional<size_t>> Followed(const ir::StoreNode* store, const ir::LoadNode* load) {
+  std::vector<std::optional<size_t>> dims;
+  for (size_t d = 0; d < store->indices.size(); ++d) {
+    Expr index = store->indices[d];
+    int64_t block = 1;
+    const auto* quotient = index.as<ir::BinaryNode>();
+    if (quotient != nullptr && quotient->Op() == ir::BinaryOp::kFloorDiv) {
+      block = ir::AsInt(quotient->b).value_or(0);
+      index = quotient->a;
+    }
+    auto same = std::find_if(load->indices.begin(), load->indices.end(),
                              [&](const Expr& other) { return index.same_as(other); });
-    if (same == load.end()) return std::nullopt;
-    places.push_back(static_cast<size_t>(same - load.begin()));
+    auto dim = static_cast<size_t>(same - load->indices.begin());
+    bool fills = same != load->indices.end() && *ir::AsInt(load->buffer->shape[dim]) ==
+                                                    block * *ir::AsInt(store->buffer->shape[d]);
+    dims.push_back(fills ? std::optional(dim) : std::nullopt);
   }
-  return places;
+  return dims;
 }
 
 // How a statement fills the tile that it writes, by an element of a fragment for each; nullopt: not
@@ -72,8 +80,8 @@ std::optional<Filler> FillerOf(const Stmt& s, const Buffer& tile) {
   if (const auto* copy = s.as<ir::CopyNode>()) {
     const Buffer& source = copy->src->buffer;
     bool same = source.IsFragment() && ir::AsInts(source->shape) == ir::AsInts(tile->shape);
-    std::vector<size_t> dims(tile->shape.size());
-    std::iota(dims.begin(), dims.end(), 0);
+    std::vector<std::optional<size_t>> dims;
+    for (size_t d = 0; d < tile->shape.size(); ++d) dims.emplace_back(d);
     return same ? std::optional(Filler{source, dims}) : std::nullopt;
   }
   std::optional<Filler> found;
@@ -84,12 +92,8 @@ std::optional<Filler> FillerOf(const Stmt& s, const Buffer& tile) {
     ir::WalkExprs(store->value, [&](const Expr& e) {
       const auto* load = e.as<ir::LoadNode>();
       if (load == nullptr || !load->buffer.IsFragment()) return true;
-      auto dims = SameIndices(store->indices, load->indices);
-      bool all = dims && load->indices.size() == tile->shape.size();
-      for (size_t d = 0; all && d < dims->size(); ++d) {
-        all = ir::AsInt(load->buffer->shape[(*dims)[d]]) == ir::AsInt(tile->shape[d]);
-      }
-      if (all) found = Filler{load->buffer, *dims};
+      bool more = !found || load->indices.size() > found->fragment->shape.size();
+      if (more) found = Filler{load->buffer, Followed(store, load)};
       return true;
     });
     return true;
@@ -166,6 +170,8 @@ class Divider : public analysis::ScopedMutator {
       auto at = std::find(filler->dims.begin(), filler->dims.end(), *own);
       if (at == filler->dims.end()) return std::nullopt;
       auto dim = static_cast<size_t>(at - filler->dims.begin());
+      int64_t groups = threads.count / kWarpgroup;
+      if (*ir::AsInt(tile->shape[dim]) % groups != 0) return std::nullopt;
       if (result.value_or(dim) != dim) return std::nullopt;
       result = dim;
     }

@@ -119,6 +119,7 @@ class Selector : public analysis::ScopedMutator {
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     launch_ = op;
+    annotated_ = op::LayoutMap::Annotated(op);
     threads_ = analysis::ThreadsOf(op);
     uniformity_.emplace(op);
     uses_.emplace(op);
@@ -211,7 +212,7 @@ class Selector : public analysis::ScopedMutator {
   op::Context MakeContext() {
     op::Context ctx{target_,         analysis::ActiveThreads(threads_, &analyzer_),
                     threads_.linear, threads_.count,
-                    nullptr,         &analyzer_};
+                    &annotated_,     &analyzer_};
     ctx.pipelined = pipelined_;
     return ctx;
   }
@@ -376,6 +377,7 @@ class Selector : public analysis::ScopedMutator {
   std::optional<BufferUses> uses_;
   std::optional<analysis::ChainedGemms> chained_;
   const ir::KernelLaunchNode* launch_ = nullptr;
+  op::LayoutMap annotated_;
   std::vector<std::pair<Stmt, analysis::LoopTurns>> loops_;  // around
   // Promises that were needed: of a loop, for a tensor.
   std::set<std::pair<const ffi::Object*, std::string>> used_;

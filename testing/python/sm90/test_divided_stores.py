@@ -124,6 +124,48 @@ def test_transposed_tiles(policy, device):
     torch.testing.assert_close(c.double(), b.double() @ a.double().T, atol=1e-3, rtol=1e-5)
 
 
+@every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("columns", "block"), [(128, 8), (96, 16), (192, 64)])
+def test_tiles_of_blocks_of_columns(columns, block, device):
+    """Warpgroups have half of the columns each: whole blocks of them, but of three."""
+    blocks = columns // block
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "bfloat16"), B: T.Tensor((64, columns), "bfloat16"),
+             F: T.Tensor((64,), "float32"),
+             C: T.Tensor((3, blocks, 64, block), "float32")):  # fmt: skip
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((64, 64), "bfloat16")
+            b = T.alloc_shared((64, columns), "bfloat16")
+            T.annotate_layout({b: tilelang.layout.make_quarter_bank_swizzled_layout(b)})
+            c = T.alloc_fragment((64, columns), "float32")
+            factors = T.alloc_fragment((64,), "float32")
+            tile = T.alloc_shared((blocks, 64, block), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.copy(F, factors)
+            T.clear(c)
+            for i in T.serial(3):
+                T.gemm(a, b, c, policy=T.GemmWarpPolicy.FullCol)
+                for q, d in T.Parallel(64, columns):
+                    tile[d // block, q, d % block] = c[q, d] * factors[q]
+                T.copy(tile, C[i, :, :, :])
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert f"wgmma_m64n{columns // 2}k16" in kernel.get_kernel_source()
+    assert (OWN_BARRIERS in kernel.get_kernel_source()) == (blocks % 2 == 0)
+    a, b, f = torch.randn(64, 64), torch.randn(64, columns), torch.randn(64, device=device)
+    a, b = a.bfloat16().to(device), b.bfloat16().to(device)
+    c = poisoned((3, blocks, 64, block), "float32", device)
+    kernel(a, b, f, c)
+    want = (f.double()[:, None] * (a.double() @ b.double())).view(64, blocks, block)
+    for i in range(3):
+        torch.testing.assert_close(
+            c[i].double(), (i + 1) * want.transpose(0, 1), atol=1e-3, rtol=1e-5
+        )
+
+
 def windows(step, twice=False):
     """Tiles of 128 rows, one after another, each ``step`` rows further."""
 

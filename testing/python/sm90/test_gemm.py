@@ -125,6 +125,37 @@ def test_only_16_bit_operands_are_transposed(types, transpose_a, transpose_b):
     assert len(texts) == 1 and "not by wgmma: it reads 16-bit operands transposed" in texts[0]
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+def test_halves_of_96_columns(narrow):
+    """A warpgroup's begin at a multiple of 16, where rows are swizzled by 32 bytes; else they are
+    by 64 bytes."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "bfloat16"), B: T.Tensor((64, 96), "bfloat16"),
+             C: T.Tensor((64, 96), "float32")):  # fmt: skip
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((64, 64), "bfloat16")
+            b = T.alloc_shared((64, 96), "bfloat16")
+            c = T.alloc_fragment((64, 96), "float32")
+            if narrow:
+                T.annotate_layout({b: tilelang.layout.make_quarter_bank_swizzled_layout(b)})
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True, policy=FULL_COL)
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert ("wgmma_m64n48k16" in kernel.get_kernel_source()) == narrow
+    reasons = [
+        str(remark) for remark in kernel.remarks if "columns in multiples of 32" in str(remark)
+    ]
+    assert len(reasons) == (not narrow)
+    a, b = torch.randn(64, 64).bfloat16(), torch.randn(64, 96).bfloat16()
+    c = torch.full((64, 96), float("nan"))
+    kernel(a, b, c)
+    torch.testing.assert_close(c.double(), a.double() @ b.double(), atol=1e-3, rtol=1e-5)
+
+
 def test_rows_below_64_are_for_mma_sync():
     case = Case(HALF_TYPES[0], (32, 64, 64))
     check(case, wgmma=False)
