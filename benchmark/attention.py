@@ -254,7 +254,6 @@ def measure_backward(text: str) -> None:
     d_out = torch.randn_like(inputs[0])
     out, lse = torch.empty_like(d_out), torch.empty(case.batch, case.heads, case.length).cuda()
     forward(case)(*inputs, out, lse)
-    sums = torch.empty_like(lse)
     runs = {
         name: functools.partial(peer(case, inputs, backend, True), d_out)
         for name, backend in PEERS.items()
@@ -262,8 +261,11 @@ def measure_backward(text: str) -> None:
     want = runs["cuDNN"]()
     for name in BACKWARD_KERNELS:
         gradients = [torch.full_like(x, float("nan")) for x in inputs]
-        launch = backward((name, text)).launch
-        runs[name] = functools.partial(launch, *inputs, out, d_out, lse, sums, gradients)
+        kernels = backward((name, text))
+        passed_on = kernels.workspace("cuda")
+        runs[name] = functools.partial(
+            kernels.launch, *inputs, out, d_out, lse, passed_on, gradients
+        )
         runs[name]()
         for got, exact in zip(gradients, want, strict=True):
             error = (got - exact.transpose(1, 2)).double().norm() / exact.double().norm()

@@ -278,7 +278,7 @@ def gradients(sizes: tuple[int, int, int, int, int, bool], kernel: Any = None) -
     batch, length, heads, kv_heads, dim, causal = sizes
     shape = attention_forward.Shape(batch, length, length, heads, kv_heads, dim, dim)
     if kernel is None:
-        return attention_backward_added.Backward(shape, causal, "bfloat16")
+        return attention_backward_added.Backward(shape, causal, target=TARGET)
     own = [normal(batch, length, h, dim) for h in (heads, kv_heads, kv_heads)]
     q, k, v = (x.transpose(1, 2).detach().requires_grad_() for x in own)
     with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
@@ -292,7 +292,7 @@ def gradients(sizes: tuple[int, int, int, int, int, bool], kernel: Any = None) -
     peer = functools.partial(torch.autograd.grad, out, (q, k, v), d_out, retain_graph=True)
     got = [torch.full_like(x, float("nan")) for x in own]
     inputs = *own, out.transpose(1, 2).detach().contiguous(), d_out.transpose(1, 2).contiguous()
-    run = functools.partial(kernel.launch, *inputs, lse, torch.empty_like(lse), got)
+    run = functools.partial(kernel.launch, *inputs, lse, kernel.workspace("cuda"), got)
     run()
     want = torch.cat([x.transpose(1, 2).flatten() for x in peer()])
     return Pair(run, peer, torch.cat([x.flatten() for x in got]), want)

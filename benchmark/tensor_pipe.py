@@ -23,8 +23,8 @@ os.environ["TILELANG_DEFAULT_TARGET"] = "sm_100a"
 _EXAMPLES = Path(__file__).parent.parent / "examples"
 sys.path[:0] = [str(_EXAMPLES / "gemm_sm100"), str(_EXAMPLES / "flash_attention")]
 
+import attention_backward  # noqa: E402
 import attention_backward_added  # noqa: E402
-import attention_backward_tmem  # noqa: E402
 import attention_forward as forward  # noqa: E402
 from gemm_persistent import gemm_persistent  # noqa: E402
 from gemm_persistent_pairs import gemm_persistent_pairs  # noqa: E402
@@ -91,19 +91,20 @@ def _attentions() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]
 
 def _gradients() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]:
     shape = forward.Shape(4, _SIZE, _SIZE, 16, 16, 128, 128)
-    of_heads = [torch.zeros(4, _SIZE, 16, 128, dtype=torch.bfloat16) for _ in range(4)]
-    of_rows = [torch.zeros(4, 16, _SIZE) for _ in range(2)]
-    results = [
-        torch.zeros(4, _SIZE, 16, 128, dtype=t) for t in (torch.float32, *[torch.bfloat16] * 2)
+    tiles = attention_backward_added.Backward.default_tiles(128, "sm_100a")
+    part = attention_backward_added.part_of(tiles, 128, "sm_100a")
+    function = attention_backward_added.gradients(shape, False, tiles, part)
+    of_heads = [torch.zeros(4, _SIZE, 16, 128, dtype=torch.bfloat16) for _ in range(6)]
+    passed_on = [
+        torch.zeros(attention_backward.extents(shape)[-1]),
+        torch.zeros(attention_backward_added.extents_of_sums(shape, part)),
     ]
-    for script in (attention_backward_added, attention_backward_tmem):
-        tiles = script.Backward.default_tiles(128, "sm_100a")
-        function = script.gradients(shape, False, "bfloat16", tiles)
 
-        def make(function=function) -> Any:
-            return tilelang.compile(function, target="sm_100a", pass_configs=forward.PASS_CONFIGS)
+    def make() -> Any:
+        return tilelang.compile(function, target="sm_100a", pass_configs=forward.PASS_CONFIGS)
 
-        yield f"{script.__name__} {tiles[0]} x {tiles[1]}", make, [*of_heads, *of_rows, *results]
+    name = f"attention_backward_added {tiles.kept} x {tiles.step}"
+    yield name, make, [*of_heads[:4], *passed_on, *of_heads[4:]]
 
 
 def main() -> None:

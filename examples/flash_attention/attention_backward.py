@@ -9,6 +9,10 @@ With P = exp(scale * Q K^T - Lse), one block of it at a time:
 P again rather than add parts of dQ up in memory: results are the same in every run. P and dS
 never leave the registers, since each kernel computes them as its second gemms take their A operand.
 
+What both need of each row of queries ``prepare`` has written before: Lse, for powers of two, and
+delta. Its rows begin at multiples of 16 bytes, so that tiles are loaded by TMA whatever the number
+of queries.
+
     python attention_backward.py [--queries 256] [--keys 256] [--heads 2] [--kv_heads 1]
                         [--dim 128] [--causal] [--dtype bfloat16] [--target sm_90a]
                         [--device cpu]
@@ -24,6 +28,7 @@ from attention_forward import PASS_CONFIGS, Shape, by_torch, heads_of, hide, opt
 
 import tilelang
 import tilelang.language as T
+from tilelang.carver.arch import CUDA
 from tilelang.tools.example import Example
 
 LOG2E = math.log2(math.e)
@@ -38,50 +43,71 @@ class Tiles(NamedTuple):
     num_stages: int
 
 
+def has_tensor_memory(target):
+    """Whether sums of gemms lie there."""
+    return target.startswith(("sm_100", "sm_103"))
+
+
 def default_tiles(dim, target="sm_90a"):
     """Returns Tiles of dkv and of dq for ``dim`` <= 128.
 
     Those of sm_90a fill its registers. On sm_100a sums lie in tensor memory; gemms of the next step
     are issued during this one, which takes a third stage.
     """
-    if target.startswith("sm_100"):
+    if has_tensor_memory(target):
         return (Tiles(128, 128 if dim <= 64 else 64, 256, 3),) * 2
     both = Tiles(128, 64, 256, 2)
     return both, Tiles(192, 64, 384, 2) if dim <= 64 else both
 
 
-def delta(shape, dtype="bfloat16", rows=64, threads=128):
-    """Returns a prim_func of Out, dOut and Delta (batch, heads, queries), sums of dOut * Out."""
+def extents(shape):
+    """Returns those of Q, K, V, Out and Rows; gradients are shaped as what they are of.
 
-    @T.prim_func
-    def delta(
-        Out: T.Tensor((shape.batch, shape.queries, shape.heads, shape.dim_v), dtype),
-        dOut: T.Tensor((shape.batch, shape.queries, shape.heads, shape.dim_v), dtype),
-        Delta: T.Tensor((shape.batch, shape.heads, shape.queries), "float32"),
-    ):
-        with T.Kernel(
-            T.ceildiv(shape.queries, rows), shape.heads, shape.batch, threads=threads
-        ) as (bx, by, bz):
-            out, grad = (T.alloc_fragment((rows, shape.dim_v), dtype) for _ in range(2))
-            terms = T.alloc_fragment((rows, shape.dim_v), "float32")
-            sums = T.alloc_fragment((rows,), "float32")
-            first = bx * rows
-            T.copy(Out[bz, first : first + rows, by, :], out)
-            T.copy(dOut[bz, first : first + rows, by, :], grad)
-            for i, j in T.Parallel(rows, shape.dim_v):
-                terms[i, j] = T.cast(out[i, j], "float32") * T.cast(grad[i, j], "float32")
-            T.reduce_sum(terms, sums, dim=1)
-            T.copy(sums, Delta[bz, by, first : first + rows])
-
-    return delta
+    Rows are Lse and delta, and begin at multiples of 16 bytes.
+    """
+    batch, queries, keys, heads, kv_heads, dim, dim_v = shape
+    return (
+        (batch, queries, heads, dim),
+        (batch, keys, kv_heads, dim),
+        (batch, keys, kv_heads, dim_v),
+        (batch, queries, heads, dim_v),
+        (2, batch, heads, T.ceildiv(queries, 4) * 4),
+    )
 
 
 @T.macro
-def weights_and_gradients(P, dS, lse, sums, scale):
-    """Scores become weights, and gradients of weights those of scores; columns are queries."""
-    for k, q in T.Parallel(*P.shape):
-        P[k, q] = T.exp2(P[k, q] * (scale * LOG2E) - lse[q] * LOG2E)
-        dS[k, q] = P[k, q] * (dS[k, q] - sums[q])
+def prepare_rows(Out, dOut, Lse, Rows, batch, head, first, count):
+    """Writes ``count`` Rows from ``first`` on: log2(e) * Lse, and delta; zeros beyond the last."""
+    out, grad = (T.alloc_fragment((count, Out.shape[3]), Out.dtype) for _ in range(2))
+    terms = T.alloc_fragment(out.shape, "float32")
+    lse, sums = (T.alloc_fragment((count,), "float32") for _ in range(2))
+    T.copy(Out[batch, first : first + count, head, :], out)
+    T.copy(dOut[batch, first : first + count, head, :], grad)
+    T.copy(Lse[batch, head, first : first + count], lse)
+    for i, j in T.Parallel(*terms.shape):
+        terms[i, j] = T.cast(out[i, j], "float32") * T.cast(grad[i, j], "float32")
+    T.reduce_sum(terms, sums, dim=1)
+    for i in T.Parallel(count):
+        lse[i] *= LOG2E
+    T.copy(lse, Rows[0, batch, head, first : first + count])
+    T.copy(sums, Rows[1, batch, head, first : first + count])
+
+
+def prepare(shape, dtype="bfloat16", count=64, threads=128):
+    """Returns a prim_func of Out, dOut, Lse (of attention_forward) and Rows."""
+    of_out, of_rows = extents(shape)[3:]
+    of_lse = shape.batch, shape.heads, shape.queries
+
+    @T.prim_func
+    def prepare(
+        Out: T.Tensor(of_out, dtype), dOut: T.Tensor(of_out, dtype),
+        Lse: T.Tensor(of_lse, "float32"), Rows: T.Tensor(of_rows, "float32"),
+    ):  # fmt: skip
+        blocks = T.ceildiv(shape.queries, count), shape.heads, shape.batch
+        with T.Kernel(*blocks, threads=threads) as (bx, by, bz):
+            prepare_rows(Out, dOut, Lse, Rows, bz, by, bx * count, count)
+
+    return prepare
 
 
 @T.macro
@@ -93,28 +119,37 @@ def multiply(tile, factor):
 
 @T.macro
 def hide_keys(P, diagonal):
-    """Key k of the block sees query q where k <= ``diagonal`` + q."""
+    """As weights_and_gradients says."""
     for k, q in T.Parallel(*P.shape):
         P[k, q] = T.if_then_else(k <= diagonal + q, P[k, q], -T.infinity("float32"))
 
 
+@T.macro
+def weights_and_gradients(P, dS, lse, sums, scale, diagonal):
+    """Scores become weights, and gradients of weights those of scores; columns are queries.
+
+    Key k of the block sees query q where k <= ``diagonal`` + q, if that is given.
+    """
+    if diagonal is not None and diagonal < P.shape[0] - 1:
+        hide_keys(P, diagonal)
+    for k, q in T.Parallel(*P.shape):
+        P[k, q] = T.exp2(P[k, q] * (scale * LOG2E) - lse[q])
+        dS[k, q] = P[k, q] * (dS[k, q] - sums[q])
+
+
 def dkv(shape, causal=False, dtype="bfloat16", tiles=None):
-    """Returns a prim_func of Q, K, V, dOut, Lse (of attention_forward), Delta, dK and dV."""
+    """Returns a prim_func of Q, K, V, dOut, Rows, dK and dV."""
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
+    of_q, of_k, of_v, of_out, of_rows = extents(shape)
     kept, step, threads, num_stages = tiles or default_tiles(dim)[0]
     scale, shared_by = 1 / math.sqrt(dim), heads // kv_heads
 
     @T.prim_func
     def dkv(
-        Q: T.Tensor((batch, queries, heads, dim), dtype),
-        K: T.Tensor((batch, keys, kv_heads, dim), dtype),
-        V: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
-        dOut: T.Tensor((batch, queries, heads, dim_v), dtype),
-        Lse: T.Tensor((batch, heads, queries), "float32"),
-        Delta: T.Tensor((batch, heads, queries), "float32"),
-        dK: T.Tensor((batch, keys, kv_heads, dim), dtype),
-        dV: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
-    ):
+        Q: T.Tensor(of_q, dtype), K: T.Tensor(of_k, dtype), V: T.Tensor(of_v, dtype),
+        dOut: T.Tensor(of_out, dtype), Rows: T.Tensor(of_rows, "float32"),
+        dK: T.Tensor(of_k, dtype), dV: T.Tensor(of_v, dtype),
+    ):  # fmt: skip
         with T.Kernel(T.ceildiv(keys, kept), kv_heads, batch, threads=threads) as (bx, by, bz):
             K_shared = T.alloc_shared((kept, dim), dtype)
             V_shared = T.alloc_shared((kept, dim_v), dtype)
@@ -138,15 +173,13 @@ def dkv(shape, causal=False, dtype="bfloat16", tiles=None):
                 head = by * shared_by + i // steps
                 row = (skipped + i % steps) * step
                 T.copy(Q[bz, row : row + step, head, :], Q_shared)
-                T.copy(Lse[bz, head, row : row + step], lse)
+                T.copy(Rows[0, bz, head, row : row + step], lse)
                 T.gemm(K_shared, Q_shared, P, transpose_B=True, clear_accum=True)
                 T.copy(dOut[bz, row : row + step, head, :], dOut_shared)
-                T.copy(Delta[bz, head, row : row + step], sums)
+                T.copy(Rows[1, bz, head, row : row + step], sums)
                 T.gemm(V_shared, dOut_shared, dS, transpose_B=True, clear_accum=True)
-                diagonal = row + keys - queries - first
-                if causal and diagonal < kept - 1:
-                    hide_keys(P, diagonal)
-                weights_and_gradients(P, dS, lse, sums, scale)
+                diagonal = row + keys - queries - first if causal else None
+                weights_and_gradients(P, dS, lse, sums, scale, diagonal)
                 T.copy(P, P_half)
                 T.gemm(P_half, dOut_shared, dV_sum)
                 T.copy(dS, dS_half)
@@ -161,21 +194,18 @@ def dkv(shape, causal=False, dtype="bfloat16", tiles=None):
 
 
 def dq(shape, causal=False, dtype="bfloat16", tiles=None):
-    """Returns a prim_func of Q, K, V, dOut, Lse, Delta and dQ, as of ``dkv``."""
+    """Returns a prim_func of Q, K, V, dOut, Rows and dQ, as of ``dkv``."""
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
+    of_q, of_k, of_v, of_out, of_rows = extents(shape)
     kept, step, threads, num_stages = tiles or default_tiles(dim)[1]
     scale = 1 / math.sqrt(dim)
 
     @T.prim_func
     def dq(
-        Q: T.Tensor((batch, queries, heads, dim), dtype),
-        K: T.Tensor((batch, keys, kv_heads, dim), dtype),
-        V: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
-        dOut: T.Tensor((batch, queries, heads, dim_v), dtype),
-        Lse: T.Tensor((batch, heads, queries), "float32"),
-        Delta: T.Tensor((batch, heads, queries), "float32"),
-        dQ: T.Tensor((batch, queries, heads, dim), dtype),
-    ):
+        Q: T.Tensor(of_q, dtype), K: T.Tensor(of_k, dtype), V: T.Tensor(of_v, dtype),
+        dOut: T.Tensor(of_out, dtype), Rows: T.Tensor(of_rows, "float32"),
+        dQ: T.Tensor(of_q, dtype),
+    ):  # fmt: skip
         with T.Kernel(T.ceildiv(queries, kept), heads, batch, threads=threads) as (bx, by, bz):
             Q_shared = T.alloc_shared((kept, dim), dtype)
             dOut_shared = T.alloc_shared((kept, dim_v), dtype)
@@ -197,8 +227,8 @@ def dq(shape, causal=False, dtype="bfloat16", tiles=None):
 
             T.copy(Q[bz, first : first + kept, by, :], Q_shared)
             T.copy(dOut[bz, first : first + kept, by, :], dOut_shared)
-            T.copy(Lse[bz, by, first : first + kept], lse)
-            T.copy(Delta[bz, by, first : first + kept], sums)
+            T.copy(Rows[0, bz, by, first : first + kept], lse)
+            T.copy(Rows[1, bz, by, first : first + kept], sums)
             T.clear(dQ_sum)
             for k in T.Pipelined(T.ceildiv(seen, step), num_stages=num_stages):
                 T.copy(K[bz, k * step : (k + 1) * step, head, :], K_shared)
@@ -208,7 +238,7 @@ def dq(shape, causal=False, dtype="bfloat16", tiles=None):
                 if k >= whole:
                     hide(P, k * step, keys - 1, diagonal)
                 for i, j in T.Parallel(kept, step):
-                    P[i, j] = T.exp2(P[i, j] * (scale * LOG2E) - lse[i] * LOG2E)
+                    P[i, j] = T.exp2(P[i, j] * (scale * LOG2E) - lse[i])
                 for i, j in T.Parallel(kept, step):
                     dS[i, j] = P[i, j] * (dS[i, j] - sums[i])
                 T.copy(dS, dS_half)
@@ -221,7 +251,7 @@ def dq(shape, causal=False, dtype="bfloat16", tiles=None):
 
 
 class Backward:
-    """The three kernels of one shape, compiled.
+    """The kernels of one shape, compiled.
 
     Called with q, k, v, out, d_out and lse, shaped as in attention_forward, it returns the
     gradients of q, k and v.
@@ -230,31 +260,43 @@ class Backward:
     default_tiles = staticmethod(default_tiles)
 
     def __init__(
-        self, shape, causal=False, dtype="bfloat16", tiles=None, compile=tilelang.compile, **others
-    ):
-        """``compile`` is called with each prim_func, its pass options and ``others``."""
-        of_dkv, of_dq = tiles or default_tiles(shape.dim)
-        functions = (
-            delta(shape, dtype),
-            dkv(shape, causal, dtype, of_dkv),
-            dq(shape, causal, dtype, of_dq),
-        )
+        self, shape, causal=False, dtype="bfloat16", tiles=None, target="auto",
+        compile=tilelang.compile,
+    ):  # fmt: skip
+        """``tiles`` are by default those for the target; ``compile`` is called for each kernel."""
+        self.shape, self.gpu = shape, CUDA(target)
+        self.tiles = tiles or self.default_tiles(shape.dim, self.gpu.arch)
         self.kernels = [
-            compile(function, pass_configs=PASS_CONFIGS, **others) for function in functions
+            compile(function, target=self.gpu.target, pass_configs=PASS_CONFIGS)
+            for function in self.functions(causal, dtype)
         ]
 
+    def functions(self, causal, dtype):
+        """Returns the prim_funcs."""
+        of_dkv, of_dq = self.tiles
+        return (
+            prepare(self.shape, dtype),
+            dkv(self.shape, causal, dtype, of_dkv),
+            dq(self.shape, causal, dtype, of_dq),
+        )
+
+    def workspace(self, device):
+        """Returns tensors for what the kernels pass on, Rows first."""
+        return [torch.empty(extents(self.shape)[-1], device=device)]
+
     def __call__(self, q, k, v, out, d_out, lse):
-        # A gradient that a kernel does not write must not pass.
-        sums, *gradients = (torch.full_like(x, float("nan")) for x in (lse, q, k, v))
-        self.launch(q, k, v, out, d_out, lse, sums, gradients)
+        # What a kernel does not write must not pass.
+        workspace = [x.fill_(float("nan")) for x in self.workspace(q.device)]
+        gradients = [torch.full_like(x, float("nan")) for x in (q, k, v)]
+        self.launch(q, k, v, out, d_out, lse, workspace, gradients)
         return gradients
 
-    def launch(self, q, k, v, out, d_out, lse, sums, gradients):
-        """Writes dQ, dK and dV to ``gradients``; ``sums``, shaped as ``lse``, is for Delta."""
-        delta_kernel, dkv_kernel, dq_kernel = self.kernels
-        delta_kernel(out, d_out, sums)
-        dkv_kernel(q, k, v, d_out, lse, sums, *gradients[1:])
-        dq_kernel(q, k, v, d_out, lse, sums, gradients[0])
+    def launch(self, q, k, v, out, d_out, lse, workspace, gradients):
+        """Writes dQ, dK and dV to ``gradients``."""
+        prepare_kernel, dkv_kernel, dq_kernel = self.kernels
+        prepare_kernel(out, d_out, lse, *workspace)
+        dkv_kernel(q, k, v, d_out, *workspace, *gradients[1:])
+        dq_kernel(q, k, v, d_out, *workspace, gradients[0])
 
 
 def reference_gradients(q, k, v, d_out, causal):
@@ -275,8 +317,7 @@ def main(kernels=Backward, text=__doc__, **limits):
     args = example.args
     lengths, heads = (args.queries, args.keys), heads_of(args)
     shape = Shape(args.batch, *lengths, *heads, args.dim, args.dim)
-    tiles = kernels.default_tiles(args.dim, args.target)
-    backward = kernels(shape, args.causal, args.dtype, tiles, compile=example.compile)
+    backward = kernels(shape, args.causal, args.dtype, target=args.target, compile=example.compile)
 
     q, d_out = (
         example.normal(args.batch, args.queries, args.heads, args.dim, dtype=args.dtype)
@@ -294,10 +335,11 @@ def main(kernels=Backward, text=__doc__, **limits):
 
     inputs = [x.detach().requires_grad_() for x in (q, k, v)]
     result = by_torch(inputs[0], inputs[1], inputs[2], args.causal)
+    workspace = backward.workspace(q.device)
     # Five gemms, where the forward pass has two; half of each where it is causal.
     flops = 10 * args.batch * args.queries * args.keys * args.heads * args.dim
     example.speed(
-        lambda: backward.launch(q, k, v, out, d_out, lse, torch.empty_like(lse), got),
+        lambda: backward.launch(q, k, v, out, d_out, lse, workspace, got),
         lambda: torch.autograd.grad(result, inputs, d_out, retain_graph=True),
         flops=flops // (2 if args.causal else 1),
     )

@@ -111,8 +111,11 @@ class Example:
         torch.manual_seed(self.args.seed)
 
     def compile(self, function: Any, **options: Any) -> Any:
-        """Returns the kernel of a prim_func; ``options`` are those of ``tilelang.compile``."""
-        kernel = tilelang.compile(function, target=self.args.target, **options)
+        """Returns the kernel of a prim_func; ``options`` are those of ``tilelang.compile``.
+
+        Without a target among them it is that of the command line.
+        """
+        kernel = tilelang.compile(function, **{"target": self.args.target, **options})
         if self.args.source:
             print(kernel.get_kernel_source())
         if self.args.schedule:

@@ -27,17 +27,14 @@ SCHEDULES = ("late", "eager", 1)
 _FLOAT8 = ("gemm/gemm_fp8", "gemm/gemm_fp8_block_scaled", "flash_attention/sparse_indexer")
 ONLY = dict.fromkeys(_FLOAT8, ("sm_90a", "sm_100a"))
 ONLY |= {"gemm_sm90/gemm_multicast": ("sm_90a",)}
-ONLY |= dict.fromkeys(
-    ("moe/fused_moe_nvfp4", "flash_attention/attention_backward_tmem"), ("sm_100a",)
-)
+ONLY |= {"moe/fused_moe_nvfp4": ("sm_100a",)}
 ONLY |= {"gemm/gemm_nvfp4": ("sm_90a", "sm_100a", "sm_120a")}
 ONLY |= {script: ("sm_100a",) for script in scripts() if script.startswith("gemm_sm100/")}
 #: of scripts that are run more than once, and of those whose default sizes take long
 ARGUMENTS = {
     "convolution/conv2d": ["", "--batch 32 --height 4 --width 5 --features 136 --stride 2"],
     "flash_attention/attention_backward": ["--queries 130 --keys 200 --dim 64 --causal"],
-    "flash_attention/attention_backward_added": ["--queries 130 --keys 200 --dim 64 --causal"],
-    "flash_attention/attention_backward_tmem": [
+    "flash_attention/attention_backward_added": [
         "--queries 130 --keys 200 --dim 64 --causal",
         "--queries 200 --keys 130 --heads 2 --kv_heads 1",
     ],
@@ -47,6 +44,7 @@ ARGUMENTS = {
         "--queries 77 --keys 200 --heads 1 --dim 192",
     ],
     "flash_attention/flash_decoding": ["", "--lengths 130 5 --splits 3"],
+    "gemm/gemm_split_k": ["", "--m 130 --n 264 --k 1112 --parts 0"],
     "gemm/gemm": ["", "--m 1 --n 520", "--m 1000 --n 264 --k 72"],
     "flash_attention/attention_persistent": ["--queries 300 --keys 400 --causal"],
     "flash_attention/attention_window": [
@@ -205,7 +203,7 @@ def test_pictures(tmp_path):
     """They are those of the index, and the same every time."""
     script = "flash_attention/attention_backward"
     first, second = (draw_examples.draw(script, tmp_path / name) for name in "ab")
-    assert [path.stem for path in first] == ["delta", "dkv", "dq"]
+    assert [path.stem for path in first] == ["prepare", "dkv", "dq"]
     for one, other in zip(first, second, strict=True):
         assert "sm_100a" in one.read_text()
         assert one.read_text() == other.read_text()

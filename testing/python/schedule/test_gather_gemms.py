@@ -169,7 +169,7 @@ def test_an_operand_that_is_written_twice_keeps_its_gemms_apart() -> None:
     assert torch.equal(out.double(), want.T)
 
 
-SCRIPTS = ["attention_backward", "attention_backward_added", "attention_backward_tmem"]
+SCRIPTS = ["attention_backward", "attention_backward_added"]
 
 
 @every_schedule
@@ -185,16 +185,14 @@ def test_gradients_of_attention(script: str, stages: int) -> None:
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.parametrize("shape", [(1, 130, 261, 2, 1, 64, 64), (2, 100, 168, 4, 2, 128, 128)])
 def test_gradients_with_default_tiles(shape, script: str) -> None:
-    tiles = example(script)["Backward"].default_tiles(shape[-1], "sm_100a")
-    check(shape, script == "attention_backward", tiles=tiles, target="sm_100a", script=script)
+    check(shape, script == "attention_backward", target="sm_100a", script=script)
 
 
 @pytest.mark.parametrize("kernels", [1, 2])
 def test_gradients_have_one_handover_an_iteration(kernels: int) -> None:
     """Of dK and dV, or dQ, beside the products that the next iteration begins with."""
     shape = example()["Shape"](1, 512, 512, 1, 1, 128, 128)
-    tiles = example()["Backward"].default_tiles(128, "sm_100a")
-    kernel = example()["Backward"](shape, tiles=tiles, target="sm_100a").kernels[kernels]
+    kernel = example()["Backward"](shape, target="sm_100a").kernels[kernels]
     steps = steps_of(mma_warp(kernel))
     for barrier in ("gemm_ahead_ready", "gemm_ready"):  # before the loop, and in it
         assert steps.count(f"wait {barrier} 0") == 2
