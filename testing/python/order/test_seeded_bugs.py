@@ -158,13 +158,15 @@ def test_a_product_of_the_tile_before() -> None:
     def next_slot(s):
         if not type(s).__name__.endswith("Bind") or not str(s.var.name).startswith("desc_"):
             return s
-        address = s.value.args[0]
+        of_warpgroup = None if hasattr(s.value, "args") else s.value.b
+        first = s.value if of_warpgroup is None else s.value.a
+        address = first.args[0]
         load = address.args[0]
         index = (load.indices[0] + 8192) % 24576
         moved = ir("Load", load.buffer, [index], None)
         made = ir("Call", address.dtype, "address_of", [moved], {}, None)
-        call = ir("Call", s.value.dtype, s.value.name, [made, s.value.args[1]], s.value.attrs, None)
-        return ir("Bind", s.var, call, s.span)
+        call = ir("Call", first.dtype, first.name, [made, first.args[1]], first.attrs, None)
+        return ir("Bind", s.var, call if of_warpgroup is None else call + of_warpgroup, s.span)
 
     found(edited(func, next_slot), planned)
 
