@@ -81,9 +81,7 @@ class LoadFinder : public ExprVisitor {
       Expr b = OfAllLanes(op->b);
       return a.defined() && b.defined() ? a && b : a.defined() ? a : b;
     }
-    bool loads = false;
-    WalkExprs(condition, [&](const Expr& e) { return !(loads |= e->kind == ExprKind::kLoad); });
-    return loads || UsesVar(condition, loop_->var) ? Expr(nullptr) : condition;
+    return HasLoad(condition) || UsesVar(condition, loop_->var) ? Expr(nullptr) : condition;
   }
 
   // `condition`: null where the value is always asked for.

@@ -49,6 +49,8 @@ std::optional<TwoConstants> FindTwoConstants(const Expr& e) {
 std::optional<ExprText> ExprPrinter::HalfOfWord(const CallNode* op) {
   const auto* cast = op->args[0].as<CastNode>();
   if (!IsFloat(op->dtype) || op->dtype.bits != 16 || cast == nullptr) return std::nullopt;
+  // A conversion to a number of another kind is none of bits.
+  if (!IsIntegral(cast->dtype) || cast->dtype.bits != 16) return std::nullopt;
   if (!IsWord(cast->value.dtype())) return std::nullopt;
   const auto* shift = cast->value.as<BinaryNode>();
   bool upper = shift != nullptr && shift->Op() == BinaryOp::kShr && IsConst(shift->b, 16);

@@ -60,8 +60,8 @@ class ScaleApplier : public ir::StmtMutator {
     RemarkGemm(op, op->IsScaled()
                        ? "multiplies A and B by their scale factors before it, in bfloat16: " +
                              arch + " has no block-scaled tensor core"
-                       : "takes its padded tiles to bfloat16 before it: mma.sync of " + arch +
-                             " has none of them without scale factors");
+                       : "takes its padded tiles to bfloat16 before it: of this compiler's gemms "
+                         "those of tcgen05 alone take them as they are");
     op::MultiplyByScaleFactors(op, stmts);
   }
 

@@ -52,12 +52,17 @@ class LaunchCutter : public ir::StmtMutator {
     return ir::AsInt(c->region->extents[*c->DimAlong(dim)]).value_or(0);
   }
 
+  // Rows of the tensors, 0 where the call alone knows them.
+  static int64_t RowsOf(const PlainGemm& plain) {
+    ir::Expr extent = ExtentOfTensor(plain, ir::GemmDim::kM);
+    return extent.defined() ? ir::AsInt(extent).value_or(0) : 0;
+  }
+
   Stmt CutRows(const ir::KernelLaunchNode* op) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = LongGemm(op);
     if (plain.loop == nullptr) return self;
-    ir::Expr extent = ExtentOfTensor(plain, ir::GemmDim::kM);
-    int64_t rows = extent.defined() ? ir::AsInt(extent).value_or(0) : 0;
+    int64_t rows = RowsOf(plain);
     int64_t from = ExtentOf(plain, ir::GemmDim::kM);
     int64_t to = (rows + kWgmmaRows - 1) / kWgmmaRows * kWgmmaRows;
     if (to == 0 || to >= from) return self;
@@ -76,8 +81,7 @@ class LaunchCutter : public ir::StmtMutator {
   Stmt OneRow(const ir::KernelLaunchNode* op) const {
     PlainGemm plain = LongGemm(op);
     if (plain.loop == nullptr || !ir::AsInts(op->grid) || !HasNarrowTiles(op, plain)) return Stmt();
-    ir::Expr extent = ExtentOfTensor(plain, ir::GemmDim::kM);
-    int64_t rows = extent.defined() ? ir::AsInt(extent).value_or(0) : 0;
+    int64_t rows = RowsOf(plain);
     int64_t blocks = BlocksOf(op);
     bool suits = rows > kNarrow.rows && rows <= kTall.rows && 2 * blocks > target_->sm_count;
     if (!suits || blocks > target_->sm_count || !LoadsByTma(func_, op, plain, target_)) {

@@ -52,7 +52,7 @@ struct Filler {
   std::vector<std::optional<size_t>> dims;
 };
 
-// For each index of a store into `tile` the dimension of a load from `fragment` that it follows: by
+// For each index of a store the dimension of the load that it follows: by
 // the same index, or by blocks of it that fill the dimension.
 std::vector<std::optional<size_t>> Followed(const ir::StoreNode* store, const ir::LoadNode* load) {
   std::vector<std::optional<size_t>> dims;

@@ -12,9 +12,9 @@ namespace tilelang::transform {
 // Of a launch whose loops load some tiles by the row of the block alone (those of A) and others by
 // the column alone (those of B). A wave of W blocks, all that the GPU holds, loads one tile of A
 // for each of its rows and one of B for each of its columns: fewest for panels of
-// sqrt(W * bytes of B / bytes of A) rows. Launches of one wave with fewer rows than columns are one
-// panel: neighbours then load the same tile of B, the larger tensor, which L2 brings to them once.
-// (300 x 4096 x 4096 on an H200 took 26 us in place of 32.)
+// sqrt(W * bytes of B / bytes of A) rows. Launches of one wave, for more than half of the
+// multiprocessors and with fewer rows than columns, are one panel: neighbours then load the same
+// tile of B, the larger tensor, which L2 brings to them once.
 //
 // Other launches of one wave stay as they are, and those whose wave gains less than a tenth; so do
 // clusters, and kernels in which a block may see what another one does: those with atomics, with

@@ -30,7 +30,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kPair = 2;
+constexpr int64_t kSharing = 2;
 
 struct BlockGrid {
   Expr columns;
@@ -101,13 +101,13 @@ class BlockPersister : public ir::StmtMutator {
     BlockGrid grid = GridOfBlocks(op);
     auto known = ir::AsInt(grid.Tiles());
     PersistentPlan plan;
-    if (known) plan = PlanPersistent(GridOf(op, plain), RowsOfPairs(func_, op, plain), target_);
+    if (known) plan = PlanPersistent(GridOf(op, plain), RowsThatShare(func_, op, plain), target_);
     Stmt rest = plan.parts > 1 ? Rest(op, plain, grid, *known, plan.parts) : Stmt();
     Expr tiles = rest.defined() ? op::I32(*known - *known % target_->sm_count) : grid.Tiles();
-    Say(op, tiles, rest.as<ir::KernelLaunchNode>(), plan.in_pairs);
-    Stmt blocks = plan.in_pairs ? InPairs(op, grid) : Persistent(op, grid, tiles);
+    Say(op, tiles, rest.as<ir::KernelLaunchNode>(), plan.shares_loads);
+    Stmt blocks = plan.shares_loads ? SharingLoads(op, grid) : Persistent(op, grid, tiles);
     Stmt persistent = WithStages(blocks, plain.loop, count);
-    if (plan.in_pairs) persistent = ForBothBlocks(persistent, LoadsOfPairs(func_, op, plain));
+    if (plan.shares_loads) persistent = ForBothBlocks(persistent, LoadsToShare(func_, op, plain));
     return rest.defined() ? ir::Seq({persistent, rest}, op->span) : persistent;
   }
 
@@ -135,7 +135,7 @@ class BlockPersister : public ir::StmtMutator {
   }
 
   void Say(const ir::KernelLaunchNode* op, const Expr& tiles, const ir::KernelLaunchNode* rest,
-           bool in_pairs) const {
+           bool shares_loads) const {
     auto known = ir::AsInt(tiles);
     std::string which = known ? "the " + std::to_string(*known) + " tiles" : "the tiles of a call";
     std::string more;
@@ -147,7 +147,7 @@ class BlockPersister : public ir::StmtMutator {
              " blocks computes the other " + std::to_string(all - *known) + ", cut to " +
              Text(tile) + ", so that more multiprocessors have a part of the last wave";
     }
-    if (in_pairs) {
+    if (shares_loads) {
       more =
           "; two blocks, a cluster, load tiles of B together, since L2 serves more lines than "
           "their bytes fill";
@@ -201,20 +201,20 @@ class BlockPersister : public ir::StmtMutator {
 
   // Of all tiles, by clusters of two blocks for two tiles one below the other. Where their rows are
   // an odd number, the last one has none.
-  Stmt InPairs(const ir::KernelLaunchNode* op, const BlockGrid& grid) const {
+  Stmt SharingLoads(const ir::KernelLaunchNode* op, const BlockGrid& grid) const {
     using op::I32;
-    Expr two = I32(kPair);
-    Expr clusters = I32(target_->sm_count / kPair);
+    Expr two = I32(kSharing);
+    Expr clusters = I32(target_->sm_count / kSharing);
     ir::Var block("block", ir::dtypes::kInt32, op->span);
     ir::Var wave("wave", ir::dtypes::kInt32, op->span);
     Expr pair = ir::FloorDiv(block, two) + wave * clusters;
-    BlockGrid pairs = {grid.columns, I32((*ir::AsInt(grid.rows) + 1) / kPair)};
-    TilePlace place = PlaceOf(pair, pairs, (PanelOf(op) + 1) / kPair);
+    BlockGrid pairs = {grid.columns, I32((*ir::AsInt(grid.rows) + 1) / kSharing)};
+    TilePlace place = PlaceOf(pair, pairs, (PanelOf(op) + 1) / kSharing);
     place.row = place.row * two + ir::FloorMod(block, two);
     std::vector<Stmt> body = InTurn(op, wave, pair, pairs.Tiles(), place, clusters);
     ir::KernelLaunch launch = InOneDimension(op, block, I32(target_->sm_count), body);
     auto attrs = launch->attrs;
-    attrs.Set("cluster_dims", ir::Array<int64_t>{kPair, 1, 1});
+    attrs.Set("cluster_dims", ir::Array<int64_t>{kSharing, 1, 1});
     return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
                             attrs, launch->body, op->span);
   }

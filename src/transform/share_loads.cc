@@ -30,12 +30,7 @@ class BlockNames {
     });
   }
   bool In(const Expr& e) const {
-    bool found = false;
-    ir::WalkExprs(e, [&](const Expr& part) {
-      found = found || names_.count(part.get()) != 0;
-      return !found;
-    });
-    return found;
+    return ir::HasExpr(e, [&](const Expr& part) { return names_.count(part.get()) != 0; });
   }
   bool In(const ir::Region& region) const {
     return std::any_of(region->mins.begin(), region->mins.end(),
@@ -52,8 +47,8 @@ bool EndsWithGrid(const ir::Region& region, const ir::Var& block, int64_t count,
   for (size_t d = 0; d < region->mins.size(); ++d) {
     auto stride = analyzer->StrideOf(region->mins[d], block);
     auto extent = ir::AsInt(region->buffer->shape[d]);
-    bool first = analyzer->CanProveNonNegative(region->mins[d]);
-    if (stride && extent && first && *stride > 0 && *extent <= count * *stride) return true;
+    bool inside = analyzer->CanProveNonNegative(region->mins[d]);
+    if (stride && extent && inside && *stride > 0 && *extent <= count * *stride) return true;
   }
   return false;
 }
@@ -84,7 +79,7 @@ class LoadSharer : public ir::StmtMutator {
 
 }  // namespace
 
-std::vector<const ir::CopyNode*> LoadsOfPairs(const ir::Func& func,
+std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,
                                               const ir::KernelLaunchNode* launch,
                                               const PlainGemm& plain) {
   auto rows = launch->grid.size() == 2 ? ir::AsInt(launch->grid[kRowAxis]) : std::nullopt;
@@ -113,9 +108,9 @@ std::vector<const ir::CopyNode*> LoadsOfPairs(const ir::Func& func,
   return of_b ? loads : std::vector<const ir::CopyNode*>{};
 }
 
-int64_t RowsOfPairs(const ir::Func& func, const ir::KernelLaunchNode* launch,
-                    const PlainGemm& plain) {
-  if (LoadsOfPairs(func, launch, plain).empty()) return 0;
+int64_t RowsThatShare(const ir::Func& func, const ir::KernelLaunchNode* launch,
+                      const PlainGemm& plain) {
+  if (LoadsToShare(func, launch, plain).empty()) return 0;
   return *ir::AsInt(launch->grid[kRowAxis]);
 }
 

@@ -13,13 +13,13 @@ namespace tilelang::transform {
 // whose second index alone differs: one block of a pair of such neighbours can load them for both
 // by a multicast. None where a pair that has one block of the grid only would do what the program
 // does not: store to a tensor that goes on after the grid.
-std::vector<const ir::CopyNode*> LoadsOfPairs(const ir::Func& func,
+std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,
                                               const ir::KernelLaunchNode* launch,
                                               const PlainGemm& plain);
 
 // The extent of the grid along which such pairs are; 0 where there are none.
-int64_t RowsOfPairs(const ir::Func& func, const ir::KernelLaunchNode* launch,
-                    const PlainGemm& plain);
+int64_t RowsThatShare(const ir::Func& func, const ir::KernelLaunchNode* launch,
+                      const PlainGemm& plain);
 
 // `s` with these loads for both blocks of each cluster of two.
 ir::Stmt ForBothBlocks(const ir::Stmt& s, const std::vector<const ir::CopyNode*>& loads);

@@ -40,8 +40,8 @@ Expr Inside(const ir::KernelLaunchNode* op, size_t axis) {
 struct Version {
   ir::KernelLaunch launch;
   TileExtents tile;
-  Expr fits;              // whether it is the one
-  std::string rows = "";  // of which it is, for a remark
+  Expr fits;                // whether it is the one
+  std::string remark = "";  // of which rows it is
 };
 
 class SizeVersioner : public ir::StmtMutator {
@@ -125,7 +125,7 @@ class SizeVersioner : public ir::StmtMutator {
     for (int64_t most : kFewRows) {
       Version few = versions->front();
       few.fits = rows <= ir::Const(rows.dtype(), most) && few.fits;
-      few.rows = " (of at most " + std::to_string(most) + " rows)";
+      few.remark = " (of at most " + std::to_string(most) + " rows)";
       versions->insert(versions->begin(), few);
     }
   }
@@ -182,7 +182,7 @@ class SizeVersioner : public ir::StmtMutator {
     std::string tiles;
     for (const Version& version : versions) {
       bool last = &version == &versions.back();
-      tiles += (tiles.empty() ? "" : last ? " or " : ", ") + Text(version.tile) + version.rows;
+      tiles += (tiles.empty() ? "" : last ? " or " : ", ") + Text(version.tile) + version.remark;
     }
     Remark(op->span, "tiles",
            "T.Kernel: which tiles are best depends on sizes of the call: there are " +

@@ -64,7 +64,7 @@ double TileGrid::Cost(const Target& target) const {
   return static_cast<double>(waves) * CostOfTile();
 }
 
-TileGrid TileGrid::InPairs(int64_t rows) const {
+TileGrid TileGrid::SharingLoads(int64_t rows) const {
   TileGrid pairs = *this;
   pairs.tiles += rows % 2 * (tiles / rows);
   pairs.lines.of_b /= 2;
@@ -100,7 +100,7 @@ PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& 
     best = {parts, false, cost};
   }
   if (rows == 0 || target->sm_count % 2 != 0) return best;
-  double of_pairs = grid.InPairs(rows).Cost(target);
+  double of_pairs = grid.SharingLoads(rows).Cost(target);
   return of_pairs < kClearGain * best.cost ? PersistentPlan{1, true, of_pairs} : best;
 }
 

@@ -35,7 +35,7 @@ struct TileGrid {
   double Cost(const Target& target) const;
   // The same grid where two blocks, of tiles one below the other in `rows` rows, load tiles of B
   // together: half of its lines for each, and as many tiles of both. They wait for each other.
-  TileGrid InPairs(int64_t rows) const;
+  TileGrid SharingLoads(int64_t rows) const;
 };
 
 // The tiles of a launch whose grid is constant.
@@ -46,7 +46,7 @@ TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 // in pairs of blocks that load tiles of B together, of a grid of `rows` rows (0: they cannot).
 struct PersistentPlan {
   int64_t parts = 1;
-  bool in_pairs = false;
+  bool shares_loads = false;
   double cost = 0;
 };
 PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& target);

@@ -48,7 +48,7 @@ class TileWidener : public ir::StmtMutator {
     PlainGemm plain = FindPlainGemm(wide);
     TileGrid grid = GridOf(wide, plain);
     bool persistent = BytesOfResult(wide, plain).has_value();
-    int64_t rows = RowsOfPairs(func_, wide, plain);
+    int64_t rows = RowsThatShare(func_, wide, plain);
     return persistent ? PlanPersistent(grid, rows, target_).cost : grid.Cost(target_);
   }
 

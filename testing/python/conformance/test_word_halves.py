@@ -137,3 +137,18 @@ def test_lanes_of_other_sizes(target: str) -> None:
     halves = run(main, target, a, bytes_of, poison(N, 2, dtype="int16"))
     equal(bytes_of, a.view(torch.int8).view(N, 4))
     equal(halves, a.view(torch.int16).view(N, 2))
+
+
+@pytest.mark.parametrize("number, bits", [("float16", "bfloat16"), ("bfloat16", "float16")])
+def test_converted_words_are_no_halves(target: str, number: str, bits: str) -> None:
+    """The bits of a word that becomes a number are those of the number."""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int32"), C: T.Tensor((N,), bits)):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            C[t] = T.reinterpret(T.cast(A[t], number), bits)
+
+    a = torch.arange(-40, N - 40, dtype=torch.int32)
+    (c,) = (run(main, target, a, poison(N, dtype=bits)),)
+    equal(c, a.to(getattr(torch, number)).view(getattr(torch, bits)))
