@@ -225,7 +225,10 @@ class ClusterChecker : public ir::StmtVisitor {
                                         : "clusters have " + std::to_string(size_) + " blocks")
                          << ": T.Kernel(..., cluster_dims=2)");
     }
-    if (!op::WaitsItself(op)) return RequireLeader(name, op->span);
+    if (!op::WaitsItself(op)) {
+      RequireLeader(name, op->span);
+      return CheckPlaces(op, name);
+    }
     std::vector<Ranks> pairs;
     for (int64_t rank = 0; rank < size_; rank += op::kPairBlocks) pairs.push_back({rank, rank + 1});
     Require({name, "is computed by both blocks of a pair", pairs, op->span});
@@ -247,6 +250,20 @@ class ClusterChecker : public ir::StmtVisitor {
                          << " of the cluster may get here, too: put it under `if "
                             "T.block_rank_in_cluster()"
                          << (size_ > op::kPairBlocks ? " % 2" : "") << " == 0`");
+    }
+  }
+  // Nor does it get to what would bring an operand to where tcgen05.mma finds it.
+  static void CheckPlaces(const ir::GemmNode* op, const std::string& name) {
+    for (const ir::GemmOperand& operand : op->operands) {
+      const ir::Buffer& buffer = operand->buffer();
+      bool is_result = operand->IsResult();
+      if (buffer.IsTmem() || (!is_result && buffer.IsShared())) continue;
+      TL_USER_ERROR(kScope, op->span,
+                    name << ": " << operand->name() << " is in " << Describe(buffer)
+                         << ", which each block would have to bring to tensor memory, but the even "
+                            "one alone issues the gemm: "
+                         << (is_result ? "accumulate into T.alloc_tmem and T.copy from it later"
+                                       : "T.copy it to shared memory before"));
     }
   }
   void CheckScaleCopy(const ir::CopyNode* op) {

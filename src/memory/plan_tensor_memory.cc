@@ -43,6 +43,7 @@ class UsageFinder : public ir::StmtVisitor {
  public:
   explicit UsageFinder(const ir::KernelLaunchNode* launch) : launch_(launch), uniformity_(launch) {
     VisitStmt(launch->body);
+    FindStoresLeft();
   }
   std::vector<Usage> usages;
 
@@ -97,6 +98,14 @@ class UsageFinder : public ir::StmtVisitor {
   }
 
  private:
+  // Nobody waits for a store that nothing reads later.
+  void FindStoresLeft() {
+    std::map<const void*, bool> left;
+    ir::WalkEffects(launch_->body, [&](const ir::Effect& effect) {
+      left[effect.buffer.get()] = effect.Writes() && effect.By<ir::GemmNode>() == nullptr;
+    });
+    for (Usage& usage : usages) usage.outlives |= left[usage.buffer.get()];
+  }
   void Branch(const Stmt& body) {
     int64_t outer = branch_;
     branch_ = ++branches_;

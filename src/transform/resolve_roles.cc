@@ -83,7 +83,10 @@ class RoleResolver : public ir::StmtMutator {
     bool all = chosen == active_;
     analysis::ThreadSet others = active_ - chosen;
     if (rest.defined()) {
-      if (!all && !(op->else_case.defined() && Reaches(chosen, op->else_case))) {
+      // Those of a range alone can be said without what else the condition asks.
+      bool apart =
+          !op->else_case.defined() || (chosen.AsRange() && !Reaches(chosen, op->else_case));
+      if (!all && apart) {
         // One condition around the other: then passes see that all of `chosen` decide alike.
         Expr of_chosen = Spell(chosen, op->condition);
         ir::If inner(rest, Within(op->then_case, {chosen}, op->condition), Stmt(), op->span);

@@ -341,7 +341,7 @@ def gemm(
     refuse_extra("T.gemm", {**unsupported, "k_pack": 1}, _IGNORED)
     check_wg_wait("T.gemm", wg_wait)
     notes = {**policy_note(policy), **_forms(wg_wait, promote_every, use_2cta)}
-    scales = given_scales(scale_A, scale_B, notes)
+    scales = given_scales(scale_A, scale_B, notes, "use_2cta" in notes and mbar is not None)
     emit_gemm((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes, scales)
 
 

@@ -51,8 +51,14 @@ class _Factors(NamedTuple):
     block: int
 
 
-def given_scales(scale_a: Any, scale_b: Any, notes: dict[str, Any]) -> Scales | None:
+def given_scales(
+    scale_a: Any, scale_b: Any, notes: dict[str, Any], by_leader: bool = False
+) -> Scales | None:
     """Returns what makes operands of both tiles of factors; None where neither is given.
+
+    Args:
+        by_leader: the even block of a pair alone gets to the gemm, so that factors have to lie in
+            atoms.
 
     Raises:
         SemanticsError: one is missing, or an argument that goes with none.
@@ -71,7 +77,7 @@ def given_scales(scale_a: Any, scale_b: Any, notes: dict[str, Any]) -> Scales | 
             raise errors.UnsupportedError(
                 f"T.gemm does not support {name} together with scale factors", span=span.here()
             )
-    return partial(scale_regions, (scale_a, scale_b))
+    return partial(scale_regions, (scale_a, scale_b), by_leader=by_leader)
 
 
 def packed_matrix(what: str, operand: Any, k_last: bool, scaled: bool) -> tuple[Region, int] | None:
@@ -124,6 +130,7 @@ def scale_regions(
     matrices: Sequence[Region],
     transposed: Sequence[bool],
     formats: Sequence[int],
+    by_leader: bool,
 ) -> list[_Operand]:
     """Returns region, ``False`` and format of both tiles of factors.
 
@@ -132,6 +139,7 @@ def scale_regions(
         matrices: A, B and C.
         transposed: of A and B.
         formats: of the elements of A, B and C.
+        by_leader: as of :func:`given_scales`.
 
     Raises:
         DTypeError: types that are not multiplied with factors, or factors of no such type.
@@ -155,7 +163,7 @@ def scale_regions(
     for name, extent, unit in (("M", m, _ATOM_ROWS), ("K", k, step)):
         check_multiple("T.gemm with scale factors", name, extent, unit)
     return [
-        _tile(name, factors, rows, k // factors.block)
+        _tile(name, factors, rows, k // factors.block, by_leader)
         for name, factors, rows in zip(names, found, (m, n), strict=True)
     ]
 
@@ -201,7 +209,7 @@ def check_multiple(what: str, name: str, extent: int, step: int) -> None:
         )
 
 
-def _tile(name: str, factors: _Factors, rows: int, blocks: int) -> _Operand:
+def _tile(name: str, factors: _Factors, rows: int, blocks: int, by_leader: bool) -> _Operand:
     region, form, block = factors
     if region.buffer.scope != "shared.dyn":
         raise errors.ScopeError(
@@ -212,7 +220,19 @@ def _tile(name: str, factors: _Factors, rows: int, blocks: int) -> _Operand:
     side, count = ("M", "rows of A") if name == "scale_A" else ("N", "columns of B")
     atoms = -(-rows // _ATOM_ROWS), -(-blocks // _ATOM_BLOCKS)
     is_words = region.buffer.dtype == _WORD
-    if is_words and _is_matrix(region, (atoms[1], rows)):
+    as_words = is_words and _is_matrix(region, (atoms[1], rows))
+    if by_leader and (as_words or (not is_words and _is_matrix(region, (rows, blocks)))):
+        raise errors.ShapeError(
+            f"{name} of T.gemm with mbar= and use_2cta=True is in {'words' if as_words else 'rows'}, "
+            "which each block would have to put into atoms, but the even one alone issues the gemm",
+            span=span.here(),
+            notes=[
+                region.buffer.describe(),
+                f"as atoms they are {shape_text((*atoms, 32, 16))}; without mbar= both blocks make "
+                "the call, and rows and words will do",
+            ],
+        )
+    if as_words:
         return _from_words(region, atoms), False, form
     if not is_words and _is_matrix(region, (rows, blocks)):
         return _from_rows(region, atoms), False, form

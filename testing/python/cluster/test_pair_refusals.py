@@ -174,6 +174,61 @@ def one_without(a, b, c, bx, s):
         by_hand(a, a[0:64, :], use_2cta=False)
 
 
+@T.macro
+def of_a_fragment(a, b, c, bx, s):
+    f = T.alloc_fragment((128, 64), "float16")
+    T.copy(a, f)
+    if T.block_rank_in_cluster() == 0:
+        by_hand(f, b)
+
+
+def case_issued_gemms_of_fragments():
+    """ScopeError: T.tcgen05_gemm with use_2cta=True: A is in f (128, 64) float16 in local.fragment,
+    which each block would have to bring to tensor memory, but the even one alone issues the gemm:
+    T.copy it to shared memory before
+    """
+    pair_kernel(of_a_fragment)
+
+
+@T.macro
+def into_a_fragment(a, b, c, bx, s):
+    done = T.alloc_barrier(1)
+    if T.block_rank_in_cluster() == 0:
+        T.gemm(a, b, c, transpose_B=True, mbar=done, use_2cta=True)
+
+
+def case_issued_gemms_into_fragments():
+    """ScopeError: T.gemm with use_2cta=True: C is in c (128, 64) float32 in local.fragment, which
+    each block would have to bring to tensor memory, but the even one alone issues the gemm:
+    accumulate into T.alloc_tmem and T.copy from it later
+    """
+    pair_kernel(into_a_fragment)
+
+
+def case_issued_gemms_with_factors_in_rows():
+    """ShapeError: scale_A of T.gemm with mbar= and use_2cta=True is in rows, which each block would
+    have to put into atoms, but the even one alone issues the gemm
+    """
+    kind = "float8_e4m3fn"
+
+    @T.prim_func
+    def main(A: T.Tensor((256, 128), kind)):
+        with T.Kernel(2, threads=128, cluster_dims=2) as bx:
+            a, b = T.alloc_shared((128, 128), kind), T.alloc_shared((64, 128), kind)
+            factors = T.alloc_shared((128, 4), "float8_e8m0fnu")
+            c, done = T.alloc_tmem((128, 128), "float32"), T.alloc_barrier(1)
+            T.copy(A[bx * 128, 0], a)
+            T.copy(A[bx * 64, 0], b)
+            T.fill(factors, 1)
+            if T.block_rank_in_cluster() == 0:
+                T.gemm(
+                    a, b, c, transpose_B=True, clear_accum=True, scale_A=factors, scale_B=factors,
+                    mbar=done, use_2cta=True,
+                )  # fmt: skip
+
+    tilelang.compile(main, target="sm_100a")
+
+
 def case_some_issued_gemms():
     """SemanticsError: T.tcgen05_gemm without use_2cta=True in a kernel that has one with it"""
     pair_kernel(one_without)

@@ -71,6 +71,7 @@ ARGUMENTS = {
     "norm/rms_norm": ["", "--rows 37 --columns 66", "--rows 2 --columns 17001"],
     "norm/layer_norm": [
         "--columns 1001",
+        "--rows 300 --columns 3",
         "--rows 37 --columns 66",
         "--rows 3 --columns 24577",
         "--rows 2 --columns 24576 --dtype float16",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import torch
 from sm100_kernels import (
     check_product,
     compile_sm100,
@@ -109,3 +110,47 @@ def test_branches_run_at_the_same_time(used_after, columns):
     x, y = random_bits(4 * M, N, "float32"), random_bits(4 * M, N, "float32")
     kernel(x, y)
     assert same_bits(x, y)
+
+
+def test_stores_that_nothing_reads() -> None:
+    """Nobody waits for them: no other tile may have their columns, not in the next turn either."""
+
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((M // 2, 4 * N), "float8_e4m3fn"),
+        A: T.Tensor((M, 128), "float8_e4m3fn"),
+        B: T.Tensor((N, 128), "float8_e4m3fn"),
+        D: T.Tensor((N, 64), "float8_e4m3fn"),
+        C: T.Tensor((M, 16), "float32"),
+    ):
+        with T.Kernel(1, threads=384):
+            a = T.alloc_shared((M, 32), "float8_e4m3fn")
+            b = T.alloc_shared((N, 32), "float8_e4m3fn")
+            d = T.alloc_shared((N, 16), "float8_e4m3fn")
+            left = T.alloc_tmem((M // 2, N), "float8_e4m3fn")
+            product = T.alloc_tmem((M, N), "float32")
+            narrow = T.alloc_fragment((M, N), "float8_e4m3fn")
+            c = T.alloc_fragment((M, 16), "float32")
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(X[0, k * N], left)
+                T.copy(A[0, k * 32], a)
+                T.copy(B[0, k * 32], b)
+                T.copy(D[0, k * 16], d)
+                T.gemm(a, b, product, transpose_B=True, clear_accum=True)
+                T.copy(product, narrow)
+                T.gemm(narrow, d, c, clear_accum=k == 0)
+            T.copy(c, C)
+
+    def values(*shape: int) -> torch.Tensor:
+        return torch.randint(-1, 2, shape).to(torch.float8_e4m3fn)
+
+    x, a, b, d = values(M // 2, 4 * N), values(M, 128), values(N, 128), values(N, 64)
+    c = poisoned(M, 16, "float32")
+    compile_sm100(kernel)(x, a, b, d, c)
+    want = torch.zeros(M, 16, dtype=torch.float64)
+    for k in range(4):
+        narrow = a[:, k * 32 : k * 32 + 32].double() @ b[:, k * 32 : k * 32 + 32].double().T
+        want += (
+            narrow.float().to(torch.float8_e4m3fn).double() @ d[:, k * 16 : k * 16 + 16].double()
+        )
+    torch.testing.assert_close(c.double(), want, rtol=0, atol=1e-3)

@@ -499,3 +499,47 @@ def test_roles_have_scratch_memory_of_their_own(operation, target):
         for source, result in zip((x, y), out, strict=True):
             expected = reference(source.double())
             torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+CHOSEN = {
+    "a range": (lambda t: t < 32, lambda t: (t >= 32) & (t < 96)),
+    "no range": (lambda t: (t < 32) | (t >= 96), lambda t: (t >= 32) & (t < 96)),
+    "every other warp": (lambda t: t // 32 % 2 == 0, lambda t: (t >= 32) & (t < 64)),
+}
+
+
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_others_where_a_value_decides_for_some(chosen):
+    """Threads that a value keeps from their branch do not take that of others."""
+    some, others = CHOSEN[chosen]
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((64, 64), "float32"),
+        C: T.Tensor((64, 64), "float32"),
+        D: T.Tensor((128,), "int32"),
+        n: T.int32,
+    ):
+        with T.Kernel(1, threads=128):
+            t = thread()
+            D[t] = 0
+            if some(t) and n == 0:
+                D[t] = 1
+            elif others(t):
+                D[t] = 2
+                T.copy(A, C)
+
+    if chosen != "a range":
+        with pytest.raises(errors.SemanticsError, match="separate the two kinds of conditions"):
+            tilelang.compile(kernel, target="sm_90a")
+        return
+    compiled = tilelang.compile(kernel, target="sm_90a")
+    t = torch.arange(128)
+    for schedule in SCHEDULES:
+        for n in (0, 1):
+            a, c = random_values(64, 64, "float32"), poisoned(64, 64, "float32")
+            d = torch.full((128,), 77, dtype=torch.int32)
+            run(compiled, a, c, d, n, schedule=schedule)
+            assert torch.equal(c, a)
+            want = torch.where(others(t), 2, 0)
+            assert torch.equal(d, torch.where(some(t), 1, want).int() if n == 0 else want.int())
