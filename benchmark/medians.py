@@ -4,8 +4,8 @@
     python benchmark/medians.py first.txt second.txt third.txt
 
 Rows are known by their first cell, cells by their place; two spaces part them. Numbers of a row's
-name are part of it and stay. A row that not every run has, and a cell that says different things (a
-schedule chosen by timing), are printed as they are, and say of how many runs.
+name are part of it and stay. A row of some runs has the medians of those and says of how many; a
+cell that says different things (a schedule chosen by timing) has all of them.
 """
 
 from __future__ import annotations
@@ -42,15 +42,16 @@ def median_cell(cells: list[str]) -> str:
 
 
 def medians(texts: list[str]) -> list[str]:
-    """The lines of the first of some runs' outputs, with medians over all of them.
+    """The lines of some runs, each once, with medians over the runs that have it.
 
     Args:
-        texts: what each run printed.
+        texts: what each run printed. Lines come in the order in which names first appear.
     """
     runs = [rows(text) for text in texts]
     lines = []
-    for name, first in runs[0].items():
-        same = [run[name] for run in runs if name in run and len(run[name]) == len(first)]
+    for name in dict.fromkeys(name for run in runs for name in run):
+        having = [run[name] for run in runs if name in run]
+        same = [cells for cells in having if len(cells) == len(having[0])]
         line = [name, *map(median_cell, map(list, zip(*same, strict=True)))]
         if len(same) < len(runs):
             line.append(f"({len(same)} of {len(runs)} runs)")

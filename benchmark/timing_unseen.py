@@ -64,7 +64,7 @@ def _attention(queries: int, keys: int, heads: int) -> Any:
 
 def _dequantised(m: int, n: int, k: int) -> Any:
     module = __import__("gemm_dequantize")
-    return module.gemm_dequantize(m, n, k, "int4", "float16", **module.tiles(m, n, k))
+    return module.gemm_dequantize(m, n, k, "int4", "float16", **module.tiles(m, n, k, TARGET))
 
 
 FAMILIES = {

@@ -24,7 +24,16 @@ import math
 from typing import NamedTuple
 
 import torch
-from attention_forward import PASS_CONFIGS, Shape, by_torch, heads_of, hide, options, reference
+from attention_forward import (
+    PASS_CONFIGS,
+    Shape,
+    by_torch,
+    has_tensor_memory,
+    heads_of,
+    hide,
+    options,
+    reference,
+)
 
 import tilelang
 import tilelang.language as T
@@ -41,11 +50,6 @@ class Tiles(NamedTuple):
     step: int
     threads: int
     num_stages: int
-
-
-def has_tensor_memory(target):
-    """Whether sums of gemms lie there."""
-    return target.startswith(("sm_100", "sm_103"))
 
 
 def default_tiles(dim, target="sm_90a"):

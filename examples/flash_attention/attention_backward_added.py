@@ -29,11 +29,11 @@ import torch
 from attention_backward import (
     Tiles,
     extents,
-    has_tensor_memory,
     multiply,
     prepare_rows,
     weights_and_gradients,
 )
+from attention_forward import has_tensor_memory
 
 import tilelang
 import tilelang.language as T
@@ -147,25 +147,34 @@ def steps_of(shape, causal, tiles):
     ]
 
 
-def heads_at_a_time(shape, causal, tiles, multiprocessors=132):
+def duration(steps, group, rounds, multiprocessors):
+    """Returns how long blocks take of ``rounds`` times ``group`` heads, in steps."""
+    through = [0] * multiprocessors
+    for work in [work for work in steps for _ in range(group)] * rounds:
+        heapq.heapreplace(through, through[0] + work + OVERHEAD)
+    return max(through)
+
+
+def heads_at_a_time(shape, causal, tiles, multiprocessors):
     """Returns how many heads of K (of all sequences) run side by side, long blocks first.
 
     Few at a time, so that the L2 cache holds their queries; as many as it takes that the last
     blocks are short ones.
     """
-    heads, steps = shape.batch * shape.kv_heads, steps_of(shape, causal, tiles)
     if not causal:
         return 1
-
-    def time(group):
-        through = [0] * multiprocessors
-        for work in [work for work in steps for _ in range(group)] * (heads // group):
-            heapq.heapreplace(through, through[0] + work + OVERHEAD)
-        return max(through)
-
-    groups = [n for n in range(min(HEADS, heads), heads + 1) if heads % n == 0]
-    times = [time(group) for group in groups]
-    return next(g for g, t in zip(groups, times, strict=True) if t <= LONGER * min(times))
+    heads, steps = shape.batch * shape.kv_heads, steps_of(shape, causal, tiles)
+    work = [n + OVERHEAD for n in steps]
+    least = max(*work, heads * sum(work) / multiprocessors)  # that any order takes
+    times = {}
+    for group in range(min(HEADS, heads), heads + 1):
+        if heads % group:
+            continue
+        times[group] = duration(steps, group, heads // group, multiprocessors)
+        best = next(g for g, t in times.items() if t <= LONGER * min(times.values()))
+        if times[best] <= LONGER * least:  # whatever the others take
+            break
+    return best
 
 
 def prepare_sums(shape, part, dtype="bfloat16", threads=128):

@@ -35,6 +35,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
+from tilelang.carver.arch import CUDA
 from tilelang.tools.example import Example, Option
 
 #: of compiling: exp2 and the division are the fast ones of the hardware
@@ -42,6 +43,11 @@ PASS_CONFIGS = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
 
 
 SHORT = 512  # queries or keys
+
+
+def has_tensor_memory(target) -> bool:
+    """Whether sums of gemms lie in tensor memory."""
+    return CUDA(target).target.has_tcgen05
 
 
 def default_tiles(target, dim, dim_v=None, lengths=None) -> dict[str, Any]:
@@ -57,7 +63,7 @@ def default_tiles(target, dim, dim_v=None, lengths=None) -> dict[str, Any]:
     80 keys less of the pipe's time is lost than of 64. Up to 128 dimensions, where exponentials
     take longest, a quarter of them are polynomials.
     """
-    if target.startswith("sm_100"):
+    if has_tensor_memory(target):
         halves = 2 if dim <= 192 else 1  # of 128 rows
         columns = 512 // halves - (dim_v or dim)  # of tensor memory, for the scores of one
         return {

@@ -18,6 +18,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
+from tilelang.carver.arch import CUDA
 from tilelang.tools.example import Example, Option
 
 #: weights: how many share a scale
@@ -40,16 +41,16 @@ def decode(word, place, weights, dtype):
         # code that lies higher by 4 bits, for which bfloat16 has no room, is that of 2**6.
         if dtype == "bfloat16":
             bits = word >> (4 * place) & 0x000F000F ^ 0x43084308
-            return T.reinterpret(pair, bits) - T.cast(136.0, dtype)
+            return T.reinterpret(bits, pair) - T.cast(136.0, dtype)
         low, word = place % 2 == 0, word >> (place // 2 * 8)
         bits = T.if_then_else(low, word & 0x000F000F ^ 0x64086408, word & 0x00F000F0 ^ 0x54805480)
-        return T.reinterpret(pair, bits) - T.if_then_else(low, T.float16(1032), T.float16(72))
+        return T.reinterpret(bits, pair) - T.if_then_else(low, T.float16(1032), T.float16(72))
     # Sign, two bits of exponent and one of the fraction, as those of the smallest numbers.
     size, least = (0x0E000E00, 2.0**14) if dtype == "float16" else (0x01C001C0, 2.0**126)
     bits = T.Select(place == 0, of_fp4(word, 0, size), of_fp4(word, 1, size))
     for last in range(2, 4):
         bits = T.Select(place == last, of_fp4(word, last, size), bits)
-    return T.reinterpret(pair, bits) * T.cast(least, dtype)
+    return T.reinterpret(bits, pair) * T.cast(least, dtype)
 
 
 def of_fp4(word, place, size):
@@ -70,7 +71,7 @@ def power_of_two(exponent, dtype):
     return T.reinterpret(T.cast(exponent << fraction, "uint16"), dtype)
 
 
-def tiles(M, N, K):
+def tiles(M, N, K, target):
     """Returns the sizes of tiles, and how many blocks share K, as keywords."""
     many = M > 64
     if many:  # one block a multiprocessor; each weight is made once for 256 rows of A
@@ -80,7 +81,8 @@ def tiles(M, N, K):
         rows = next(m for m in (8, 16, 32, 64) if m >= M)
         sizes = {"block_M": rows, "block_N": 64, "block_K": 128 if rows == 64 else 256}
     blocks = -(-M // sizes["block_M"]) * -(-N // sizes["block_N"])
-    parts = min(8, -(-K // sizes["block_K"]), (132 if many else 264) // blocks)
+    at_once = CUDA(target).compute_max_core * (1 if many else 2)
+    parts = min(8, -(-K // sizes["block_K"]), at_once // blocks)
     return {**sizes, "parts": max(1, parts)}
 
 
@@ -214,7 +216,7 @@ def main():
     )
     args = example.args
     sizes = args.m, args.n, args.k
-    blocks = tiles(*sizes)
+    blocks = tiles(*sizes, args.target)
     kernel = example.compile(gemm_dequantize(*sizes, args.weights, args.dtype, **blocks))
     a = example.normal(args.m, args.k, dtype=args.dtype)
     w, scales, exact = random_weights(example)

@@ -16,7 +16,7 @@ from draw_examples import EXAMPLES, scripts
 
 from tilelang import emulator
 from tilelang.runtime.code import assembling
-from tilelang.target import device_target
+from tilelang.target import device_target, resolve, with_sm_count
 from tilelang.tools.example import Example, Option
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -193,6 +193,13 @@ def test_options(monkeypatch, capsys):
     text = " ".join(capsys.readouterr().out.split())
     for part in ("A script.", "rows of X; 10 (4096 on a GPU)", "hide later keys", "[1, 2]"):
         assert part in text
+
+
+@pytest.mark.parametrize(("sms", "parts"), [(66, 4), (114, 7), (132, 8)])
+def test_parts_of_dequantized_gemms_follow_the_gpu(sms, parts):
+    """16 tiles of 128 x 128, a block for each multiprocessor."""
+    tiles = runpy.run_path(str(EXAMPLES / "gemm" / "gemm_dequantize.py"))["tiles"]
+    assert tiles(128, 2048, 8192, with_sm_count(resolve("sm_90a"), sms))["parts"] == parts
 
 
 def test_all_are_in_the_index():

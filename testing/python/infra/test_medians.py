@@ -36,6 +36,12 @@ def test_row_of_some_runs():
     assert lines[-1] == "128 threads  1.00  1.00  gemm(m=64)"
 
 
+def test_row_that_the_first_run_lacks():
+    """It comes behind those of the first, with the median of the runs that have it."""
+    lines = MEDIANS(["a  1", "b  4\na  3", "a  2\nb  7\nb  9"])
+    assert lines == ["a  2", "b  6  (2 of 3 runs)", "b #2  9  (1 of 3 runs)"]
+
+
 def test_rows_of_one_name():
     """Rows of the same name are told apart by their order."""
     assert MEDIANS(["a  1\na  5", "a  3\na  9"]) == ["a  2", "a #2  7"]

@@ -77,6 +77,18 @@ def head_dimensions():
         yield pytest.param(dim, target, marks=marks)
 
 
+@pytest.mark.parametrize("dim", DIMS)
+def test_tiles_are_those_of_tensor_memory(dim: int) -> None:
+    """B300 has it, too."""
+    tiles = [example()["default_tiles"](target, dim) for target in ("sm_103a", *TARGETS)]
+    assert tiles[0] == tiles[2] != tiles[1]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_on_b300(causal: bool) -> None:
+    check(compiled("sm_103a", 130, 261, 128, causal=causal), *random_tensors(130, 261, 128), causal)
+
+
 @pytest.mark.parametrize(("dim", "target"), list(head_dimensions()))
 @pytest.mark.parametrize("causal", [False, True])
 def test_head_dimensions(target: str, causal: bool, dim: int) -> None:

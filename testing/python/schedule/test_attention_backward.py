@@ -130,6 +130,7 @@ def test_default_tiles_are_those_of_the_target(target, script) -> None:
         ((1, 16384, 16384), (16, 16), 4),
         ((1, 100, 3000), (2, 1), 1),
         ((3, 700, 900), (5, 5), 5),
+        ((64, 32768, 32768), (32, 32), 4),  # no other number need be tried
     ],
 )
 def test_heads_at_a_time(lengths, heads, group) -> None:
@@ -138,8 +139,8 @@ def test_heads_at_a_time(lengths, heads, group) -> None:
         example()["Shape"](*lengths, *heads, 128, 128),
         example()["Tiles"](128, 64, 256, 2),
     )
-    assert heads_at_a_time(shape, True, tiles) == group
-    assert heads_at_a_time(shape, False, tiles) == 1
+    assert heads_at_a_time(shape, True, tiles, 132) == group
+    assert heads_at_a_time(shape, False, tiles, 132) == 1
 
 
 @pytest.mark.parametrize("lengths", [(1, 1), (1, 300), (64, 64), (200, 205)], ids=str)
