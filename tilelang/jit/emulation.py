@@ -6,7 +6,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -212,8 +212,8 @@ def _span(arg: Any) -> Span | None:
         return Span(int(arg.data_ptr()), tuple(arg.shape), strides, size)
     size = int(arg["element_bytes"])
     dims: list[int] = list(arg["dims"])
-    if bits := _PADDED_BITS.get(arg["dtype"]):
-        dims[0] = dims[0] * bits // 8
+    if padded := _PADDED.get(arg["dtype"]):
+        dims[0] = dims[0] * padded.bits // 8
     steps: list[int] = [size, *arg["strides"]]
     if interleave := int(arg["interleave"]):
         # The array has one dimension more, the slice of channels.
@@ -238,13 +238,22 @@ def _argument(device: Any, arg: Any, array: np.ndarray) -> Any:
 _SWIZZLES = (None, "32B", "64B", "128B", "128B_atom32B")
 _INTERLEAVES = (None, "16B", "32B")
 _OOB_FILLS = ("zeros", "nan")
-# Of elements that are padded in shared memory; others have their own names.
-_PADDED = {"uint4": "u4_unpack_u8", "uint6": "u6_unpack_u8"}
-# Bits that they have in the tensor, which counts bytes.
-_PADDED_BITS = {"uint4": 4, "uint6": 6}
+
+
+class _Padded(NamedTuple):
+    """Elements that are padded in shared memory: the emulator's name, and bits in the tensor."""
+
+    name: str
+    bits: int
+
+
+# Others have their own names, and whole bytes.
+_PADDED = {"uint4": _Padded("u4_unpack_u8", 4), "uint6": _Padded("u6_unpack_u8", 6)}
 
 
 def _tensor_map(device: Any, description: Mapping[str, Any], array: np.ndarray) -> Any:
+    dtype = str(description["dtype"])
+    padded = _PADDED.get(dtype)
     return device.tensor_map(
         array,
         box=tuple(reversed(description["box"])),
@@ -252,5 +261,5 @@ def _tensor_map(device: Any, description: Mapping[str, Any], array: np.ndarray) 
         interleave=_INTERLEAVES[int(description["interleave"])],
         oob_fill=_OOB_FILLS[int(description["oob_fill"])],
         element_strides=tuple(reversed(description["element_strides"])),
-        dtype=_PADDED.get(str(description["dtype"]), str(description["dtype"])),
+        dtype=dtype if padded is None else padded.name,
     )

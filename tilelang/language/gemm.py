@@ -126,9 +126,10 @@ def barrier_element(what: str, barrier: Any) -> Load:
     )
 
 
-def _constant(what: str, value: Any) -> bool:
+def constant_flag(what: str, value: Any) -> bool:
+    """The value of an argument that is True or False when the program is traced."""
     number = plain(value)
-    if not isinstance(number, int):
+    if not isinstance(number, int) or number not in (0, 1):
         raise errors.SemanticsError(
             f"{what} is `{value}`; it must be True or False", span=span.here()
         )
@@ -180,18 +181,22 @@ def _promotion(value: Any) -> int:
 
 
 def _check_padded(
-    what: str, matrices: Sequence[Region], formats: Sequence[int], notes: dict[str, Any]
+    what: str,
+    matrices: Sequence[Region],
+    formats: Sequence[int],
+    notes: dict[str, Any],
+    is_sparse: bool,
 ) -> None:
     """Refuses a gemm of padded tiles without factors that no tensor core has."""
-    if "is_wgmma" in notes:
-        what = "T.wgmma_gemm"
     check_types(matrices, formats, f"{what} with padded tiles")
-    names = ("promote_every", "wg_wait") if what == "T.gemm" else ()
-    others = [name for name in names if name in notes]
-    if what in ("T.gemm", "T.tcgen05_gemm") and not others:
-        return
+    given = ""
+    if not is_sparse and "is_wgmma" not in notes:
+        others = [name for name in ("promote_every", "wg_wait") if name in notes]
+        if not others:
+            return
+        given = f" with {others[0]}"
     raise errors.UnsupportedError(
-        f"{what} does not support padded tiles" + (f" with {others[0]}" if others else ""),
+        f"{what} does not support padded tiles{given}",
         span=span.here(),
         notes=["T.gemm(a, b, c) and T.tcgen05_gemm multiply them"],
     )
@@ -215,7 +220,7 @@ def emit_gemm(
         metadata: makes an operand of the metadata of A, which then has half of K.
     """
     in_block(what)
-    trans_a, trans_b = (_constant(f"transpose of {what}", flag) for flag in transposed)
+    trans_a, trans_b = (constant_flag(f"transpose of {what}", flag) for flag in transposed)
     # Rows of A and B as bytes, where two elements share one.
     packed = [
         packed_matrix(f"{name} of {what}", x, k_last, scales is not None)
@@ -238,7 +243,7 @@ def emit_gemm(
     matrices = zip((a, b, c), (trans_a, trans_b, False), formats, strict=True)
     parts = [_operand(kind, *each) for kind, each in enumerate(matrices)]
     if scales is None and (is_padded(a) or is_padded(b)):
-        _check_padded(what, (a, b, c), formats, notes)
+        _check_padded(what, (a, b, c), formats, notes, metadata is not None)
     if scales is not None:
         found = scales((a, b, c), (trans_a, trans_b), formats)
         parts += [_operand(SCALE_A + n, *each) for n, each in enumerate(found)]
@@ -263,7 +268,7 @@ def _check_k_pack(unsupported: dict[str, Any]) -> None:
 
 def pair_note(what: str, use_2cta: Any) -> dict[str, bool]:
     """The note of what both blocks of a pair do together; none of False."""
-    return {"use_2cta": True} if _constant(f"use_2cta of {what}", use_2cta) else {}
+    return {"use_2cta": True} if constant_flag(f"use_2cta of {what}", use_2cta) else {}
 
 
 def _forms(wg_wait: int, promote_every: Any, use_2cta: Any) -> dict[str, Any]:
@@ -367,7 +372,7 @@ def wgmma_gemm(
     """
     refuse_extra("T.wgmma_gemm", unsupported, _IGNORED)
     notes = {**policy_note(policy), "wg_wait": -1, "is_wgmma": True}
-    emit_gemm((A, B, C), (transpose_A, transpose_B), clear_accum, None, notes)
+    emit_gemm((A, B, C), (transpose_A, transpose_B), clear_accum, None, notes, what="T.wgmma_gemm")
 
 
 def wait_wgmma(id: int = 0) -> None:
@@ -427,4 +432,6 @@ def tcgen05_gemm(
     pair = pair_note("T.tcgen05_gemm", use_2cta)
     notes: dict[str, Any] = {**policy_note(policy), **pair, "is_tcgen05": True}
     remark_ignored("T.tcgen05_gemm", policy=notes.get("policy"), wg_wait=wg_wait)
-    emit_gemm((A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes)
+    emit_gemm(
+        (A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes, what="T.tcgen05_gemm"
+    )

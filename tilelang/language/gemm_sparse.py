@@ -8,7 +8,7 @@ from typing import Any
 from .. import errors
 from ..ir import span
 from ..ir.buffer import Region, plain, shape_text
-from .gemm import check_wg_wait, emit_gemm, policy_note
+from .gemm import check_wg_wait, constant_flag, emit_gemm, policy_note
 from .loops import refuse_extra
 from .region import as_region
 from .ws_schedule import named
@@ -108,20 +108,11 @@ def gemm_sp(
     notes = policy_note(policy)
     if wg_wait:
         notes["wg_wait"] = wg_wait
-    metadata = partial(_metadata, E, _flag(transpose_E))
+    metadata = partial(_metadata, E, constant_flag("transpose_E of T.gemm_sp", transpose_E))
     emit_gemm(
         (A_sparse, B, C), (transpose_A, transpose_B), clear_accum, None, notes,
         what="T.gemm_sp", metadata=metadata,
     )  # fmt: skip
-
-
-def _flag(value: Any) -> bool:
-    number = plain(value)
-    if not isinstance(number, int):
-        raise errors.SemanticsError(
-            f"transpose_E of T.gemm_sp is `{value}`; it must be True or False", span=span.here()
-        )
-    return bool(number)
 
 
 __all__ = ["gemm_sp"]

@@ -159,9 +159,9 @@ def if_then_else(cond: Any, t: Any, f: Any) -> Any:
 
     Of vectors lane by lane.
     """
-    if builtins.any(type(each).__name__ == "Lanes" for each in (cond, t, f)):
-        from .lanes import lanewise
+    from .lanes import Lanes, lanewise  # which imports this module
 
+    if builtins.any(isinstance(each, Lanes) for each in (cond, t, f)):
         return lanewise(if_then_else, cond, t, f)
     if not isinstance(cond, Operand):
         return t if cond else f
@@ -186,9 +186,9 @@ def reinterpret(value: Any, dtype: Any) -> Any:
     """
     if isinstance(value, (str, DType)) or type(value).__name__ == "dtype":
         value, dtype = dtype, value  # T.reinterpret("float32", x), the older order
-    if type(value).__name__ == "Lanes" or type(dtype).__name__ == "VectorType":
-        from .lanes import Lanes, bitcast
+    from .lanes import Lanes, VectorType, bitcast
 
+    if isinstance(value, Lanes) or isinstance(dtype, VectorType):
         return bitcast(value if isinstance(value, Lanes) else Lanes([value]), dtype)
     target, source = dtype_of(dtype), as_expr(value)
     if target.bits != source.dtype.bits:
@@ -221,9 +221,11 @@ def convert(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: An
             span=span.here(),
             notes=['values are rounded to the nearest ("rn") and saturated'],
         )
+    from .lanes import Lanes
+
     narrow = narrow_type(dtype)
-    if type(value).__name__ == "Lanes":
-        return value.astype(getattr(dtype, "base", dtype))
+    if isinstance(value, Lanes):
+        return value.astype(getattr(dtype, "base", dtype))  # type: ignore[return-value]
     return cast(value, dtype) if narrow is None else narrow(value)
 
 

@@ -11,7 +11,7 @@ from ..ir.dtype import BOOL, INT32, UINT32, VOID, DType
 from ..ir.expr import Expr, call, cast, const
 from ..ir.stmt import emit
 from .builder import active, in_block, in_kernel
-from .gemm import barrier_element
+from .gemm import barrier_element, constant_flag
 from .kernel import MAX_THREADS
 from .threads import predicate_of
 
@@ -220,19 +220,15 @@ def tcgen05_mma_arrive(mbar: Any, arrive_2cta: bool = False) -> None:
     a group of them. SemanticsError (when compiled) where others issue the MMAs.
 
     Args:
-        mbar: an mbarrier of :func:`alloc_barrier`.
+        mbar: an mbarrier of :func:`alloc_barrier` or :func:`alloc_cluster_barrier`.
         arrive_2cta: where pairs of blocks compute (``use_2cta``), arrives on that mbarrier of both
             blocks; else of the even one alone, which issues for both.
     """
     what = "T.tcgen05_mma_arrive"
-    both = plain(arrive_2cta)
-    if not isinstance(both, (bool, int)):
-        raise errors.SemanticsError(
-            f"{what}: arrive_2cta is `{arrive_2cta}`; it must be True or False", span=span.here()
-        )
+    both = constant_flag(f"{what}: arrive_2cta", arrive_2cta)
     element = barrier_element(what, mbar)
     in_block(what)
-    emit(_issuer_commit(element, bool(both), span.current()))
+    emit(_issuer_commit(element, both, span.current()))
 
 
 def tcgen05_before_thread_sync() -> None:

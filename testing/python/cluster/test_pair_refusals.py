@@ -268,6 +268,11 @@ def case_arrivals_of_a_value():
     pair_kernel(lambda a, b, c, bx, s: T.tcgen05_mma_arrive(T.alloc_barrier(1), arrive_2cta=s))
 
 
+def case_arrival_of_two():
+    """SemanticsError: T.tcgen05_mma_arrive: arrive_2cta is `2`; it must be True or False"""
+    pair_kernel(lambda a, b, c, bx, s: T.tcgen05_mma_arrive(T.alloc_barrier(1), arrive_2cta=2))
+
+
 @T.macro
 def factors_of_one(a, b, c, bx, s):
     words, tmem = T.alloc_shared((128,), T.uint32), T.alloc_tmem((128, 4), T.uint32)
