@@ -166,7 +166,7 @@ def heads_at_a_time(shape, causal, tiles, multiprocessors):
     heads, steps = shape.batch * shape.kv_heads, steps_of(shape, causal, tiles)
     work = [n + OVERHEAD for n in steps]
     least = max(*work, heads * sum(work) / multiprocessors)  # that any order takes
-    times = {}
+    times, best = {}, heads
     for group in range(min(HEADS, heads), heads + 1):
         if heads % group:
             continue
@@ -217,7 +217,7 @@ def gradients(shape, causal, tiles, part, dtype="bfloat16", group=1):
         blocks = T.ceildiv(keys, kept) * group, kv_heads * batch // group
         with T.Kernel(*blocks, threads=threads) as (bx, by):
             K_shared, V_shared = (T.alloc_shared((kept, d), dtype) for d in (dim, dim_v))
-            if dim % 64 and not part.transposed:  # a warpgroup has half of the dimensions
+            if dim % 64 and dim % 16 == 0 and not part.transposed:  # a warpgroup has half of them
                 narrow = tilelang.layout.make_quarter_bank_swizzled_layout(K_shared)
                 T.annotate_layout({K_shared: narrow})
             Q_shared, dOut_shared = (T.alloc_shared((step, d), dtype) for d in (dim, dim_v))

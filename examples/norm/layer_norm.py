@@ -31,7 +31,8 @@ def layer_norm(rows, columns, dtype):
 def whole_rows(rows, columns, dtype):
     """The same, with rows in the registers of a block."""
     block, threads = tile_of(columns, several=several_of(columns))
-    of_row = 1 << max(1, threads // block).bit_length() - 1  # threads that have a row, a power of two
+    # Threads that have a row, a power of two.
+    of_row = 1 << max(1, threads // block).bit_length() - 1
     resident = 1024 if columns <= of_row * IN_REGISTERS else 640
 
     @T.prim_func

@@ -223,8 +223,9 @@ def _tile(name: str, factors: _Factors, rows: int, blocks: int, by_leader: bool)
     as_words = is_words and _is_matrix(region, (atoms[1], rows))
     if by_leader and (as_words or (not is_words and _is_matrix(region, (rows, blocks)))):
         raise errors.ShapeError(
-            f"{name} of T.gemm with mbar= and use_2cta=True is in {'words' if as_words else 'rows'}, "
-            "which each block would have to put into atoms, but the even one alone issues the gemm",
+            f"{name} of T.gemm with mbar= and use_2cta=True is in "
+            f"{'words' if as_words else 'rows'}, which each block would have to put into atoms, "
+            "but the even one alone issues the gemm",
             span=span.here(),
             notes=[
                 region.buffer.describe(),
