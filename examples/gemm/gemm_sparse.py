@@ -77,8 +77,10 @@ def by_cusparselt(a, b, out_dtype):
     if not torch.backends.cusparselt.is_available():
         return None
     packed = torch._cslt_compress(a)
-    algorithm = torch._cslt_sparse_mm_search(packed, b.T, out_dtype=out_dtype)
-    return lambda: torch._cslt_sparse_mm(packed, b.T, alg_id=algorithm, out_dtype=out_dtype)
+    # torch takes a type of the result only where it is not that of A.
+    result = None if out_dtype == a.dtype else out_dtype
+    algorithm = torch._cslt_sparse_mm_search(packed, b.T, out_dtype=result)
+    return lambda: torch._cslt_sparse_mm(packed, b.T, alg_id=algorithm, out_dtype=result)
 
 
 def main():
