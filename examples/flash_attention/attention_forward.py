@@ -258,7 +258,7 @@ def options(names, small, large):
         "heads": Option("heads of Q", 2, 16),
         "kv_heads": Option("heads of K and V, a divisor of heads; 0 for as many", 1, 0),
         "dim": Option("elements of a head of Q and K", 128),
-        "causal": Option("a query sees the keys up to its own", False),
+        "causal": Option("a query sees the keys up to its own; for at most as many queries", False),
         "dtype": Option("element type", "bfloat16", choices=("bfloat16", "float16")),
     }
     return {name: found[name] for name in names.split()}

@@ -415,8 +415,9 @@ def tcgen05_gemm(
 
     With ``use_2cta`` the even block of a pair issues for both, and it alone must get here: put the
     call under ``T.block_rank_in_cluster() == 0`` (``% 2 == 0`` in larger clusters). It uses, and
-    writes, the same slices of both blocks' tiles; its completion arrives on ``mbar`` of both.
-    SemanticsError where the odd block may get here.
+    writes, the same slices of both blocks' tiles, which lie in shared memory (A also in tensor
+    memory) and C in tensor memory; its completion arrives on ``mbar`` of both. SemanticsError where
+    the odd block may get here, ScopeError of fragments.
     """
     if mbar is MISSING:
         raise errors.SemanticsError(
