@@ -16,7 +16,7 @@ import math
 from typing import Any
 
 import torch
-from attention_forward import PASS_CONFIGS, hide, online_softmax
+from attention_forward import PASS_CONFIGS, has_tensor_memory, hide, online_softmax
 from flash_decoding import combine, store_part
 
 import tilelang.language as T
@@ -27,7 +27,7 @@ def default_tiles(target, latent):
     """Returns arguments of ``mla_decode``: tiles that there is room for."""
     if target == "sm_80":
         return {"block_N": 32, "block_V": latent, "num_stages": 1}
-    return {"block_N": 48, "block_V": 256 if target == "sm_100a" else latent}
+    return {"block_N": 48, "block_V": 256 if has_tensor_memory(target) else latent}
 
 
 def mla_decode(

@@ -15,7 +15,7 @@ import math
 from typing import Any
 
 import torch
-from attention_forward import PASS_CONFIGS, online_softmax
+from attention_forward import PASS_CONFIGS, has_tensor_memory, online_softmax
 from flash_decoding import combine, store_part
 
 import tilelang.language as T
@@ -28,7 +28,7 @@ def default_tiles(target):
     """Returns arguments of ``mla_sparse_decode``: tiles that there is room for."""
     if target == "sm_80":
         return {"block_N": 32, "block_V": LATENT}
-    return {"block_N": 64, "block_V": 256 if target == "sm_100a" else LATENT}
+    return {"block_N": 64, "block_V": 256 if has_tensor_memory(target) else LATENT}
 
 
 @T.macro
