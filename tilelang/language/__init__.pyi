@@ -1125,8 +1125,9 @@ def tcgen05_gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, tra
 
     With ``use_2cta`` the even block of a pair issues for both, and it alone must get here: put the
     call under ``T.block_rank_in_cluster() == 0`` (``% 2 == 0`` in larger clusters). It uses, and
-    writes, the same slices of both blocks' tiles; its completion arrives on ``mbar`` of both.
-    SemanticsError where the odd block may get here."""
+    writes, the same slices of both blocks' tiles, which lie in shared memory (A also in tensor
+    memory) and C in tensor memory; its completion arrives on ``mbar`` of both. SemanticsError where
+    the odd block may get here, ScopeError of fragments."""
     ...
 def tcgen05_gemm_blockscaled(A: Any, B: Any, C: Any, SFA_tmem: Any, SFB_tmem: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, clear_accum: Any = False, wg_wait: builtins.int = 0, mbar: Any = None, *, k_start: Any = ..., sf_a_granularity_k: Any = ..., sf_b_granularity_k: Any = ..., use_2cta: builtins.bool = False, annotations: Any = None) -> None:
     """``C += (A * SFA) @ (B * SFB)`` on Blackwell, issued only, with factors in tensor memory.
