@@ -221,7 +221,8 @@ def _tile(name: str, factors: _Factors, rows: int, blocks: int, by_leader: bool)
     atoms = -(-rows // _ATOM_ROWS), -(-blocks // _ATOM_BLOCKS)
     is_words = region.buffer.dtype == _WORD
     as_words = is_words and _is_matrix(region, (atoms[1], rows))
-    if by_leader and (as_words or (not is_words and _is_matrix(region, (rows, blocks)))):
+    as_rows = not is_words and _is_matrix(region, (rows, blocks))
+    if by_leader and (as_words or as_rows):
         raise errors.ShapeError(
             f"{name} of T.gemm with mbar= and use_2cta=True is in "
             f"{'words' if as_words else 'rows'}, which each block would have to put into atoms, "
@@ -235,7 +236,7 @@ def _tile(name: str, factors: _Factors, rows: int, blocks: int, by_leader: bool)
         )
     if as_words:
         return _from_words(region, atoms), False, form
-    if not is_words and _is_matrix(region, (rows, blocks)):
+    if as_rows:
         return _from_rows(region, atoms), False, form
     if not is_words and _atoms_of(region) == atoms:
         for dim, extent, step in (
