@@ -13,6 +13,8 @@ namespace tilelang::op {
 // complete a phase.
 Buffer MakeRingBarrier(const std::string& name, int64_t slots, const Expr& arrivals,
                        const Span& span);
+// An attribute (true) of barriers on which what other blocks send arrives once, behind all loops.
+inline constexpr const char* kOfExchange = "of_exchange";
 // Whether the program allocated the barrier, and orders with it what the compiler does not know of.
 bool IsProgramBarrier(const Buffer& barrier);
 

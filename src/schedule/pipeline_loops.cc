@@ -16,6 +16,7 @@
 #include "op/copy_tma.h"
 #include "op/cta_pair.h"
 #include "op/effect.h"
+#include "op/issue.h"
 #include "op/row_vote.h"
 #include "schedule/async_copies.h"
 #include "schedule/channel.h"
@@ -54,7 +55,9 @@ std::string Orders(const Stmt& s) {
   const auto* barrier = s.as<ir::BarrierNode>();
   const auto* fence = s.as<ir::FenceNode>();
   const auto* groups = s.as<ir::WaitGroupNode>();
+  const auto* wait = s.as<ir::WaitParityNode>();
   bool orders = ir::IsOrdering(s) && s->kind != ir::StmtKind::kGridDependency;
+  if (wait != nullptr) orders = wait->barrier()->attrs.count(op::kOfExchange) == 0;
   if (barrier != nullptr) orders = barrier->Kind() != ir::BarrierKind::kWarp;
   if (fence != nullptr) orders = fence->Kind() == ir::FenceKind::kAsyncProxy;
   if (groups != nullptr) orders = !groups->by_program;
@@ -84,7 +87,10 @@ std::string OwnRoles(const ir::KernelLaunchNode* launch) {
     const auto* gemm = s.as<ir::GemmNode>();
     if (gemm != nullptr && gemm->mbar.defined()) reason = "the program waits for gemms itself";
     const auto* alloc = s.as<ir::AllocNode>();
-    if (alloc != nullptr && alloc->buffer.IsBarrier()) reason = "the program has barriers";
+    bool barrier = alloc != nullptr && alloc->buffer.IsBarrier();
+    if (barrier && alloc->buffer->attrs.count(op::kOfExchange) == 0) {
+      reason = "the program has barriers";
+    }
     const auto* branch = s.as<ir::IfNode>();
     bool tiles = false;
     if (branch != nullptr && !op::FlagsOf(branch->condition).defined() &&

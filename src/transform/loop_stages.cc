@@ -9,6 +9,7 @@
 #include "analysis/scoped_mutator.h"
 #include "op/copy_tma.h"
 #include "schedule/channel.h"
+#include "transform/add_parts.h"
 #include "transform/residency.h"
 
 namespace tilelang::transform {
@@ -87,8 +88,9 @@ LoopStages StagesOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) 
     bytes += elements * tile->dtype.bits / 8;
   }
   int64_t given = schedule::StagesOf(plain.loop);
-  return {given, bytes, SharedBytes(launch) - given * bytes,
-          ir::AsInt(plain.loop->extent).value_or(kMostStages)};
+  int64_t parts = PartsOfK(launch);
+  return {given, bytes, SharedBytes(launch) - given * bytes + BytesOfExchange(plain, parts),
+          ir::AsInt(plain.loop->extent).value_or(kMostStages) / parts};
 }
 
 Stmt WithStages(const Stmt& s, const ir::ForNode* loop, int64_t stages) {

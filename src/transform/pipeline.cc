@@ -22,6 +22,7 @@
 #include "sync/number_barriers.h"
 #include "sync/order_pairs.h"
 #include "sync/place_synchronization.h"
+#include "transform/add_parts.h"
 #include "transform/apply_scale_factors.h"
 #include "transform/branch_by_warp.h"
 #include "transform/broadcast_elements.h"
@@ -29,6 +30,7 @@
 #include "transform/divide_stores.h"
 #include "transform/expand_unrolled.h"
 #include "transform/fit_blocks.h"
+#include "transform/fit_rows.h"
 #include "transform/guard_accesses.h"
 #include "transform/infer_layouts.h"
 #include "transform/instrument.h"
@@ -132,6 +134,7 @@ const std::vector<Step>& Pipeline() {
       {"version_launches", ForAll(VersionLaunches), std::nullopt, "tl.disable_launch_versions",
        Unchanged},
       {"tile_by_size", TileBySize, std::nullopt, "tl.disable_launch_versions", Unchanged},
+      {"fit_rows", FitRows, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"cut_tiles", CutTiles, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"widen_tiles", WidenTiles, std::nullopt, "tl.disable_tile_widening", Unchanged},
       {"slice_epilogue", SliceEpilogue},
@@ -145,6 +148,7 @@ const std::vector<Step>& Pipeline() {
       {"trim_loads", TrimLoads, std::nullopt, "tl.disable_load_trimming", Unchanged},
       {"order_blocks", OrderBlocks, std::nullopt, "tl.disable_block_order", Unchanged},
       {"persist_blocks", PersistBlocks, std::nullopt, "tl.disable_persistent_blocks", Unchanged},
+      {"add_parts", AddParts},
       {"stage_results", StageResults, std::nullopt, "tl.disable_result_staging", Unchanged},
       {"load_first", ForAll(LoadFirst)},
       {"version_strides", ForAll(VersionStrides)},
@@ -194,6 +198,9 @@ Func Configured(const Func& func, const PassConfigs& configs) {
   bool direct =
       IsSet(configs, "tl.disable_result_staging") || IsSet(configs, "tl.disable_tma_lower");
   if (direct) attrs.Set(kDirectResults, true);
+  if (IsSet(configs, "tl.disable_split_k") || IsSet(configs, "tl.batch_invariant")) {
+    attrs.Set(kWholeSums, true);
+  }
   return Func(func->name, func->params, func->body, attrs, func->span);
 }
 

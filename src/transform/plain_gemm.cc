@@ -29,7 +29,7 @@ bool AddsUp(const ir::Expr& e) {
 bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   bool open = true;
   for (const auto& [key, value] : launch->attrs) {
-    open = open && (key == "swizzle_panel" || key == "swizzle_order");
+    open = open && (key == "swizzle_panel" || key == "swizzle_order" || key == kPartsOfK);
   }
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* evaluate = s.as<ir::EvaluateNode>();
@@ -76,6 +76,11 @@ bool Collect(const Stmt& body, PlainGemm* plain) {
 }
 
 }  // namespace
+
+int64_t PartsOfK(const ir::KernelLaunchNode* launch) {
+  auto parts = launch->attrs.Get(kPartsOfK);
+  return parts ? (*parts).cast<int64_t>() : 1;
+}
 
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
   PlainGemm found;

@@ -15,6 +15,12 @@ struct PlainGemm {
   std::vector<const ir::GemmNode*> gemms;  // in the loop: of those tiles, into fragments
 };
 
+// An attribute (int) of launches that a pass has chosen: so many blocks share the iterations for each
+// tile (transform/add_parts.h). They compute the transposed product, a warpgroup 64 columns.
+inline constexpr const char* kPartsOfK = "parts_of_k";
+// 1 where it is not there.
+int64_t PartsOfK(const ir::KernelLaunchNode* launch);
+
 // The gemm of a launch whose loop does nothing else, and which has no other pipelined loop; no loop
 // otherwise. Neither has the program anything in it that depends on which thread runs what, or on
 // how many there are: thread indices, barriers, arrays of a thread, calls with effects, layouts,

@@ -18,6 +18,9 @@ constexpr double kSectorAligned = 1.25;
 constexpr double kUnaligned = 1.75;
 // The time of the launch of another grid, about 5 us: 13 tiles of that size.
 constexpr double kLaunch = 13;
+// Of sums between blocks: about 1.5 us, and that of their bytes.
+constexpr double kExchange = 5;
+constexpr double kExchangeOfTile = 4.0 / 16384;
 constexpr int64_t kNarrowestPart = 64;
 // Blocks that load together wait for each other. Measured on an H200, of 5968 x 2360 x 1208, 5000 x
 // 3000 x 2000 and 7000 x 2000 x 3000.
@@ -62,6 +65,12 @@ double TileGrid::CostOfTile() const {
 double TileGrid::Cost(const Target& target) const {
   int64_t waves = (tiles + target->sm_count - 1) / target->sm_count;
   return static_cast<double>(waves) * CostOfTile();
+}
+
+double TileGrid::CostOfParts(int64_t parts) const {
+  if (parts == 1) return CostOfTile();
+  double of_exchange = kExchange + kExchangeOfTile * tile.rows * tile.columns * (parts - 1) / parts;
+  return CostOfTile() / parts + of_exchange;
 }
 
 TileGrid TileGrid::SharingLoads(int64_t rows) const {

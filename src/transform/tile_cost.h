@@ -33,6 +33,8 @@ struct TileGrid {
 
   double CostOfTile() const;
   double Cost(const Target& target) const;
+  // Of one wave, where clusters of so many blocks share the iterations of a tile and exchange sums.
+  double CostOfParts(int64_t parts) const;
   // The same grid where two blocks, of tiles one below the other in `rows` rows, load tiles of B
   // together: half of its lines for each, and as many tiles of both. They wait for each other.
   TileGrid SharingLoads(int64_t rows) const;

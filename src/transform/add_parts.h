@@ -1,0 +1,27 @@
+// Blocks of a cluster that share the iterations of a gemm's loop.
+#ifndef TILELANG_TRANSFORM_ADD_PARTS_H_
+#define TILELANG_TRANSFORM_ADD_PARTS_H_
+
+#include "ir/function.h"
+#include "target/target.h"
+#include "transform/plain_gemm.h"
+
+namespace tilelang::transform {
+
+// Whether blocks can share the iterations of a plain gemm (transform/plain_gemm.h) of so many, and
+// each of them store as many rows of the tile: the launch does nothing else than to copy the result
+// to its tensor, once, and the transposed product has its rows in 8s.
+bool CanShareIterations(const ir::KernelLaunchNode* launch, const PlainGemm& plain, int64_t parts);
+
+// Bytes of shared memory that each of so many blocks takes for that, beside its operands.
+int64_t BytesOfExchange(const PlainGemm& plain, int64_t parts);
+
+// Carries out kPartsOfK: the grid gets a third dimension, along which blocks are clusters. Each block
+// adds up the products of its iterations, sends to each other block, by a bulk copy between shared
+// memories, what that one stores, and adds to its own rows those of the others, in the order of their
+// ranks from its own on. So sums are the same each time, though not those of one block.
+ir::Func AddParts(const ir::Func& func, const Target& target);
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_ADD_PARTS_H_

@@ -1,0 +1,175 @@
+#include "transform/fit_rows.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "ir/remark.h"
+#include "ir/visitor.h"
+#include "target/warp.h"
+#include "transform/add_parts.h"
+#include "transform/loop_stages.h"
+#include "transform/retile.h"
+#include "transform/slice_epilogue.h"
+#include "transform/tile_cost.h"
+
+namespace tilelang::transform {
+
+using ir::Stmt;
+
+namespace {
+
+constexpr int64_t kRowUnit = 8;  // of the transposed product
+constexpr int64_t kColumnUnit = 64;
+constexpr int64_t kMostColumns = 192;
+constexpr int64_t kMostRows = 256;
+
+// Sums have other bits where blocks share K: for as much less time only.
+constexpr double kWorthParts = 0.92;
+constexpr int64_t kStagesOfParts = 4;
+
+struct Choice {
+  TileExtents tile;
+  int64_t parts;
+  double cost;
+};
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+class RowFitter : public ir::StmtMutator {
+ public:
+  RowFitter(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    PlainGemm plain = FindPlainGemm(op);
+    if (plain.loop == nullptr || !ir::AsInts(op->grid) || !HasNarrowTiles(op, plain)) return self;
+    bool is_long = ir::AsInt(plain.loop->extent).value_or(0) >= kLongLoop;
+    auto rows = ExtentOf(plain, ir::GemmDim::kM), columns = ExtentOf(plain, ir::GemmDim::kN);
+    if (!is_long || !rows || !columns || *rows <= kColumnUnit) return self;
+    if (!LoadsByTma(func_, op, plain, target_)) return self;
+    narrow_ = GridOf(op, plain);
+    rows_ = *rows;
+    columns_ = *columns;
+    splits_ = func_->attrs.count(kWholeSums) == 0 && func_->attrs.count(kEpilogueColumns) == 0;
+    Choice best = {kNarrow, 1, CostOtherwise()};
+    Stmt fitted;
+    for (int64_t parts : {1, 2, 4, 8}) {
+      if (parts > 1 && !splits_) break;
+      Choice choice = Best(parts);
+      if (choice.cost >= (parts > 1 ? kWorthParts : kClearGain) * best.cost) continue;
+      Stmt launch = WithTiles(func_, op, choice.tile, ThreadsOf(choice.tile));
+      if (parts > 1 && launch.defined()) launch = InParts(launch, parts);
+      if (!launch.defined()) continue;
+      fitted = launch;
+      best = choice;
+    }
+    if (!fitted.defined()) return self;
+    Say(op, best);
+    return fitted;
+  }
+
+ private:
+  static std::optional<int64_t> ExtentOf(const PlainGemm& plain, ir::GemmDim dim) {
+    ir::Expr extent = ExtentOfTensor(plain, dim);
+    return extent.defined() ? ir::AsInt(extent) : std::nullopt;
+  }
+  // A warpgroup for 64 of the columns, which are rows of the transposed product.
+  static int64_t ThreadsOf(const TileExtents& tile) {
+    return tile.columns / kColumnUnit * kWarpgroup;
+  }
+  static bool HasRegisters(const TileExtents& tile) {
+    int64_t most = tile.columns > 2 * kColumnUnit ? 96 : 144;
+    return tile.rows * tile.columns / ThreadsOf(tile) <= most;
+  }
+
+  // By clusters of so many blocks; null where it is not possible.
+  Stmt InParts(const Stmt& launch, int64_t parts) const {
+    const auto* op = launch.as<ir::KernelLaunchNode>();
+    auto attrs = op->attrs;
+    attrs.Set(kPartsOfK, parts);
+    ir::KernelLaunch split(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
+                           op->span);
+    PlainGemm plain = FindPlainGemm(split.get());
+    bool fits = plain.loop != nullptr && CanShareIterations(split.get(), plain, parts) &&
+                StagesOf(split.get(), plain).Fits(kStagesOfParts, target_);
+    return fits ? split : Stmt();
+  }
+
+  TileGrid Of(const TileExtents& tile) const {
+    TileGrid grid = narrow_;
+    grid.tile = tile;
+    grid.tiles = CeilDiv(rows_, tile.rows) * CeilDiv(columns_, tile.columns);
+    return grid;
+  }
+
+  // What the launch would take without this pass.
+  double CostOtherwise() const {
+    TileExtents tile = kNarrow;
+    while (Of(tile).tiles * 2 <= target_->sm_count && tile.columns > 32) tile.columns /= 2;
+    double least = Of(tile).Cost(target_);
+    if (Of(kNarrow).tiles <= target_->sm_count) return least;
+    for (const TileExtents& wide : kWider) least = std::min(least, Of(wide).Cost(target_));
+    return least;
+  }
+
+  // The best tiles that divide the rows evenly, of blocks that are all there at a time.
+  Choice Best(int64_t parts) const {
+    Choice best = {kNarrow, parts, std::numeric_limits<double>::infinity()};
+    int64_t unit = kRowUnit * parts;
+    for (int64_t count = 1; CeilDiv(rows_, count) > kColumnUnit / 2; ++count) {
+      int64_t of_tile = CeilDiv(CeilDiv(rows_, count), unit) * unit;
+      for (int64_t columns = kColumnUnit; columns <= kMostColumns; columns += kColumnUnit) {
+        TileExtents tile = {of_tile, columns};
+        if (of_tile > kMostRows || !HasRegisters(tile)) continue;
+        TileGrid grid = Of(tile);
+        if (grid.tiles > ClustersAtOnce(parts)) continue;
+        double cost = grid.CostOfParts(parts);
+        if (cost < best.cost) best = {tile, parts, cost};
+      }
+    }
+    return best;
+  }
+  // Clusters that the GPU holds: they do not fill the groups of multiprocessors that they are of.
+  int64_t ClustersAtOnce(int64_t parts) const {
+    int64_t count = target_->sm_count / parts;
+    return parts > 2 ? count * 10 / 11 : count;
+  }
+
+  void Say(const ir::KernelLaunchNode* op, const Choice& choice) const {
+    std::string text = "T.Kernel: " + std::to_string(Of(choice.tile).tiles * choice.parts) +
+                       " blocks of " + std::to_string(ThreadsOf(choice.tile)) +
+                       " threads compute " + Text(choice.tile) + " elements each instead of " +
+                       Text(kNarrow) + ": they divide the " + std::to_string(rows_) +
+                       " rows of tensors evenly, and are all there at a time. ";
+    if (choice.parts > 1) {
+      text += "Clusters of " + std::to_string(choice.parts) +
+              " share the iterations of the loop for a tile, and add up their sums: these may differ "
+              "in the last bits from those of one block, though never from call to call. The pass "
+              "option tl.disable_split_k leaves each tile to one block; ";
+    }
+    Remark(op->span, "tiles",
+           text + (choice.parts > 1 ? "" : "The pass option ") +
+               "tl.disable_block_fitting turns all of this off");
+  }
+
+  ir::Func func_;
+  Target target_;
+  TileGrid narrow_{};
+  int64_t rows_ = 0;
+  int64_t columns_ = 0;
+  bool splits_ = false;  // blocks may share K
+};
+
+}  // namespace
+
+ir::Func FitRows(const ir::Func& func, const Target& target) {
+  if (!target->has_wgmma || !target->has_tma) return func;
+  return func.WithBody(RowFitter(func, target).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::transform
