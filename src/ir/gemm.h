@@ -54,17 +54,20 @@ class GemmOperand : public ffi::ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(GemmOperand, ffi::ObjectRef, GemmOperandNode);
 };
 
-// An annotation of gemms.
+// Annotations of gemms.
 inline constexpr const char* kPromoteEvery = "promote_every";
+inline constexpr const char* kTransposeProduct = "transpose_product";
 
 // C (+)= A @ B. clear_accum: bool expression, whether C is overwritten. mbar: a Load of a
 // "shared.barrier" element on which completion arrives, null when the compiler waits. annotations:
 // policy (int), is_tcgen05 (bool: T.tcgen05_gemm, issue only), wg_wait (int: groups of wgmma that
 // may stay in flight after it, -1 for all, 0 when absent), is_wgmma (bool: T.wgmma_gemm),
-// promote_every (int: of K; so many are summed by the instruction, and these sums in registers).
-// k_start: of gemms whose factors the program brings to tensor memory, where A and B begin in the K
-// that the words of factors count; null for all others. Annotations of those: sf_a_granularity_k,
-// sf_b_granularity_k (int: elements along K that share a factor).
+// promote_every (int: of K; so many are summed by the instruction, and these sums in registers),
+// transpose_product (bool: of passes; wgmma computes C^T = B^T A^T where it can, also with rows of
+// C in multiples of 64: columns of C in 64s, its rows in 8s). k_start: of gemms whose factors the
+// program brings to tensor memory, where A and B begin in the K that the words of factors count;
+// null for all others. Annotations of those: sf_a_granularity_k, sf_b_granularity_k (int: elements
+// along K that share a factor).
 class GemmNode : public TileOpNode {
  public:
   Array<GemmOperand> operands;  // A, B, C, and others at most once

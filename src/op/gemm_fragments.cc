@@ -31,9 +31,12 @@ Region Twin(const Region& region, const Fragment& layout, Context* ctx, std::vec
 }  // namespace
 
 GemmFragments FragmentsOf(const ir::GemmNode* op, const layout::MmaAtom& atom,
-                          const layout::WarpGrid& grid, const ThreadRange& threads) {
+                          const layout::WarpGrid& grid, const ThreadRange& threads,
+                          bool transposed) {
   auto [m, n] = MatrixExtents(MatrixC(op), op->span);
-  GemmFragments wanted{layout::MmaFragmentC(atom, grid, m, n).BindThreads(threads.begin), {}, {}};
+  Fragment c = transposed ? layout::MmaFragmentC(atom, grid, n, m).Transpose({1, 0})
+                          : layout::MmaFragmentC(atom, grid, m, n);
+  GemmFragments wanted{c.BindThreads(threads.begin), {}, {}};
   if (MatrixA(op)->buffer.IsFragment()) {
     int64_t k = *ir::AsInt(op->Depth());
     wanted.a = layout::MmaFragmentA(atom, grid, m, k).BindThreads(threads.begin);

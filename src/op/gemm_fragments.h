@@ -16,9 +16,10 @@ struct GemmFragments {
   std::optional<Fragment> a;
   std::optional<Fragment> metadata;
 };
-// Those of an instruction that computes (m, n) from K of `k` elements of A.
+// Those of an instruction that computes C, or C^T.
 GemmFragments FragmentsOf(const ir::GemmNode* op, const layout::MmaAtom& atom,
-                          const layout::WarpGrid& grid, const ThreadRange& threads);
+                          const layout::WarpGrid& grid, const ThreadRange& threads,
+                          bool transposed = false);
 
 // Gives them to the buffers that have none yet and are operands as a whole.
 void OfferFragments(const ir::GemmNode* op, const GemmFragments& wanted, Context* ctx);

@@ -34,16 +34,28 @@ Stmt Held(const Buffer& registers, const char* way, const Span& span) {
                       {ir::AddressOf(registers, {I32(0)})}, span);
 }
 
-// What a gemm asks of its instruction.
+// What a gemm asks of its instruction, whose rows are those of C, or its columns: C^T = B^T A^T.
 struct Problem {
+  bool transposed = false;
   WgmmaKind kind;
   WarpGrid grid;
-  int64_t m = 0;
+  int64_t m = 0;  // of the instruction's product
   int64_t n = 0;
   int64_t k = 0;
   int64_t width = 0;
   std::string reason;  // why wgmma cannot do it; empty when it can
 };
+
+// An operand of the instruction.
+struct Matrix {
+  const Region& region;
+  bool mn_major;
+};
+Matrix LeftOf(const ir::GemmNode* op, bool transposed) {
+  if (transposed) return {MatrixB(op), !IsTransposedB(op)};
+  return {MatrixA(op), IsTransposedA(op)};
+}
+Matrix RightOf(const ir::GemmNode* op, bool transposed) { return LeftOf(op, !transposed); }
 
 std::string Types(const ir::GemmNode* op) {
   return ir::ToString(MatrixA(op)->buffer->dtype) + " by " +
@@ -86,18 +98,29 @@ std::string MajorObstacle(const ir::GemmNode* op, const WgmmaKind& kind) {
   return "";
 }
 
+// Why the transposed product is none for wgmma, or no good.
+std::string TransposedObstacle(const ir::GemmNode* op, const Problem& p) {
+  if (MatrixA(op)->buffer.IsFragment()) return "A is in a fragment";
+  if (op->IsSparse()) return "A is sparse";
+  // There rows of C would not be where the other gemm wants them.
+  if (op->annotations.count(kChained) != 0) return "C becomes an operand in registers";
+  if (p.m % kWgmmaRows != 0) return "N = " + std::to_string(p.m) + " is no multiple of 64 either";
+  return "";
+}
+
 // The layout that the buffer has, or that it would get.
-std::optional<Layout> LayoutOfOperand(const Buffer& buffer, bool mn_major, const Context& ctx) {
+std::optional<Layout> LayoutOfOperand(const Matrix& matrix, const Context& ctx) {
+  const Buffer& buffer = matrix.region->buffer;
   if (auto known = ctx.layouts->GetLayout(buffer)) return known;
-  return layout::OperandLayout(StaticShape(buffer), buffer->dtype.bits, !mn_major);
+  return layout::OperandLayout(StaticShape(buffer), buffer->dtype.bits, !matrix.mn_major);
 }
 
 // least_swizzle: bytes along K that an instruction reads.
-std::string LayoutObstacle(const Region& region, bool mn_major, const Context& ctx,
-                           int64_t least_swizzle = 0) {
+std::string LayoutObstacle(const Matrix& matrix, const Context& ctx, int64_t least_swizzle = 0) {
+  auto [region, mn_major] = matrix;
   const Buffer& buffer = region->buffer;
   if (!buffer.IsShared()) return "";
-  auto layout = LayoutOfOperand(buffer, mn_major, ctx);
+  auto layout = LayoutOfOperand(matrix, ctx);
   if (!layout) {
     return "rows of shared buffer " + std::string(buffer->name) +
            " must be a multiple of 16 bytes, and their number a multiple of 8";
@@ -116,17 +139,18 @@ std::string LayoutObstacle(const Region& region, bool mn_major, const Context& c
   return CornerProblem(region, *layout, mn_major, ctx.analyzer);
 }
 
-// How the warpgroups share C: rows first, unless the policy is FullCol.
+// How the warpgroups share C: by the instruction's rows first, unless the policy is for the others.
 void ChooseGrid(const ir::GemmNode* op, const Context& ctx, Problem* p) {
   int64_t groups = ctx.threads.count / kWarpgroup;
-  auto unit = [&](const Region& region, bool mn_major) {
-    const Buffer& buffer = region->buffer;
+  auto unit = [&](const Matrix& matrix) {
+    const Buffer& buffer = matrix.region->buffer;
     if (!buffer.IsShared()) return kWgmmaRows;
-    return UnitAlongMn(buffer, *LayoutOfOperand(buffer, mn_major, ctx), mn_major);
+    return UnitAlongMn(buffer, *LayoutOfOperand(matrix, ctx), matrix.mn_major);
   };
-  int64_t rows = std::max(kWgmmaRows, unit(MatrixA(op), IsTransposedA(op)));
-  int64_t unit_n = unit(MatrixB(op), !IsTransposedB(op));
-  bool columns_first = PolicyOf(op) == WarpPolicy::kFullCol;
+  int64_t rows = std::max(kWgmmaRows, unit(LeftOf(op, p->transposed)));
+  int64_t unit_n = unit(RightOf(op, p->transposed));
+  bool columns_first =
+      PolicyOf(op) == (p->transposed ? WarpPolicy::kFullRow : WarpPolicy::kFullCol);
   for (int64_t i = 1; i <= groups; ++i) {
     int64_t m = columns_first ? i : groups + 1 - i;
     if (groups % m != 0) continue;
@@ -138,18 +162,25 @@ void ChooseGrid(const ir::GemmNode* op, const Context& ctx, Problem* p) {
     p->width = WidestCover(p->n / grid.n, unit_n, [&](int64_t n) { return p->kind.HasWidth(n); });
     if (p->width != 0) return;
   }
-  p->reason = std::to_string(groups) + " warpgroups cannot share C of " + std::to_string(p->m) +
-              " x " + std::to_string(p->n) + " in equal parts of rows in multiples of " +
-              std::to_string(rows) + " and columns in multiples of " + std::to_string(unit_n) +
+  auto [user_rows, user_columns] = std::pair(rows, unit_n);
+  if (p->transposed) std::swap(user_rows, user_columns);
+  auto [m, n] = MatrixExtents(MatrixC(op), op->span);
+  p->reason = std::to_string(groups) + " warpgroups cannot share C of " + std::to_string(m) +
+              " x " + std::to_string(n) + " in equal parts of rows in multiples of " +
+              std::to_string(user_rows) + " and columns in multiples of " +
+              std::to_string(user_columns) +
               (p->kind.IsInteger() ? " (int8: from 32 on, of 16)" : "") +
               "; change the tile or the number of threads";
 }
 
-Problem AnalyzeWgmma(const ir::GemmNode* op, const Context& ctx) {
+// One of the two products.
+Problem AnalyzeProduct(const ir::GemmNode* op, const Context& ctx, bool transposed) {
   Problem p;
+  p.transposed = transposed;
   p.reason = WhoObstacle(op, ctx);
   if (!p.reason.empty()) return p;
-  auto kind = ChooseWgmmaKind(MatrixA(op)->buffer->dtype, MatrixB(op)->buffer->dtype,
+  Matrix left = LeftOf(op, transposed), right = RightOf(op, transposed);
+  auto kind = ChooseWgmmaKind(left.region->buffer->dtype, right.region->buffer->dtype,
                               MatrixC(op)->buffer->dtype);
   if (!kind) {
     p.reason = "there is no wgmma of " + Types(op);
@@ -157,8 +188,10 @@ Problem AnalyzeWgmma(const ir::GemmNode* op, const Context& ctx) {
   }
   p.kind = *kind;
   std::tie(p.m, p.n) = MatrixExtents(MatrixC(op), op->span);
-  auto [a0, a1] = MatrixExtents(MatrixA(op), op->span);
-  p.k = IsTransposedA(op) ? a0 : a1;
+  if (transposed) std::swap(p.m, p.n);
+  p.k = *ir::AsInt(op->Depth());
+  if (transposed) p.reason = TransposedObstacle(op, p);
+  if (!p.reason.empty()) return p;
   if (p.m % kWgmmaRows != 0) {
     p.reason = "M = " + std::to_string(p.m) + " is no multiple of 64";
   } else if (p.k % p.kind.atom.K() != 0) {
@@ -168,17 +201,26 @@ Problem AnalyzeWgmma(const ir::GemmNode* op, const Context& ctx) {
   } else {
     p.reason = MajorObstacle(op, p.kind);
   }
-  if (p.reason.empty()) p.reason = LayoutObstacle(MatrixA(op), IsTransposedA(op), ctx);
+  if (p.reason.empty()) p.reason = LayoutObstacle(left, ctx);
   if (p.reason.empty()) {
-    int64_t least_swizzle = op->IsSparse() ? kSparseRowBytes : 0;
-    p.reason = LayoutObstacle(MatrixB(op), !IsTransposedB(op), ctx, least_swizzle);
+    p.reason = LayoutObstacle(right, ctx, op->IsSparse() ? kSparseRowBytes : 0);
   }
   if (p.reason.empty()) ChooseGrid(op, ctx, &p);
   return p;
 }
 
+Problem AnalyzeWgmma(const ir::GemmNode* op, const Context& ctx) {
+  Problem plain = AnalyzeProduct(op, ctx, false);
+  if (!PrefersTransposed(op)) return plain;
+  Problem transposed = AnalyzeProduct(op, ctx, true);
+  if (transposed.reason.empty()) return transposed;
+  bool differ = transposed.reason != plain.reason;
+  if (!plain.reason.empty() && differ) plain.reason += "; transposed: " + transposed.reason;
+  return plain;
+}
+
 GemmFragments Wanted(const ir::GemmNode* op, const Problem& p, const ThreadRange& threads) {
-  return FragmentsOf(op, p.kind.atom, p.grid, threads);
+  return FragmentsOf(op, p.kind.atom, p.grid, threads, p.transposed);
 }
 
 const WgmmaPlanNode* PlanOf(const ir::GemmNode* op) {
@@ -203,15 +245,15 @@ class WgmmaLowerer {
     auto part = [&](int64_t count, int64_t others, const Expr& index, int64_t size) {
       return count == 1 ? OperandPart{} : OperandPart{others == 1 ? group : index, size};
     };
+    Matrix left = LeftOf(op_, plan_->transposed), right = RightOf(op_, plan_->transposed);
     std::optional<SharedOperand> a;
     if (!rs) {
-      a.emplace(MatrixA(op_), IsTransposedA(op_), DescriptorFormat::kWgmma, "desc_a", *lowering_,
+      a.emplace(left.region, left.mn_major, DescriptorFormat::kWgmma, "desc_a", *lowering_,
                 op_->span, part(grid.m, grid.n, ir::FloorMod(group, I32(grid.m)), rows_));
       setup.push_back(a->bind());
     }
-    SharedOperand b(MatrixB(op_), !IsTransposedB(op_), DescriptorFormat::kWgmma, "desc_b",
-                    *lowering_, op_->span,
-                    part(grid.n, grid.m, ir::FloorDiv(group, I32(grid.m)), columns_));
+    SharedOperand b(right.region, right.mn_major, DescriptorFormat::kWgmma, "desc_b", *lowering_,
+                    op_->span, part(grid.n, grid.m, ir::FloorDiv(group, I32(grid.m)), columns_));
     setup.push_back(b.bind());
     HoldInputs(&setup);
     Expr clear = lowering_->scalar->Mutate(op_->clear_accum);
@@ -268,7 +310,12 @@ class WgmmaLowerer {
 
   Stmt Multiply(int64_t width, int64_t k, bool overwrites, Array<Expr> args) const {
     bool rs = MatrixA(op_)->buffer.IsFragment();
-    WgmmaForm form{plan_->kind, width, rs, IsTransposedA(op_), !IsTransposedB(op_), overwrites};
+    WgmmaForm form{plan_->kind,
+                   width,
+                   rs,
+                   LeftOf(op_, plan_->transposed).mn_major,
+                   RightOf(op_, plan_->transposed).mn_major,
+                   overwrites};
     if (op_->IsSparse()) {
       form.sparse_selector = static_cast<int>(k / plan_->kind.atom.K() % Together());
     }
@@ -306,8 +353,8 @@ class WgmmaInstruction : public TileInstruction {
     // A layout that it cannot read: another instruction takes its place.
     if (!problem.reason.empty()) return;
     OfferFragments(gemm, Wanted(gemm, problem, ctx->threads), ctx);
-    Offer(MatrixA(gemm), IsTransposedA(gemm), op->span, ctx);
-    Offer(MatrixB(gemm), !IsTransposedB(gemm), op->span, ctx);
+    Offer(LeftOf(gemm, problem.transposed), op->span, ctx);
+    Offer(RightOf(gemm, problem.transposed), op->span, ctx);
   }
 
   PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
@@ -321,6 +368,7 @@ class WgmmaInstruction : public TileInstruction {
               "or T.gemm with wg_wait=0"};
     }
     auto plan = ffi::make_object<WgmmaPlanNode>(this, ctx->threads);
+    plan->transposed = problem.transposed;
     plan->kind = problem.kind;
     plan->grid = problem.grid;
     plan->m = problem.m;
@@ -348,9 +396,10 @@ class WgmmaInstruction : public TileInstruction {
   }
 
  private:
-  static void Offer(const Region& region, bool mn_major, const Span& span, Context* ctx) {
-    if (!region->buffer.IsShared() || ctx->layouts->Has(region->buffer)) return;
-    ctx->layouts->Set(region->buffer, *LayoutOfOperand(region->buffer, mn_major, *ctx), span);
+  static void Offer(const Matrix& matrix, const Span& span, Context* ctx) {
+    const Buffer& buffer = matrix.region->buffer;
+    if (!buffer.IsShared() || ctx->layouts->Has(buffer)) return;
+    ctx->layouts->Set(buffer, *LayoutOfOperand(matrix, *ctx), span);
   }
 };
 
@@ -366,6 +415,16 @@ bool IsWgmmaSized(const ir::GemmNode* op, const Context& ctx) {
   return rows && *rows >= kWgmmaRows && ctx.threads.count >= kWarpgroup &&
          ChooseWgmmaKind(MatrixA(op)->buffer->dtype, MatrixB(op)->buffer->dtype,
                          MatrixC(op)->buffer->dtype);
+}
+
+bool PrefersTransposed(const ir::GemmNode* op) {
+  if (op->annotations.count(ir::kTransposeProduct) != 0) return true;
+  return MatrixExtents(MatrixC(op), op->span).first % kWgmmaRows != 0;
+}
+
+bool DividesRows(const ir::GemmNode* op, int64_t warpgroups) {
+  auto [m, n] = MatrixExtents(MatrixC(op), op->span);
+  return (PrefersTransposed(op) ? n : m) % (warpgroups * kWgmmaRows) == 0;
 }
 
 bool MustBeWgmma(const ir::GemmNode* op) { return op->annotations.count("is_wgmma") != 0; }

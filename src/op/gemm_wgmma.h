@@ -1,5 +1,6 @@
 // T.gemm by wgmma (sm_90a): each warpgroup multiplies its part, A in shared memory or a fragment,
-// B in shared memory, C in a fragment.
+// B in shared memory, C in a fragment. An instruction has 64 rows, and columns in steps of 8: tiles
+// whose rows are no multiple of 64, but whose columns are, are computed as C^T = B^T A^T.
 #ifndef TILELANG_OP_GEMM_WGMMA_H_
 #define TILELANG_OP_GEMM_WGMMA_H_
 
@@ -14,6 +15,7 @@ const TileInstruction* Wgmma();
 
 class WgmmaPlanNode : public TilePlanNode {
  public:
+  bool transposed = false;  // what follows is of C^T
   WgmmaKind kind;
   layout::WarpGrid grid;  // of warpgroups
   int64_t m = 0;
@@ -27,6 +29,12 @@ class WgmmaPlanNode : public TilePlanNode {
 
 // Whether a gemm that wgmma cannot carry out has its size and types, so that it is worth saying.
 bool IsWgmmaSized(const ir::GemmNode* op, const Context& ctx);
+
+// Whether C^T = B^T A^T is what wgmma computes of the gemm, if it can: a pass asks for it, or M is
+// no multiple of the instruction's rows.
+bool PrefersTransposed(const ir::GemmNode* op);
+// Whether so many warpgroups can each have a multiple of the instruction's rows.
+bool DividesRows(const ir::GemmNode* op, int64_t warpgroups);
 
 // T.wgmma_gemm, which no other instruction may carry out.
 bool MustBeWgmma(const ir::GemmNode* op);

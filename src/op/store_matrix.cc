@@ -112,50 +112,65 @@ class MatrixStorer {
  public:
   MatrixStorer(const MatrixStore& m, const ir::ParallelForNode* loop, PhysicalBuffers* buffers,
                Context* ctx)
-      : m_(m), loop_(loop), buffers_(buffers), ctx_(ctx), scalar_(buffers, ctx) {
-    int64_t matrices = m.fragment->RegsPerThread() / kPacked;
-    count_ = matrices % 4 == 0 ? 4 : matrices % 2 == 0 ? 2 : 1;
-    groups_ = matrices / count_;
-  }
+      : m_(m), loop_(loop), buffers_(buffers), ctx_(ctx), scalar_(buffers, ctx) {}
 
+  // Four matrices at a time, and what is left.
   Stmt Lower() {
-    Var group("r", ir::dtypes::kInt32, loop_->span);
-    arith::Analyzer::Scope scope(ctx_->analyzer);
-    ctx_->analyzer->Bind(group, 0, I32(groups_));
-    Expr first = group * I32(count_ * kPacked);
-    std::vector<Stmt> body;
-    Expr registers = Packed(first, &body);
-    Map<String, Any> attrs;
-    attrs.Set("elements", kRow);
-    std::string name = m_.transposed ? "stmatrix_transposed<" : "stmatrix<";
-    body.push_back(DeviceEffect("stmatrix.h", name + std::to_string(count_) + ">",
-                                {RowAddress(first), registers}, m_.store->span, attrs));
-    return ir::For(group, 0, I32(groups_), ir::ForKind::kUnrolled, Sequence(body, loop_->span), {},
-                   loop_->span);
+    int64_t matrices = m_.fragment->RegsPerThread() / kPacked;
+    int64_t groups = matrices / kMost;
+    std::vector<Stmt> stmts;
+    if (groups > 0) {
+      Var group("r", ir::dtypes::kInt32, loop_->span);
+      arith::Analyzer::Scope scope(ctx_->analyzer);
+      ctx_->analyzer->Bind(group, 0, I32(groups));
+      stmts.push_back(ir::For(group, 0, I32(groups), ir::ForKind::kUnrolled,
+                              StoreFrom(group * I32(kMost * kPacked), kMost), {}, loop_->span));
+    }
+    int64_t stored = groups * kMost;
+    for (int64_t count = kMost / 2; count > 0; count /= 2) {
+      if (matrices - stored < count) continue;
+      stmts.push_back(StoreFrom(I32(stored * kPacked), count));
+      stored += count;
+    }
+    return Sequence(stmts, loop_->span);
   }
 
  private:
+  static constexpr int64_t kMost = 4;  // matrices of an instruction
+
+  // So many matrices, from that register on.
+  Stmt StoreFrom(const Expr& first, int64_t count) {
+    std::vector<Stmt> body;
+    Expr registers = Packed(first, count, &body);
+    Map<String, Any> attrs;
+    attrs.Set("elements", kRow);
+    std::string name = m_.transposed ? "stmatrix_transposed<" : "stmatrix<";
+    body.push_back(DeviceEffect("stmatrix.h", name + std::to_string(count) + ">",
+                                {RowAddress(first, count), registers}, m_.store->span, attrs));
+    return Sequence(body, loop_->span);
+  }
+
   // The address of the registers from `first` on in the type of the destination.
-  Expr Packed(const Expr& first, std::vector<Stmt>* stmts) {
+  Expr Packed(const Expr& first, int64_t count, std::vector<Stmt>* stmts) {
     Buffer from = buffers_->Get(m_.load->buffer);
     ir::DType type = m_.store->buffer->dtype;
     if (from->dtype == type) return ir::AddressOf(from, {first});
-    Buffer packed("packed", type, {I32(count_ * kPacked)}, {}, "local", {}, loop_->span);
+    Buffer packed("packed", type, {I32(count * kPacked)}, {}, "local", {}, loop_->span);
     stmts->push_back(ir::Alloc(packed, loop_->span));
     Var element("v", ir::dtypes::kInt32, loop_->span);
     Expr value = ir::CastTo(type, ir::Load(from, {first + element}), m_.store->span);
-    stmts->push_back(ir::For(element, 0, I32(count_ * kPacked), ir::ForKind::kUnrolled,
+    stmts->push_back(ir::For(element, 0, I32(count * kPacked), ir::ForKind::kUnrolled,
                              ir::Store(packed, {element}, value, m_.store->span), {}, loop_->span));
     return ir::AddressOf(packed, {I32(0)});
   }
 
   // Lane l gives row l % 8 of matrix l / 8: the element that the first lane of the row holds.
-  Expr RowAddress(const Expr& first) {
+  Expr RowAddress(const Expr& first, int64_t count) {
     const Expr& thread = ctx_->thread;
     Expr row = ir::FloorMod(thread, I32(kRow));
     Expr lane = m_.transposed ? ir::FloorDiv(row, I32(kPacked)) : row * I32(kLanes);
     Expr holder = ir::FloorDiv(thread, I32(kWarp)) * I32(kWarp) + lane;
-    Expr matrix = ir::FloorMod(ir::FloorDiv(thread, I32(kRow)), I32(count_));
+    Expr matrix = ir::FloorMod(ir::FloorDiv(thread, I32(kRow)), I32(count));
     Expr reg = first + matrix * I32(kPacked);
     if (m_.transposed) reg = reg + ir::FloorMod(row, I32(kPacked));
     layout::SlotExprs slot =
@@ -173,8 +188,6 @@ class MatrixStorer {
   PhysicalBuffers* buffers_;
   Context* ctx_;
   AccessLowerer scalar_;
-  int64_t count_;   // matrices of an instruction
-  int64_t groups_;  // instructions
 };
 
 }  // namespace

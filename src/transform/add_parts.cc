@@ -118,7 +118,7 @@ class Exchange {
   }
   template <typename F>
   Stmt Where(const Expr& rank, int64_t value, F each) const {
-    return ir::If(rank == I32(value), ForElements(each), Stmt(), span_);
+    return ir::If(ir::MakeEq(rank, I32(value)), ForElements(each), Stmt(), span_);
   }
   // The tile for the block `distance` ranks on, where that is `rank`: registers have fixed numbers.
   Stmt Fill(int64_t distance, int64_t rank) const {
@@ -156,6 +156,17 @@ class Exchange {
   Buffer arrived_;
 };
 
+// Asks for the transposed product: rows of C are in registers of fixed numbers there.
+class ProductTransposer : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::GemmNode* op) override {
+    auto annotations = op->annotations;
+    annotations.Set(ir::kTransposeProduct, true);
+    return ir::Gemm(op->operands, op->clear_accum, op->mbar, annotations, op->span, op->k_start);
+  }
+};
+
 class PartAdder : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
@@ -190,15 +201,8 @@ class PartAdder : public ir::StmtMutator {
     Expr first = ir::CastTo(op->var.dtype(), part_ * steps);
     Stmt body = ir::Substitute(op->body, {{op->var, op->var + first}});
     return ir::For(op->var, op->min, ir::CastTo(op->extent.dtype(), steps), op->Kind(),
-                   MutateStmt(body), op->annotations, op->span);
+                   body, op->annotations, op->span);
   }
-  // Rows of C are in registers of fixed numbers there.
-  Stmt Rewrite(const ir::GemmNode* op) override {
-    auto annotations = op->annotations;
-    annotations.Set(ir::kTransposeProduct, true);
-    return ir::Gemm(op->operands, op->clear_accum, op->mbar, annotations, op->span, op->k_start);
-  }
-
  private:
   int64_t parts_ = 0;
   PlainGemm plain_;
@@ -224,6 +228,13 @@ int64_t BytesOfExchange(const PlainGemm& plain, int64_t parts) {
   for (const Expr& extent : plain.gemms[0]->result()->buffer->shape) elements *= *ir::AsInt(extent);
   int64_t own = elements / parts;
   return own * (2 * (parts - 1) * 4 + kStagedBits / 8);
+}
+
+Stmt InParts(const ir::KernelLaunchNode* launch, int64_t parts) {
+  auto attrs = launch->attrs;
+  attrs.Set(kPartsOfK, parts);
+  return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
+                          attrs, ProductTransposer().MutateStmt(launch->body), launch->span);
 }
 
 ir::Func AddParts(const ir::Func& func, const Target& target) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ir/remark.h"
+#include "op/gemm_wgmma.h"
 #include "target/warp.h"
 #include "transform/loop_stages.h"
 #include "transform/residency.h"
@@ -108,7 +109,9 @@ class LaunchCutter : public ir::StmtMutator {
     for (int64_t extent : *grid) blocks *= extent;
     int64_t from = ExtentOf(plain, ir::GemmDim::kN);
     int64_t to = from;
-    while (to % 2 == 0 && to / 2 >= kFewestColumns &&
+    // Those of the transposed product are the instruction's rows.
+    int64_t unit = op::PrefersTransposed(plain.gemms[0]) ? kWgmmaRows : 1;
+    while (to % (2 * unit) == 0 && to / 2 >= kFewestColumns &&
            blocks * (from / to) * 2 <= target_->sm_count) {
       to /= 2;
     }
@@ -124,12 +127,21 @@ class LaunchCutter : public ir::StmtMutator {
                  std::to_string(from) + " would: more multiprocessors load" + kTurnedOff);
       ir::Array<ir::Expr> more = op->grid;
       more.Set(axis, ir::Const(more[axis].dtype(), (*grid)[axis] * (from / to)));
-      // A block for each multiprocessor at most: two warpgroups share its rows.
-      int64_t threads = *ir::AsInt(op->threads[0]);
-      bool share = ExtentOf(plain, ir::GemmDim::kM) % (2 * kWgmmaRows) == 0;
-      return With(op, more, share ? std::max<int64_t>(threads, 2 * kWarpgroup) : threads, body);
+      return With(op, more, ThreadsFor(op, plain, to), body);
     }
     return self;
+  }
+
+  // With tiles of so many columns, of which each multiprocessor has one at most: two warpgroups
+  // share its rows.
+  static int64_t ThreadsFor(const ir::KernelLaunchNode* op, const PlainGemm& plain,
+                            int64_t columns) {
+    int64_t threads = *ir::AsInt(op->threads[0]);
+    if (op::PrefersTransposed(plain.gemms[0])) {
+      return std::min(threads, std::max(columns / kWgmmaRows, int64_t{1}) * kWarpgroup);
+    }
+    bool share = ExtentOf(plain, ir::GemmDim::kM) % (2 * kWgmmaRows) == 0;
+    return share ? std::max<int64_t>(threads, 2 * kWarpgroup) : threads;
   }
 
   ir::Func func_;

@@ -8,6 +8,7 @@
 #include "analysis/kernel_scope.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
+#include "op/gemm_wgmma.h"
 #include "target/warp.h"
 #include "transform/loop_stages.h"
 #include "transform/residency.h"
@@ -17,8 +18,6 @@ namespace tilelang::transform {
 using ir::Stmt;
 
 namespace {
-
-constexpr int64_t kRowsOfWgmma = 64;
 
 // The same launch with other threads, which nothing of it refers to.
 ir::KernelLaunch WithThreads(const ir::KernelLaunchNode* op, int64_t threads, const Stmt& body) {
@@ -43,12 +42,10 @@ class BlockFitter : public ir::StmtMutator {
   }
 
  private:
-  // Whether so many warpgroups can share the rows of every result, each a multiple of wgmma's.
-  bool DivideRows(const ir::KernelLaunchNode* op, int64_t warpgroups) const {
-    return PartsOfK(op) == 1 && std::all_of(plain_.gemms.begin(), plain_.gemms.end(), [&](const ir::GemmNode* gemm) {
-      auto rows = ir::AsInt(gemm->result()->extents[0]);
-      return rows && *rows % (warpgroups * kRowsOfWgmma) == 0;
-    });
+  // Whether so many warpgroups can share every result.
+  bool DivideRows(int64_t warpgroups) const {
+    return std::all_of(plain_.gemms.begin(), plain_.gemms.end(),
+                       [&](const ir::GemmNode* gemm) { return op::DividesRows(gemm, warpgroups); });
   }
 
   // With two warpgroups, where threads load and the sums take half of the registers of one.
@@ -61,7 +58,7 @@ class BlockFitter : public ir::StmtMutator {
       sums = std::max(sums, elements * c->dtype.bits / 32 / threads_.count);
     }
     bool crowded = 2 * sums > target_->max_registers_per_thread;
-    if (threads_.count != kWarpgroup || !crowded || !DivideRows(op, 2)) {
+    if (threads_.count != kWarpgroup || !crowded || !DivideRows(2)) {
       return ir::ffi::GetRef<Stmt>(op);
     }
     Remark(op->span, "threads",
@@ -74,7 +71,7 @@ class BlockFitter : public ir::StmtMutator {
   // With two warpgroups, where a multiprocessor has one block at most: one alone leaves the tensor
   // core idle between its gemms.
   Stmt ShareRows(const ir::KernelLaunchNode* op) const {
-    if (threads_.count != kWarpgroup || !DivideRows(op, 2) || BlocksOf(op) > target_->sm_count) {
+    if (threads_.count != kWarpgroup || !DivideRows(2) || BlocksOf(op) > target_->sm_count) {
       return ir::ffi::GetRef<Stmt>(op);
     }
     Remark(op->span, "threads",
@@ -88,7 +85,7 @@ class BlockFitter : public ir::StmtMutator {
   Stmt Narrow(const ir::KernelLaunchNode* op, const LoopStages& stages) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     bool possible =
-        threads_.count == 2 * kWarpgroup && DivideRows(op, 1) && BlocksOf(op) > target_->sm_count;
+        threads_.count == 2 * kWarpgroup && DivideRows(1) && BlocksOf(op) > target_->sm_count;
     if (!possible || stages.Room(2, target_) < std::min(kFewestStages, stages.given)) return self;
     Stmt narrow = WithThreads(op, kWarpgroup, op->body);
     const auto* launch = narrow.as<ir::KernelLaunchNode>();

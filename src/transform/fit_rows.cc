@@ -63,7 +63,9 @@ class RowFitter : public ir::StmtMutator {
       Choice choice = Best(parts);
       if (choice.cost >= (parts > 1 ? kWorthParts : kClearGain) * best.cost) continue;
       Stmt launch = WithTiles(func_, op, choice.tile, ThreadsOf(choice.tile));
-      if (parts > 1 && launch.defined()) launch = InParts(launch, parts);
+      if (!launch.defined()) continue;
+      const auto* whole = launch.as<ir::KernelLaunchNode>();
+      if (parts > 1) launch = Splits(whole, parts) ? InParts(whole, parts) : Stmt();
       if (!launch.defined()) continue;
       fitted = launch;
       best = choice;
@@ -87,17 +89,11 @@ class RowFitter : public ir::StmtMutator {
     return tile.rows * tile.columns / ThreadsOf(tile) <= most;
   }
 
-  // By clusters of so many blocks; null where it is not possible.
-  Stmt InParts(const Stmt& launch, int64_t parts) const {
-    const auto* op = launch.as<ir::KernelLaunchNode>();
-    auto attrs = op->attrs;
-    attrs.Set(kPartsOfK, parts);
-    ir::KernelLaunch split(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
-                           op->span);
-    PlainGemm plain = FindPlainGemm(split.get());
-    bool fits = plain.loop != nullptr && CanShareIterations(split.get(), plain, parts) &&
-                StagesOf(split.get(), plain).Fits(kStagesOfParts, target_);
-    return fits ? split : Stmt();
+  // Whether clusters of so many blocks can share the tiles of a launch.
+  bool Splits(const ir::KernelLaunchNode* op, int64_t parts) const {
+    PlainGemm plain = FindPlainGemm(op);
+    return plain.loop != nullptr && CanShareIterations(op, plain, parts) &&
+           StagesOf(op, plain, parts).Fits(kStagesOfParts, target_);
   }
 
   TileGrid Of(const TileExtents& tile) const {

@@ -14,7 +14,7 @@
 #include "op/copy_tma.h"
 #include "op/gemm_mma.h"
 #include "op/gemm_tcgen05.h"
-#include "op/wgmma.h"
+#include "op/gemm_wgmma.h"
 #include "schedule/epilogue_note.h"
 #include "transform/epilogue_loads.h"
 #include "transform/epilogue_region.h"
@@ -355,7 +355,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
         int64_t rows = op::kWgmmaRows * (threads.count / kWarpgroup);
         bool by_rows =
             op::AreWarpgroups(threads) && *ir::AsInt(c->shape[0]) % rows == 0 &&
-            op::PolicyOf(gemm) != op::WarpPolicy::kFullCol &&
+            !op::PrefersTransposed(gemm) && op::PolicyOf(gemm) != op::WarpPolicy::kFullCol &&
             op::ChooseWgmmaKind(inputs[0]->buffer()->dtype, inputs[1]->buffer()->dtype, c->dtype);
         if (!by_rows) return "warps share the columns of " + std::string(c->name);
       }
