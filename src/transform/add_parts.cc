@@ -44,6 +44,21 @@ const ir::CopyNode* OnlyStore(const ir::KernelLaunchNode* launch, const PlainGem
   return found;
 }
 
+// Whether iterations behind those of the loop would multiply zeros: the tensors end with it.
+bool EndsWithTensors(const PlainGemm& plain) {
+  int64_t end = *ir::AsInt(plain.loop->extent) * *ir::AsInt(plain.gemms[0]->Depth());
+  for (const ir::GemmOperandNode* input : plain.gemms[0]->Inputs()) {
+    size_t from_last = input->region->extents.size() - *input->DimAlong(ir::GemmDim::kK);
+    for (const ir::CopyNode* load : plain.loads) {
+      if (!load->dst->buffer.same_as(input->buffer())) continue;
+      const Array<Expr>& shape = load->src->buffer->shape;
+      auto extent = ir::AsInt(shape[shape.size() - from_last]);
+      if (!extent || *extent > end) return false;
+    }
+  }
+  return true;
+}
+
 class Exchange {
  public:
   Exchange(const ir::CopyNode* store, const ir::Var& part, int64_t parts)
@@ -57,9 +72,9 @@ class Exchange {
     }
     Array<Expr> counts;
     for (int64_t d = 1; d < parts; ++d) counts.push_back(I32(1));
-    arrived_ = Buffer("arrived", ir::dtypes::kUInt64, {I32(parts - 1)}, {}, "shared.barrier",
-                      {{"arrive_counts", counts}, {"of_cluster", true}, {op::kOfExchange, true}},
-                      span_);
+    arrived_ =
+        Buffer("arrived", ir::dtypes::kUInt64, {I32(parts - 1)}, {}, "shared.barrier",
+               {{"arrive_counts", counts}, {"of_cluster", true}, {op::kOfExchange, true}}, span_);
   }
 
   // What each block allocates.
@@ -101,9 +116,7 @@ class Exchange {
               const char* scope) const {
     return Buffer(name, dtype, {I32(rows), I32(columns)}, {}, scope, {}, span_);
   }
-  Expr Peer(int64_t distance) const {
-    return ir::FloorMod(part_ + I32(distance), I32(parts_));
-  }
+  Expr Peer(int64_t distance) const { return ir::FloorMod(part_ + I32(distance), I32(parts_)); }
   Expr Arrival(int64_t distance) const { return ir::Load(arrived_, {I32(distance - 1)}, span_); }
   // An element of the rows that a rank stores.
   Expr Sum(int64_t rank, const ir::Var& i, const ir::Var& j) const {
@@ -151,7 +164,7 @@ class Exchange {
   int64_t rows_;  // that each block stores
   int64_t columns_;
   Buffer total_;
-  std::vector<Buffer> sent_;      // by distance of ranks
+  std::vector<Buffer> sent_;  // by distance of ranks
   std::vector<Buffer> received_;
   Buffer arrived_;
 };
@@ -200,9 +213,10 @@ class PartAdder : public ir::StmtMutator {
     Expr steps = I32((*ir::AsInt(op->extent) + parts_ - 1) / parts_);
     Expr first = ir::CastTo(op->var.dtype(), part_ * steps);
     Stmt body = ir::Substitute(op->body, {{op->var, op->var + first}});
-    return ir::For(op->var, op->min, ir::CastTo(op->extent.dtype(), steps), op->Kind(),
-                   body, op->annotations, op->span);
+    return ir::For(op->var, op->min, ir::CastTo(op->extent.dtype(), steps), op->Kind(), body,
+                   op->annotations, op->span);
   }
+
  private:
   int64_t parts_ = 0;
   PlainGemm plain_;
@@ -218,8 +232,9 @@ bool CanShareIterations(const ir::KernelLaunchNode* launch, const PlainGemm& pla
   auto iterations = ir::AsInt(plain.loop->extent);
   const Array<Expr>& shape = plain.gemms[0]->result()->buffer->shape;
   auto rows = ir::AsInt(shape[0]), columns = ir::AsInt(shape[1]);
-  return iterations && *iterations % parts == 0 && ir::IsConst(plain.loop->min, 0) &&
-         rows && *rows % (parts * kRowUnit) == 0 && columns && *columns % kColumnUnit == 0;
+  return iterations && ir::IsConst(plain.loop->min, 0) &&
+         (*iterations % parts == 0 || EndsWithTensors(plain)) && rows &&
+         *rows % (parts * kRowUnit) == 0 && columns && *columns % kColumnUnit == 0;
 }
 
 int64_t BytesOfExchange(const PlainGemm& plain, int64_t parts) {

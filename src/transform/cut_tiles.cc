@@ -9,8 +9,6 @@
 #include "op/gemm_wgmma.h"
 #include "target/warp.h"
 #include "transform/loop_stages.h"
-#include "transform/residency.h"
-#include "transform/retile.h"
 #include "transform/tile_cutter.h"
 
 namespace tilelang::transform {
@@ -20,7 +18,6 @@ using ir::Stmt;
 namespace {
 
 constexpr int64_t kFewestColumns = 32;
-constexpr TileExtents kTall = {192, 64};
 constexpr const char* kTurnedOff = ". The pass option tl.disable_block_fitting turns this off";
 
 ir::KernelLaunch With(const ir::KernelLaunchNode* op, const ir::Array<ir::Expr>& grid,
@@ -35,8 +32,6 @@ class LaunchCutter : public ir::StmtMutator {
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    Stmt one_row = OneRow(op);
-    if (one_row.defined()) return one_row;
     Stmt launch = CutRows(op);
     return CutColumns(launch.as<ir::KernelLaunchNode>());
   }
@@ -76,28 +71,6 @@ class LaunchCutter : public ir::StmtMutator {
     int64_t threads = *ir::AsInt(op->threads[0]);
     if (threads % kWarpgroup == 0) threads = std::min(threads, to / kWgmmaRows * kWarpgroup);
     return With(op, op->grid, threads, body);
-  }
-
-  // One row of tiles for 129 to 192 rows in place of two, of which the second is half empty; null
-  // where it is not possible, or blocks are for fewer multiprocessors.
-  Stmt OneRow(const ir::KernelLaunchNode* op) const {
-    PlainGemm plain = LongGemm(op);
-    if (plain.loop == nullptr || !ir::AsInts(op->grid) || !HasNarrowTiles(op, plain)) return Stmt();
-    int64_t rows = RowsOf(plain);
-    int64_t blocks = BlocksOf(op);
-    bool suits = rows > kNarrow.rows && rows <= kTall.rows && 2 * blocks > target_->sm_count;
-    if (!suits || blocks > target_->sm_count || !LoadsByTma(func_, op, plain, target_)) {
-      return Stmt();
-    }
-    Stmt tall = WithTiles(func_, op, kTall, kTall.rows / kWgmmaRows * kWarpgroup);
-    if (!tall.defined()) return tall;
-    int64_t count = BlocksOf(tall.as<ir::KernelLaunchNode>());
-    if (count > target_->sm_count) return Stmt();
-    Remark(op->span, "tiles",
-           "T.Kernel: " + std::to_string(count) + " blocks compute " + Text(kTall) +
-               " elements each instead of " + Text(kNarrow) + ": tensors have " +
-               std::to_string(rows) + " rows, for which one row of tiles suffices" + kTurnedOff);
-    return tall;
   }
 
   Stmt CutColumns(const ir::KernelLaunchNode* op) const {

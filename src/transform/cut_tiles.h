@@ -12,8 +12,6 @@ namespace tilelang::transform {
 //   wgmma.
 // * Where a grid has at most half as many blocks as the GPU has multiprocessors, more blocks
 //   compute fewer columns each: so all of the GPU loads. Two warpgroups share 128 rows.
-// * Other grids of at most a wave, of 128 x 128 tiles of 16-bit operands of 129 to 192 rows, get
-//   one row of 192 x 64: of two rows the second would be half empty.
 //
 // Only where all statements treat the rows, or columns, of the result alike, each by itself:
 // copies, fills, the gemm, parallel loops. Sums of elements keep their order. Remarks say each.

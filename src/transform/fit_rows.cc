@@ -15,6 +15,7 @@
 #include "transform/retile.h"
 #include "transform/slice_epilogue.h"
 #include "transform/tile_cost.h"
+#include "transform/tile_cutter.h"
 
 namespace tilelang::transform {
 
@@ -22,14 +23,19 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kRowUnit = 8;  // of the transposed product
-constexpr int64_t kColumnUnit = 64;
+constexpr int64_t kRowUnit = 8;      // of the transposed product
+constexpr int64_t kColumnUnit = 64;  // its instruction's rows
 constexpr int64_t kMostColumns = 192;
 constexpr int64_t kMostRows = 256;
+constexpr int64_t kFewestRows = 32;
+constexpr int64_t kMostCount = 16;  // tiles one below the other
+constexpr int64_t kFewRows = 64;    // that tiles of as many or fewer loads fit anyway
+// The time of memory for an element of 16 bits, as of transform/tile_cost.h: 3 TB/s.
+constexpr double kMemory = 2.4e-6;
 
 // Sums have other bits where blocks share K: for as much less time only.
 constexpr double kWorthParts = 0.92;
-constexpr int64_t kStagesOfParts = 4;
+constexpr int64_t kStagesOfParts = 6;  // with less in flight, loads take longer
 
 struct Choice {
   TileExtents tile;
@@ -50,22 +56,23 @@ class RowFitter : public ir::StmtMutator {
     if (plain.loop == nullptr || !ir::AsInts(op->grid) || !HasNarrowTiles(op, plain)) return self;
     bool is_long = ir::AsInt(plain.loop->extent).value_or(0) >= kLongLoop;
     auto rows = ExtentOf(plain, ir::GemmDim::kM), columns = ExtentOf(plain, ir::GemmDim::kN);
-    if (!is_long || !rows || !columns || *rows <= kColumnUnit) return self;
+    auto depth = ExtentOf(plain, ir::GemmDim::kK);
+    if (!is_long || !rows || !columns || !depth) return self;
     if (!LoadsByTma(func_, op, plain, target_)) return self;
     narrow_ = GridOf(op, plain);
     rows_ = *rows;
     columns_ = *columns;
+    auto elements = static_cast<double>(*rows * *columns + (*rows + *columns) * *depth);
+    memory_ = kMemory * elements;
     splits_ = func_->attrs.count(kWholeSums) == 0 && func_->attrs.count(kEpilogueColumns) == 0;
     Choice best = {kNarrow, 1, CostOtherwise()};
     Stmt fitted;
-    for (int64_t parts : {1, 2, 4, 8}) {
-      if (parts > 1 && !splits_) break;
+    for (int64_t parts : {1, 2, 3, 4}) {
+      if (parts == 1 ? rows_ <= kFewRows : !splits_) continue;
       Choice choice = Best(parts);
       if (choice.cost >= (parts > 1 ? kWorthParts : kClearGain) * best.cost) continue;
       Stmt launch = WithTiles(func_, op, choice.tile, ThreadsOf(choice.tile));
-      if (!launch.defined()) continue;
-      const auto* whole = launch.as<ir::KernelLaunchNode>();
-      if (parts > 1) launch = Splits(whole, parts) ? InParts(whole, parts) : Stmt();
+      if (launch.defined() && parts > 1) launch = Split(launch.as<ir::KernelLaunchNode>(), parts);
       if (!launch.defined()) continue;
       fitted = launch;
       best = choice;
@@ -89,11 +96,14 @@ class RowFitter : public ir::StmtMutator {
     return tile.rows * tile.columns / ThreadsOf(tile) <= most;
   }
 
-  // Whether clusters of so many blocks can share the tiles of a launch.
-  bool Splits(const ir::KernelLaunchNode* op, int64_t parts) const {
+  // Tiles of a launch by clusters of so many blocks; null where that is not possible.
+  Stmt Split(const ir::KernelLaunchNode* op, int64_t parts) const {
     PlainGemm plain = FindPlainGemm(op);
-    return plain.loop != nullptr && CanShareIterations(op, plain, parts) &&
-           StagesOf(op, plain, parts).Fits(kStagesOfParts, target_);
+    if (plain.loop == nullptr || !CanShareIterations(op, plain, parts)) return Stmt();
+    Stmt split = InParts(op, parts);
+    const auto* launch = split.as<ir::KernelLaunchNode>();
+    bool fits = StagesOf(launch, FindPlainGemm(launch)).Fits(kStagesOfParts, target_);
+    return fits ? split : Stmt();
   }
 
   TileGrid Of(const TileExtents& tile) const {
@@ -106,8 +116,9 @@ class RowFitter : public ir::StmtMutator {
   // What the launch would take without this pass.
   double CostOtherwise() const {
     TileExtents tile = kNarrow;
+    tile.rows = std::min(tile.rows, CeilDiv(rows_, kWgmmaRows) * kWgmmaRows);
     while (Of(tile).tiles * 2 <= target_->sm_count && tile.columns > 32) tile.columns /= 2;
-    double least = Of(tile).Cost(target_);
+    double least = std::max(Of(tile).Cost(target_), memory_);
     if (Of(kNarrow).tiles <= target_->sm_count) return least;
     for (const TileExtents& wide : kWider) least = std::min(least, Of(wide).Cost(target_));
     return least;
@@ -117,14 +128,15 @@ class RowFitter : public ir::StmtMutator {
   Choice Best(int64_t parts) const {
     Choice best = {kNarrow, parts, std::numeric_limits<double>::infinity()};
     int64_t unit = kRowUnit * parts;
-    for (int64_t count = 1; CeilDiv(rows_, count) > kColumnUnit / 2; ++count) {
+    for (int64_t count = 1; count <= kMostCount; ++count) {
+      if (count > 1 && CeilDiv(rows_, count) <= kFewestRows) break;
       int64_t of_tile = CeilDiv(CeilDiv(rows_, count), unit) * unit;
       for (int64_t columns = kColumnUnit; columns <= kMostColumns; columns += kColumnUnit) {
         TileExtents tile = {of_tile, columns};
         if (of_tile > kMostRows || !HasRegisters(tile)) continue;
         TileGrid grid = Of(tile);
         if (grid.tiles > ClustersAtOnce(parts)) continue;
-        double cost = grid.CostOfParts(parts);
+        double cost = grid.CostOfParts(parts, memory_);
         if (cost < best.cost) best = {tile, parts, cost};
       }
     }
@@ -143,14 +155,15 @@ class RowFitter : public ir::StmtMutator {
                        Text(kNarrow) + ": they divide the " + std::to_string(rows_) +
                        " rows of tensors evenly, and are all there at a time. ";
     if (choice.parts > 1) {
-      text += "Clusters of " + std::to_string(choice.parts) +
-              " share the iterations of the loop for a tile, and add up their sums: these may differ "
-              "in the last bits from those of one block, though never from call to call. The pass "
-              "option tl.disable_split_k leaves each tile to one block; ";
+      text +=
+          "Clusters of " + std::to_string(choice.parts) +
+          " share the iterations of the loop for a tile, and add up their sums: these may differ "
+          "in the last bits from those of one block, though never from call to call. The pass "
+          "option tl.disable_split_k leaves each tile to one block; ";
     }
     Remark(op->span, "tiles",
            text + (choice.parts > 1 ? "" : "The pass option ") +
-               "tl.disable_block_fitting turns all of this off");
+               "tl.disable_block_fitting turns it off");
   }
 
   ir::Func func_;
@@ -158,6 +171,7 @@ class RowFitter : public ir::StmtMutator {
   TileGrid narrow_{};
   int64_t rows_ = 0;
   int64_t columns_ = 0;
+  double memory_ = 0;    // the least that its tensors take
   bool splits_ = false;  // blocks may share K
 };
 

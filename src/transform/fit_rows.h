@@ -8,9 +8,9 @@ namespace tilelang::transform {
 
 // Gives a plain gemm (transform/plain_gemm.h) with a long loop and 128 x 128 tiles of 16-bit
 // operands, on targets with wgmma, tiles that divide its rows evenly, so that all blocks are in one
-// wave: 300 rows are two tiles of 152, not three of 128. Where rows of a tile are no multiple of 64,
-// wgmma computes it transposed (op/gemm_wgmma.h), whose columns are in 64s. Which tiles, if any, says
-// transform/tile_cost.h, beside what CutTiles and WidenTiles would make.
+// wave: 300 rows are two tiles of 152, not three of 128. Where rows of a tile are no multiple of
+// 64, wgmma computes it transposed (op/gemm_wgmma.h), whose columns are in 64s. Which tiles, if
+// any, says transform/tile_cost.h, beside what CutTiles and WidenTiles would make.
 //
 // Only where all statements treat the rows, and columns, of the result alike, each by itself. Sums
 // of elements keep their order. A remark says it.

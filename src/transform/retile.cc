@@ -1,6 +1,7 @@
 #include "transform/retile.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "target/warp.h"
@@ -40,7 +41,12 @@ std::vector<Expr> EndsOf(const Expr& extent, int64_t from, const Expr& tensor) {
 Stmt Cut(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, int64_t from,
          int64_t to, int64_t threads) {
   PlainGemm plain = FindPlainGemm(op);
-  for (size_t axis = 0; axis < op->grid.size(); ++axis) {
+  // Of one block the body may not use the index any more: such axes last.
+  std::vector<size_t> axes(op->grid.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  std::stable_partition(axes.begin(), axes.end(),
+                        [&](size_t axis) { return !ir::IsConst(op->grid[axis], 1); });
+  for (size_t axis : axes) {
     Expr extent = ExtentInside(op->grid[axis]);
     for (const Expr& end : EndsOf(extent, from, ExtentOfTensor(plain, dim))) {
       auto known = ir::AsInt(end);

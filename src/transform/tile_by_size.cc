@@ -28,6 +28,10 @@ namespace {
 // columns from 1024 to 28672; 256 x 128 adds nothing to them.
 constexpr TileExtents kWide[] = {{128, 256}, {192, 192}, {128, 192}};
 
+// Of blocks in one wave, each in turn for more rows, and with more bytes of operands. Where rows
+// are no multiple of 64, wgmma computes the transposed product.
+constexpr TileExtents kOneWave[] = {{64, 64}, {96, 64}, {128, 64}, {96, 128}, kNarrow, {160, 128}};
+
 // Of so many rows a tile of 64 is loaded without the others (transform/trim_loads.h).
 constexpr int64_t kFewRows[] = {32, 16};
 
@@ -96,26 +100,31 @@ class SizeVersioner : public ir::StmtMutator {
     int64_t columns = *ir::AsInt(ExtentInside(op->grid[1 - *axis]));
     bool is_long = ir::AsInt(plain_.loop->extent).value_or(0) >= kLongLoop;
     int64_t before = 0;  // rows
-    auto add = [&](int64_t rows, int64_t parts) {
-      int64_t most = std::max<int64_t>(target_->sm_count / (columns * parts), 0);
-      if (rows < kNarrow.rows) most = std::min<int64_t>(most, 1);
-      if (most * rows <= before) return;
-      TileExtents tile = {rows, kNarrow.columns / parts};
-      Stmt cut = WithTiles(func_, op, tile, rows / kWgmmaRows * kWarpgroup);
+    auto add = [&](const TileExtents& tile, int64_t most) {
+      if (most * tile.rows <= before) return;
+      Stmt cut = WithTiles(func_, op, tile, ThreadsOf(tile));
       if (!cut.defined()) return;
       versions.push_back(UpTo(cut.as<ir::KernelLaunchNode>(), *axis, most, tile));
-      before = most * rows;
+      before = most * tile.rows;
     };
-    int64_t most_parts = 4;
-    while (most_parts > 1 && columns * most_parts > target_->sm_count) most_parts /= 2;
     if (is_long) {
-      add(kWgmmaRows, most_parts);
+      int64_t parts = 4;
+      while (parts > 1 && columns * parts > target_->sm_count) parts /= 2;
+      add({kWgmmaRows, kNarrow.columns / parts}, target_->sm_count >= columns * parts ? 1 : 0);
       WithFewRows(&versions);
     }
-    for (int64_t parts : {4, 2, 1}) {
-      if (is_long || parts == 1) add(kNarrow.rows, parts);
+    for (const TileExtents& tile : kOneWave) {
+      int64_t parts = kNarrow.columns / tile.columns;
+      bool narrow = tile.rows == kNarrow.rows && tile.columns == kNarrow.columns;
+      if (is_long || narrow) add(tile, target_->sm_count / (columns * parts));
     }
     return versions;
+  }
+
+  // Warpgroups share the instruction's rows, which are columns of the transposed product.
+  static int64_t ThreadsOf(const TileExtents& tile) {
+    bool transposed = tile.rows % kWgmmaRows != 0;
+    return (transposed ? tile.columns : tile.rows) / kWgmmaRows * kWarpgroup;
   }
 
   // Of the first of these the same for so few rows that no others are loaded.

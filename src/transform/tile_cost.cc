@@ -3,6 +3,7 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "transform/residency.h"
 
@@ -18,9 +19,11 @@ constexpr double kSectorAligned = 1.25;
 constexpr double kUnaligned = 1.75;
 // The time of the launch of another grid, about 5 us: 13 tiles of that size.
 constexpr double kLaunch = 13;
-// Of sums between blocks: about 1.5 us, and that of their bytes.
-constexpr double kExchange = 5;
-constexpr double kExchangeOfTile = 4.0 / 16384;
+// Of an iteration, about 0.13 us.
+constexpr double kLeast = 0.45;
+// Of sums that blocks of a cluster exchange: 1.1 us, and 2.5 us for 4096 that each sends.
+constexpr double kExchange = 4;
+constexpr double kSent = 9.0 / 4096;
 constexpr int64_t kNarrowestPart = 64;
 // Blocks that load together wait for each other. Measured on an H200, of 5968 x 2360 x 1208, 5000 x
 // 3000 x 2000 and 7000 x 2000 x 3000.
@@ -58,8 +61,10 @@ int64_t ExtentOf(const ir::GemmOperandNode* operand, ir::GemmDim dim) {
 double TileGrid::CostOfTile() const {
   double rows = static_cast<double>(tile.rows) / kTileUnit;
   double columns = static_cast<double>(tile.columns) / kTileUnit;
-  double loads = kLines * (lines.of_a * rows + lines.of_b * columns);
-  return iterations * std::max(rows * columns, loads);
+  int64_t exist = this->rows > 0 ? std::min(this->rows, tile.rows) : tile.rows;
+  double rows_of_a = static_cast<double>(exist) / kTileUnit;
+  double loads = kLines * (lines.of_a * rows_of_a + lines.of_b * columns);
+  return iterations * std::max({rows * columns, loads, kLeast});
 }
 
 double TileGrid::Cost(const Target& target) const {
@@ -67,10 +72,13 @@ double TileGrid::Cost(const Target& target) const {
   return static_cast<double>(waves) * CostOfTile();
 }
 
-double TileGrid::CostOfParts(int64_t parts) const {
-  if (parts == 1) return CostOfTile();
-  double of_exchange = kExchange + kExchangeOfTile * tile.rows * tile.columns * (parts - 1) / parts;
-  return CostOfTile() / parts + of_exchange;
+double TileGrid::CostOfParts(int64_t parts, double memory) const {
+  if (parts == 1) return std::max(CostOfTile(), memory);
+  auto sent =
+      static_cast<double>(tile.rows * tile.columns * (parts - 1)) / static_cast<double>(parts);
+  TileGrid part = *this;
+  part.iterations = std::ceil(iterations / static_cast<double>(parts));
+  return std::max(part.CostOfTile(), memory) + kExchange + kSent * sent;
 }
 
 TileGrid TileGrid::SharingLoads(int64_t rows) const {
@@ -84,12 +92,14 @@ TileGrid TileGrid::SharingLoads(int64_t rows) const {
 TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
   const ir::GemmNode* gemm = plain.gemms[0];
   const ir::GemmOperandNode* c = gemm->Operand(ir::GemmOperandKind::kC);
+  ir::Expr rows = ExtentOfTensor(plain, ir::GemmDim::kM);
   auto iterations = static_cast<double>(ir::AsInt(plain.loop->extent).value_or(kManyIterations));
   int64_t depth = ExtentOf(gemm->Inputs().front(), ir::GemmDim::kK);
   return {BlocksOf(launch),
           {ExtentOf(c, ir::GemmDim::kM), ExtentOf(c, ir::GemmDim::kN)},
           LinesOf(plain),
-          iterations * static_cast<double>(depth) / kDepth};
+          iterations * static_cast<double>(depth) / kDepth,
+          rows.defined() ? ir::AsInt(rows).value_or(0) : 0};
 }
 
 PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& target) {

@@ -22,19 +22,22 @@ struct TileLines {
 
 // A grid of tiles of 16-bit operands on a target with wgmma, of which a multiprocessor computes one
 // after another, each for a time relative to that of the tensor core for 128 x 128 elements and 64
-// of K. It is the longer one of two: of the products, and of L2 for the operands. Measured on an
-// H100, both are within a tenth for tiles of 128 x 128 to 192 x 192 and K of 768 to 6144. The last
-// wave takes as long as a full one.
+// of K. It is the longest one of three: of the products, of L2 for the operands, and of an
+// iteration of the loop. Measured on an H100, the first two are within a tenth for tiles of 128 x
+// 128 to 192 x 192 and K of 768 to 6144. The last wave takes as long as a full one.
 struct TileGrid {
   int64_t tiles;
   TileExtents tile;
   TileLines lines;
   double iterations;  // of 64 along K
+  int64_t rows = 0;   // of the tensor of A; 0: known at the call only
 
   double CostOfTile() const;
   double Cost(const Target& target) const;
-  // Of one wave, where clusters of so many blocks share the iterations of a tile and exchange sums.
-  double CostOfParts(int64_t parts) const;
+  // Of one wave, where clusters of so many blocks share the iterations of a tile and exchange sums
+  // of float32. Measured on an H200, with tiles of 16 x 64 to 128 x 128 and two to four blocks.
+  // At least `memory` passes until they have their operands.
+  double CostOfParts(int64_t parts, double memory) const;
   // The same grid where two blocks, of tiles one below the other in `rows` rows, load tiles of B
   // together: half of its lines for each, and as many tiles of both. They wait for each other.
   TileGrid SharingLoads(int64_t rows) const;

@@ -44,10 +44,10 @@ Stmt WithoutNames(const Stmt& body, const ir::Var& block) {
 }
 
 // A name that nobody uses any more.
-bool IsUnused(const ir::BindNode* bind, const Stmt& body) {
+bool IsUnused(const ir::Var& var, const Stmt& body) {
   bool used = false;
   ir::WalkExprs(body, [&](const Expr& e) {
-    used = used || e.same_as(bind->var);
+    used = used || e.same_as(var);
     return !used;
   });
   return !used;
@@ -68,6 +68,7 @@ Stmt TileCutter::Body() {
   FindTiles(body);
   if (!fits_) return Stmt();
   body_ = body;
+  is_new_ = cut_.block.defined() && IsUnused(cut_.block, body) && HasOneBlock();
   Stmt cut = MutateStmt(body);
   return fits_ ? ir::ReplaceBuffers(cut, tiles_) : Stmt();
 }
@@ -103,6 +104,14 @@ bool TileCutter::Enter(const Buffer& tile, size_t dim) {
   shape.Set(dim, ir::Const(shape[dim].dtype(), cut_.to));
   tiles_.Set(tile, Buffer(tile->name, tile->dtype, shape, {}, tile->scope, {}, tile->span));
   return true;
+}
+
+// Along the axis whose index the cut names.
+bool TileCutter::HasOneBlock() const {
+  for (size_t axis = 0; axis < launch_->grid.size(); ++axis) {
+    if (launch_->block_vars[axis].same_as(cut_.block)) return ir::IsConst(launch_->grid[axis], 1);
+  }
+  return false;
 }
 
 std::optional<size_t> TileCutter::DimOf(const Buffer& tile) const {
@@ -168,7 +177,7 @@ Stmt TileCutter::MutateStmt(const Stmt& s) {
       fits_ = fits_ && in_parallel_;
       break;
     case StmtKind::kBind:
-      if (IsUnused(s.as<ir::BindNode>(), body_)) return s;
+      if (IsUnused(s.as<ir::BindNode>()->var, body_)) return s;
       break;
     default:
       fits_ = false;
@@ -201,14 +210,15 @@ bool TileCutter::IsAlong(const Expr& e) {
     vars += *stride == 1 ? 1 : 0;
   }
   if (in_parallel_ && vars != 1) return false;
-  return !cut_.block.defined() || analyzer_.StrideOf(e, cut_.block) == cut_.from;
+  return !cut_.block.defined() || is_new_ || analyzer_.StrideOf(e, cut_.block) == cut_.from;
 }
 
 // The same index where blocks are `to` apart.
 Expr TileCutter::Shift(const Expr& e) {
   if (!cut_.block.defined()) return e;
   Expr block = ir::CastTo(e.dtype(), cut_.block);
-  return analyzer_.Simplify(e - block * ir::Const(e.dtype(), cut_.from - cut_.to));
+  int64_t step = is_new_ ? -cut_.to : cut_.from - cut_.to;
+  return analyzer_.Simplify(e - block * ir::Const(e.dtype(), step));
 }
 
 Expr TileCutter::Mutate(const Expr& e) {

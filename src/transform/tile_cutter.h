@@ -15,8 +15,9 @@ namespace tilelang::transform {
 // Tiles have a multiple of so many rows.
 inline constexpr int64_t kWgmmaRows = 64;
 
-// `block`: the index of the block that goes along the dimension, in steps of `from`; null where one
-// block has all of it, and tensors have no more than `to`. `end`: of tensors that the blocks store
+// `block`: the index of the block that goes along the dimension, in steps of `from`, or which the
+// body does not use, where there is one; null where one block has all of it, and tensors have no
+// more than `to`. `end`: of tensors that the blocks store
 // to along the dimension, where the last block of `to` may end elsewhere than that of `from`; null:
 // it does not.
 struct TileCut {
@@ -62,6 +63,7 @@ class TileCutter : public ir::StmtMutator {
   ir::Array<ir::Expr> CutIndices(const ir::Buffer& tile, const ir::Array<ir::Expr>& indices);
   bool IsAlong(const ir::Expr& e);
   bool Depends(const ir::Expr& e) const;
+  bool HasOneBlock() const;
   bool EndsInTime(const ir::Buffer& tensor, size_t dim);
   ir::Expr Shift(const ir::Expr& e);
 
@@ -74,6 +76,7 @@ class TileCutter : public ir::StmtMutator {
   std::unordered_set<const Node*> along_;  // variables of the parallel loop around
   ir::Stmt body_;
   bool in_parallel_ = false;
+  bool is_new_ = false;  // the body does not use the index of the block
   bool fits_ = true;
 };
 

@@ -123,35 +123,6 @@ def test_tiles_have_the_rows_that_exist_and_all_multiprocessors_columns():
     assert "m64n128k16" in whole.get_kernel_source()
 
 
-def test_one_row_of_tiles_suffices_for_192_rows():
-    options = {"rows": 150, "columns": 33 * 128 - 40, "depth": 2056}  # 66 blocks of 128 x 128
-    assert not any("192 x 64" in remark for remark in cuts(**options))  # 132 of 64 columns do
-    options["columns"] = 50 * 128 - 40
-    (remark,) = cuts(**options)
-    assert "100 blocks compute 192 x 64 elements each instead of 128 x 128" in remark
-    assert "tensors have 150 rows" in remark and "tl.disable_block_fitting" in remark
-    for other in ({"rows": 193}, {"columns": 68 * 128}, {"order": "NN", "m": 64}, {"depth": 512}):
-        assert not any("192 x 64" in remark for remark in cuts(**options | other))
-
-
-@pytest.mark.every_schedule
-@pytest.mark.parametrize("rows", [150, 192])
-def test_results_of_one_row_of_tiles(rows):
-    columns, target = 3 * 128 - 40, with_sm_count(resolve("sm_90a"), 7)
-    kernel = tilelang.compile(
-        program(rows=rows, columns=columns, epilogue="elements"), target=target
-    )
-    assert "6 blocks compute 192 x 64" in " ".join(remark.message for remark in kernel.remarks)
-    torch.manual_seed(0)
-    a, b = torch.randn(rows, DEPTH).half(), torch.randn(DEPTH, columns).half()
-    bias, scale = torch.randn(columns), torch.randn(rows)
-    c = poisoned((rows, columns), "float16", "cpu")
-    kernel(a, b, bias, scale, c, torch.zeros(rows))
-    want = a.double() @ b.double() * scale.double()[:, None] + bias.double()
-    want[:, 7:] *= -1
-    torch.testing.assert_close(c.double(), want, rtol=2e-3, atol=2e-2)
-
-
 @pytest.mark.parametrize(
     "options",
     [

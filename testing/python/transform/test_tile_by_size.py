@@ -140,7 +140,7 @@ def test_no_more_rows_are_stored():
     assert (c[300:384] == 0).all() and c[384:].isnan().all()
 
 
-NARROW = ["128 x 32", "128 x 64", "128 x 128"]
+NARROW = ["64 x 64", "96 x 64", "128 x 64", "96 x 128", "128 x 128", "160 x 128"]
 WIDE = ["128 x 256", "192 x 192", "128 x 192"]
 
 
@@ -153,10 +153,10 @@ def few(tile: str) -> list[str]:
     ("options", "tiles"),
     [
         ({}, [*few("64 x 32"), "64 x 32", *NARROW, *WIDE]),
-        ({"columns": 14336}, [*few("64 x 128"), "64 x 128", "128 x 128", *WIDE]),
+        ({"columns": 14336}, [*few("64 x 128"), "64 x 128", *NARROW[3:], *WIDE]),
         (
             {"columns": 14336, "transposed": True},
-            [*few("64 x 128"), "64 x 128", "128 x 128", *WIDE],
+            [*few("64 x 128"), "64 x 128", *NARROW[3:], *WIDE],
         ),
         ({"columns": 32768}, WIDE),  # a row of tiles is more than a wave
         ({"depth": 512}, ["128 x 128", *WIDE]),  # few iterations
