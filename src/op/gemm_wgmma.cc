@@ -310,16 +310,12 @@ class WgmmaLowerer {
 
   Stmt Multiply(int64_t width, int64_t k, bool overwrites, Array<Expr> args) const {
     bool rs = MatrixA(op_)->buffer.IsFragment();
-    WgmmaForm form{plan_->kind,
-                   width,
-                   rs,
-                   LeftOf(op_, plan_->transposed).mn_major,
-                   RightOf(op_, plan_->transposed).mn_major,
-                   overwrites};
+    Matrix left = LeftOf(op_, plan_->transposed), right = RightOf(op_, plan_->transposed);
+    WgmmaForm form{plan_->kind, width, rs, left.mn_major, right.mn_major, overwrites};
     if (op_->IsSparse()) {
       form.sparse_selector = static_cast<int>(k / plan_->kind.atom.K() % Together());
     }
-    Map<String, Any> attrs = ReadsOfOperands({MatrixA(op_), MatrixB(op_)}, *lowering_);
+    Map<String, Any> attrs = ReadsOfOperands({left.region, right.region}, *lowering_);
     attrs.Set("definition", String(WgmmaFunction(form)));
     attrs.Set("async", true);
     attrs.Set("by_warpgroup", true);

@@ -156,8 +156,8 @@ def test_halves_of_96_columns(narrow):
     torch.testing.assert_close(c.double(), a.double() @ b.double(), atol=1e-3, rtol=1e-5)
 
 
-def test_rows_below_64_are_for_mma_sync():
-    case = Case(HALF_TYPES[0], (32, 64, 64))
+def test_few_rows_and_columns_are_for_mma_sync():
+    case = Case(HALF_TYPES[0], (32, 96, 64))
     check(case, wgmma=False)
     assert not [remark for remark in gemm(case).remarks if remark.topic == "gemm"]
 
