@@ -24,14 +24,18 @@ std::vector<ir::Buffer> InRegisters(const ir::GemmNode* gemm) {
 }  // namespace
 
 bool ChainedGemms::Has(const ir::GemmNode* gemm) const {
-  return !InRegisters(gemm).empty() || sources_.count(gemm->result()->buffer.get()) != 0;
+  const ir::ffi::Object* c = gemm->result()->buffer.get();
+  return results_.count(c) != 0 || sources_.count(c) != 0;
 }
 
 ChainedGemms::ChainedGemms(const ir::KernelLaunchNode* launch) {
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* gemm = s.as<ir::GemmNode>();
     if (gemm == nullptr) return true;
-    for (const ir::Buffer& input : InRegisters(gemm)) sources_.insert(input.get());
+    for (const ir::Buffer& input : InRegisters(gemm)) {
+      sources_.insert(input.get());
+      results_.insert(gemm->result()->buffer.get());
+    }
     return true;
   });
   for (bool changed = !sources_.empty(); changed;) {
