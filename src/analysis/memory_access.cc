@@ -18,6 +18,7 @@
 #include "layout/tcgen05_layout.h"
 #include "op/copy_tma.h"
 #include "op/issue.h"
+#include "op/store_matrix.h"
 #include "target/warp.h"
 
 namespace tilelang::analysis {
@@ -105,10 +106,13 @@ class Collector : public StmtVisitor {
     barrier_ = MbarrierAmong(op->args);
     box_ = BoxOf(op);
     ordered_ = op->Is(Builtin::kCpAsyncOrdered);
+    auto lanes = op->attrs.Get(op::kAddressLanes);
+    address_lanes_ = lanes ? (*lanes).cast<int64_t>() : kWarp;
     for (MemoryEffect& effect : CallEffects(op)) {
       if (context_.issuer) LocateBox(op, &effect);
       if (effect.buffer.IsShared() || atomic) Add(effect, atomic);
     }
+    address_lanes_ = kWarp;
     if (!context_.tensor_memory.defined()) return;
     for (const TmemEffect& effect : TmemEffects(op)) Add(effect, op);
   }
@@ -272,7 +276,8 @@ class Collector : public StmtVisitor {
       last = std::max<int64_t>(last, elected ? std::min<int64_t>(thread / kWarp * kWarp + kWarp - 1,
                                                                  points.threads() - 1)
                                              : thread);
-      if (known && cells == 0) touches.push_back({iteration, element, actor});
+      bool touches_it = known && cells == 0 && thread % kWarp < address_lanes_;
+      if (touches_it) touches.push_back({iteration, element, actor});
       // The threads of a warp give one address.
       bool same = elected || access->proxy == Proxy::kGeneric;
       if (!known || (same && thread % kWarp != 0)) return;
@@ -301,6 +306,7 @@ class Collector : public StmtVisitor {
   Buffer barrier_;  // of the last call
   std::shared_ptr<const MemoryAccess::Box> box_;
   bool ordered_ = false;
+  int64_t address_lanes_ = kWarp;  // of a warp, in a call
 };
 
 // The same in both accesses: equal expressions of what does not change between them.

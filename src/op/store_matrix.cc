@@ -144,6 +144,7 @@ class MatrixStorer {
     Expr registers = Packed(first, count, &body);
     Map<String, Any> attrs;
     attrs.Set("elements", kRow);
+    attrs.Set(kAddressLanes, count * kRow);
     std::string name = m_.transposed ? "stmatrix_transposed<" : "stmatrix<";
     body.push_back(DeviceEffect("stmatrix.h", name + std::to_string(count) + ">",
                                 {RowAddress(first, count), registers}, m_.store->span, attrs));

@@ -57,6 +57,10 @@ def check(kernel, M, N, K, out, device):
         (128, 64, 256, T.GemmWarpPolicy.FullRow, "float32"),
         (64, 256, 256, T.GemmWarpPolicy.FullCol, "bfloat16"),
         (64, 128, 256, T.GemmWarpPolicy.FullCol, "float32"),
+        (88, 128, 256, T.GemmWarpPolicy.FullCol, "bfloat16"),
+        (40, 192, 384, T.GemmWarpPolicy.Square, "bfloat16"),
+        (80, 64, 256, T.GemmWarpPolicy.FullRow, "bfloat16"),
+        (24, 128, 256, T.GemmWarpPolicy.FullCol, "float32"),
     ],
 )
 def test_tiles_of_a_persistent_kernel(m, n, threads, policy, out, device):

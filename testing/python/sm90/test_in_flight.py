@@ -191,7 +191,7 @@ def slice_of_c(a, b, c):
 @T.macro
 def few_rows(a, b, c):
     part = T.alloc_fragment((16, 32), "float32")
-    issue_wgmma(a[0:16, :], b[:, 0:32], part)
+    issue_wgmma(a[0:16, :], b[0:32, :], part)
 
 
 @T.macro

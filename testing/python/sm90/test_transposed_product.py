@@ -112,7 +112,6 @@ def of_tensor(
             a = T.alloc_shared((m, k), dtype)
             b = T.alloc_shared((n, k), dtype)
             c = T.alloc_fragment((m, n), "float32")
-            tile = T.alloc_shared((m, n), out)
             T.clear(c)
             for i in T.Pipelined(T.ceildiv(K, k), num_stages=stages):
                 T.copy(A[by * m, i * k], a)
@@ -122,6 +121,7 @@ def of_tensor(
                 for i, j in T.Parallel(m, n):
                     c[i, j] = T.max(c[i, j] + i - j, 0.0)
             if by_hand:
+                tile = T.alloc_shared((m, n), out)
                 T.copy(c, tile)
                 T.copy(tile, C[by * m, bx * n])
             else:
@@ -165,16 +165,20 @@ def test_results_go_by_transposed_matrices(m, n, k, threads, dtype, by_hand, dev
     check_tensor(kernel, M, N, K, dtype, device=device)
 
 
-@pytest.mark.every_schedule
-@pytest.mark.parametrize("device", DEVICES)
-def test_blocks_that_take_several_tiles(device):
-    """Each warpgroup stores its columns, and waits for no other."""
-    M, N, K = 1496, 1152, 128
-    kernel = of_tensor(M, N, K, 88, 128, 64, 256)
+def test_blocks_that_take_several_tiles():
+    """Blocks of more than a wave are persistent; each warpgroup stores its columns, and waits for
+    no other. What they compute: test_divided_stores.py."""
+    kernel = of_tensor(208 * 20, 4096, 4096, 208, 128, 64, 256)
     assert any("as by T.Persistent" in remark.message for remark in kernel.remarks)
     source = kernel.get_kernel_source()
-    assert "tl::sync_threads(15, 256)" not in source and widths(kernel) == {88}
-    check_tensor(kernel, M, N, K, device=device)
+    assert "tl::sync_threads(15, 256)" not in source and widths(kernel) == {208}
+
+
+def test_few_blocks_get_columns_in_64s():
+    """Half as many blocks as multiprocessors are cut in two; fewer columns are no instruction's."""
+    kernel = of_tensor(104, 2048, 4096, 104, 128, 64, 256)
+    assert any("32 blocks of 64 columns" in remark.message for remark in kernel.remarks)
+    assert widths(kernel) == {104} and "__launch_bounds__(160" in kernel.get_kernel_source()
 
 
 @pytest.mark.every_schedule
@@ -281,6 +285,33 @@ def test_operands_in_registers_keep_their_rows(rows):
     o = poisoned((rows, 64), "float32")
     kernel(q, k, v, o)
     assert torch.equal(o.double(), q.double() @ k.double().T @ v.double())
+
+
+@pytest.mark.parametrize("rows", [16, 48])
+def test_sums_with_those_of_an_operand_in_registers_keep_their_rows(rows):
+    """Both gemms add to C as mma.sync holds it, without a copy in another layout."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2, rows, 64), "float16"), B: T.Tensor((2, 64, 128), "float16"),
+             C: T.Tensor((rows, 128))):  # fmt: skip
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((2, rows, 64), "float16")
+            b = T.alloc_shared((2, 64, 128), "float16")
+            f = T.alloc_fragment((rows, 64), "float16")
+            c = T.alloc_fragment((rows, 128), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.copy(a[1, :, :], f)
+            T.gemm(a[0, :, :], b[0, :, :], c, clear_accum=True)
+            T.gemm(f, b[1, :, :], c)
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert "wgmma" not in kernel.get_ptx() and "c_mma" not in kernel.get_kernel_source()
+    a, b = torch.randint(-3, 4, (2, rows, 64)).half(), torch.randint(-3, 4, (2, 64, 128)).half()
+    c = poisoned((rows, 128), "float32")
+    kernel(a, b, c)
+    assert torch.equal(c.double(), (a.double() @ b.double()).sum(0))
 
 
 def reasons(case: Case) -> list[str]:
