@@ -4,8 +4,9 @@ A block computes a tile of C. The loop over K is pipelined: tiles of A and B arr
 core multiplies those before. Which instructions do so (cp.async and mma.sync, TMA and wgmma or
 tcgen05.mma) follows from the target; ``--schedule`` shows it. The order of blocks and the way of
 the result through shared memory are the compiler's, too. Tiles at the edges need no care. How large
-tiles are follows from the sizes: few rows get small ones, so that all of the GPU works. Of more
-than 64 rows on a Hopper GPU, the compiler makes others of tiles of 128 x 128 by itself.
+tiles are follows from the sizes: few rows get small ones, so that all of the GPU works. On a Hopper
+GPU, the compiler makes others of tiles of 128 x 128 by itself: of more than 64 rows, and of so few
+columns that blocks had better share K.
 
     python gemm.py [--m 200] [--n 136] [--k 328] [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """
@@ -18,11 +19,13 @@ from tilelang.tools.example import Example, Option
 
 def tiles(M, N, K, dtype, target):
     """Returns the best tiles for these sizes, as keywords of ``gemm``."""
-    if target == "sm_90a" and M > 64:
-        return {"threads": 128}  # the compiler's estimate chooses
+    gpu = CUDA(target)
     template = MatmulTemplate(M, N, K, False, False, in_dtype=dtype, out_dtype=dtype)
-    (hint,) = template.with_arch(CUDA(target)).recommend_hints(topk=1)
+    (hint,) = template.with_arch(gpu).recommend_hints(topk=1)
     (m, n), (k,) = hint.block, hint.rstep
+    few = 2 * -(-M // m) * -(-N // n) <= gpu.compute_max_core and K >= 2048  # blocks, long loops
+    if target == "sm_90a" and (M > 64 or few):
+        return {"threads": 128}  # the compiler's estimate chooses
     sizes = {"block_M": m, "block_N": n, "block_K": k}
     return {**sizes, "num_stages": hint.pipeline_stage, "threads": hint.threads}
 

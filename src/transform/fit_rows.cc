@@ -149,21 +149,22 @@ class RowFitter : public ir::StmtMutator {
   }
 
   void Say(const ir::KernelLaunchNode* op, const Choice& choice) const {
+    std::string parts = std::to_string(choice.parts);
     std::string text = "T.Kernel: " + std::to_string(Of(choice.tile).tiles * choice.parts) +
                        " blocks of " + std::to_string(ThreadsOf(choice.tile)) +
-                       " threads compute " + Text(choice.tile) + " elements each instead of " +
-                       Text(kNarrow) + ": they divide the " + std::to_string(rows_) +
-                       " rows of tensors evenly, and are all there at a time. ";
-    if (choice.parts > 1) {
+                       " threads compute " + Text(choice.tile) + " elements ";
+    if (choice.parts == 1) {
+      text += "each instead of " + Text(kNarrow) + ": they divide the " + std::to_string(rows_) +
+              " rows of tensors evenly, and are all there at a time. The pass option ";
+    } else {
       text +=
-          "Clusters of " + std::to_string(choice.parts) +
-          " share the iterations of the loop for a tile, and add up their sums: these may differ "
-          "in the last bits from those of one block, though never from call to call. The pass "
-          "option tl.disable_split_k leaves each tile to one block; ";
+          "a cluster of " + parts + " instead of " + Text(kNarrow) +
+          " each: clusters share the iterations of the loop, so that more multiprocessors "
+          "load, and add up their sums, which have other last bits than those of one block, the "
+          "same ones in each call. The pass option tl.disable_split_k leaves each tile to one "
+          "block; ";
     }
-    Remark(op->span, "tiles",
-           text + (choice.parts > 1 ? "" : "The pass option ") +
-               "tl.disable_block_fitting turns it off");
+    Remark(op->span, "tiles", text + "tl.disable_block_fitting turns it off");
   }
 
   ir::Func func_;

@@ -94,7 +94,7 @@ def test_one_warpgroup_computes_where_two_such_blocks_fit():
     [
         {"rows": 1536, "columns": 1408},  # as many blocks as multiprocessors
         {"n": 256},  # fragments that a warpgroup cannot hold
-        {"m": 96},  # rows that it cannot multiply
+        {"m": 96, "n": 96},  # that it cannot multiply
         {"k": 128, "stages": 3},  # tiles of which two blocks have no room
         {"threads": 384, "m": 192},
     ],
@@ -131,7 +131,7 @@ def test_two_warpgroups_compute_the_only_block_of_a_multiprocessor():
     assert "tl.disable_block_fitting" in remark.message
     assert fitted(**wave)[0] == 256
     assert fitted(**wave, configs=OFF)[0] == 128
-    for other in ({"rows": 640}, {"m": 64}):  # more blocks; rows of one warpgroup
+    for other in ({"rows": 1300}, {"m": 64}):  # more blocks; rows of one warpgroup
         assert fitted(**wave | other)[0] == 128
     small = {"rows": 130, "columns": 136, "depth": 72, "k": 32, "stages": 2}
     kernel = tilelang.compile(tiled(**small, threads=128), target="sm_90a")

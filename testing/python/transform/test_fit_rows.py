@@ -9,6 +9,7 @@ from sm90.gemm_kernels import poisoned
 import tilelang
 import tilelang.language as T
 from tilelang.target import resolve, with_sm_count
+from tilelang.transform import remarks_of
 
 WHOLE = {"tl.disable_split_k": True}
 AS_WRITTEN = {"tl.disable_block_fitting": True, "tl.disable_tile_widening": True}
@@ -106,3 +107,48 @@ def test_results_have_the_bits_of_the_program(sm_count, sizes, options):
     if options.get("epilogue"):
         want = want.clamp(0) + torch.arange(sizes[1])
     torch.testing.assert_close(results[0].double(), want, rtol=1e-2, atol=2e-2)
+
+
+SPLIT = [
+    (8, (16, 256, 2048), {}, 2),
+    (16, (16, 256, 2056), {"out": "float32"}, 3),  # 33 iterations: the last block has fewer
+    (24, (9, 248, 4096), {"order": "NT"}, 4),
+]
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize(("sm_count", "sizes", "options", "parts"), SPLIT, ids=str)
+def test_blocks_that_share_k(sm_count, sizes, options, parts):
+    target = on(sm_count)
+    assert f"a cluster of {parts} instead" in said(*sizes, target=target, **options)
+    kernel = tilelang.compile(program(*sizes, **options), target=target)
+    order, out = options.get("order", "NN"), options.get("out", "bfloat16")
+    a, b, c = run(kernel, *sizes, order, out)
+    want = a.double() @ b.double()
+    torch.testing.assert_close(c.double(), want, rtol=1e-2, atol=2e-2)
+    assert torch.equal(c, run(kernel, *sizes, order, out)[2])  # the same bits each time
+
+
+def test_sums_of_one_block_on_request():
+    sizes, target = (16, 256, 2048), on(8)
+    text = said(*sizes, target=target)
+    assert "other last bits" in text and "tl.disable_split_k" in text
+    for config in (WHOLE, {"tl.batch_invariant": True}, {"tl.disable_block_fitting": True}):
+        assert "cluster" not in said(*sizes, target=target, config=config)
+    for other in ({"epilogue": True}, {"m": 64}):  # more than a copy; tiles of the program's own
+        assert "cluster" not in said(*sizes, target=target, **other)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(4096, 4096, 4096), (600, 4096, 1024), (1024, 1024, 4096), (512, 2048, 8192)],
+    ids=str,
+)
+def test_other_grids_keep_their_tiles(sizes):
+    """Of many rows, few iterations, or where 128 x 64 elements are as good."""
+    assert "evenly" not in said(*sizes)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_100a"])
+def test_targets_without_wgmma_stay_as_they_are(target):
+    assert not remarks_of("fit_rows", program(300, 4096, 4096), target)
