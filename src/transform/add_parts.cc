@@ -184,8 +184,9 @@ class PartAdder : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    if (op->attrs.count(kPartsOfK) == 0) return ir::ffi::GetRef<Stmt>(op);
     parts_ = PartsOfK(op);
-    if (parts_ == 1) return ir::ffi::GetRef<Stmt>(op);
+    if (parts_ == 1) return Launch(op, op->block_vars, op->grid, op->body);
     plain_ = FindPlainGemm(op);
     TL_CHECK(plain_.loop != nullptr, op->span, "blocks share a loop that is no plain gemm's");
     part_ = ir::Var("part", ir::dtypes::kInt32, op->span);
@@ -198,11 +199,7 @@ class PartAdder : public ir::StmtMutator {
     Array<Expr> grid = op->grid;
     vars.push_back(part_);
     grid.push_back(I32(parts_));
-    auto attrs = op->attrs;
-    attrs.erase(kPartsOfK);
-    attrs.Set("cluster_dims", Array<int64_t>{1, 1, parts_});
-    return ir::KernelLaunch(vars, grid, op->thread_vars, op->threads, attrs,
-                            op::Sequence(body, op->span), op->span);
+    return Launch(op, vars, grid, op::Sequence(body, op->span));
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
     return op == store_ ? replacement_ : ir::ffi::GetRef<Stmt>(op);
@@ -218,6 +215,15 @@ class PartAdder : public ir::StmtMutator {
   }
 
  private:
+  // Without kPartsOfK.
+  Stmt Launch(const ir::KernelLaunchNode* op, const Array<ir::Var>& vars, const Array<Expr>& grid,
+              const Stmt& body) const {
+    auto attrs = op->attrs;
+    attrs.erase(kPartsOfK);
+    if (parts_ > 1) attrs.Set("cluster_dims", Array<int64_t>{1, 1, parts_});
+    return ir::KernelLaunch(vars, grid, op->thread_vars, op->threads, attrs, body, op->span);
+  }
+
   int64_t parts_ = 0;
   PlainGemm plain_;
   ir::Var part_;

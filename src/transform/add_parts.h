@@ -13,7 +13,7 @@ namespace tilelang::transform {
 // to its tensor, once, and the transposed product has its rows in 8s.
 bool CanShareIterations(const ir::KernelLaunchNode* launch, const PlainGemm& plain, int64_t parts);
 
-// The launch with kPartsOfK, where that is possible.
+// The launch with kPartsOfK.
 ir::Stmt InParts(const ir::KernelLaunchNode* launch, int64_t parts);
 
 // Bytes of shared memory that each of so many blocks takes for that, beside its operands.

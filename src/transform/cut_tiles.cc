@@ -41,7 +41,7 @@ class LaunchCutter : public ir::StmtMutator {
   static PlainGemm LongGemm(const ir::KernelLaunchNode* op) {
     PlainGemm plain = FindPlainGemm(op);
     if (plain.loop == nullptr || plain.gemms.size() != 1 || op->threads.size() != 1) return {};
-    if (PartsOfK(op) > 1) return {};  // its blocks are enough
+    if (op->attrs.count(kPartsOfK) != 0) return {};  // they fit
     return ir::AsInt(plain.loop->extent).value_or(0) >= kLongLoop ? plain : PlainGemm{};
   }
   static int64_t ExtentOf(const PlainGemm& plain, ir::GemmDim dim) {

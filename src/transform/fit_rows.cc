@@ -29,9 +29,10 @@ constexpr int64_t kMostColumns = 192;
 constexpr int64_t kMostRows = 256;
 constexpr int64_t kFewestRows = 32;
 constexpr int64_t kMostCount = 16;  // tiles one below the other
-constexpr int64_t kFewRows = 64;    // that tiles of as many or fewer loads fit anyway
-// The time of memory for an element of 16 bits, as of transform/tile_cost.h: 3 TB/s.
+// The time of memory for an element of 16 bits, as of transform/tile_cost.h: 3 TB/s; and how much
+// longer it takes for tiles of B whose rows are half of a line.
 constexpr double kMemory = 2.4e-6;
+constexpr double kHalfLines = 1.08;
 
 // Sums have other bits where blocks share K: for as much less time only.
 constexpr double kWorthParts = 0.92;
@@ -65,14 +66,15 @@ class RowFitter : public ir::StmtMutator {
     auto elements = static_cast<double>(*rows * *columns + (*rows + *columns) * *depth);
     memory_ = kMemory * elements;
     splits_ = func_->attrs.count(kWholeSums) == 0 && func_->attrs.count(kEpilogueColumns) == 0;
-    Choice best = {kNarrow, 1, CostOtherwise()};
+    Choice best = {kNarrow, 1, kClearGain * CostOtherwise()};
     Stmt fitted;
     for (int64_t parts : {1, 2, 3, 4}) {
-      if (parts == 1 ? rows_ <= kFewRows : !splits_) continue;
+      if (parts > 1 && !splits_) break;
       Choice choice = Best(parts);
-      if (choice.cost >= (parts > 1 ? kWorthParts : kClearGain) * best.cost) continue;
+      if (parts > 1) choice.cost /= kWorthParts;
+      if (choice.cost >= best.cost) continue;
       Stmt launch = WithTiles(func_, op, choice.tile, ThreadsOf(choice.tile));
-      if (launch.defined() && parts > 1) launch = Split(launch.as<ir::KernelLaunchNode>(), parts);
+      if (launch.defined()) launch = Fitted(launch.as<ir::KernelLaunchNode>(), parts);
       if (!launch.defined()) continue;
       fitted = launch;
       best = choice;
@@ -96,8 +98,9 @@ class RowFitter : public ir::StmtMutator {
     return tile.rows * tile.columns / ThreadsOf(tile) <= most;
   }
 
-  // Tiles of a launch by clusters of so many blocks; null where that is not possible.
-  Stmt Split(const ir::KernelLaunchNode* op, int64_t parts) const {
+  // Tiles of a launch by as many blocks each; null where that is not possible.
+  Stmt Fitted(const ir::KernelLaunchNode* op, int64_t parts) const {
+    if (parts == 1) return InParts(op, parts);
     PlainGemm plain = FindPlainGemm(op);
     if (plain.loop == nullptr || !CanShareIterations(op, plain, parts)) return Stmt();
     Stmt split = InParts(op, parts);
@@ -118,7 +121,8 @@ class RowFitter : public ir::StmtMutator {
     TileExtents tile = kNarrow;
     tile.rows = std::min(tile.rows, CeilDiv(rows_, kWgmmaRows) * kWgmmaRows);
     while (Of(tile).tiles * 2 <= target_->sm_count && tile.columns > 32) tile.columns /= 2;
-    double least = std::max(Of(tile).Cost(target_), memory_);
+    double memory = tile.columns < kColumnUnit ? kHalfLines * memory_ : memory_;
+    double least = std::max(Of(tile).Cost(target_), memory);
     if (Of(kNarrow).tiles <= target_->sm_count) return least;
     for (const TileExtents& wide : kWider) least = std::min(least, Of(wide).Cost(target_));
     return least;
@@ -129,7 +133,8 @@ class RowFitter : public ir::StmtMutator {
     Choice best = {kNarrow, parts, std::numeric_limits<double>::infinity()};
     int64_t unit = kRowUnit * parts;
     for (int64_t count = 1; count <= kMostCount; ++count) {
-      if (count > 1 && CeilDiv(rows_, count) <= kFewestRows) break;
+      // Blocks that share K load each column of B once.
+      if (count > 1 && (parts > 1 || CeilDiv(rows_, count) <= kFewestRows)) break;
       int64_t of_tile = CeilDiv(CeilDiv(rows_, count), unit) * unit;
       for (int64_t columns = kColumnUnit; columns <= kMostColumns; columns += kColumnUnit) {
         TileExtents tile = {of_tile, columns};
@@ -154,8 +159,11 @@ class RowFitter : public ir::StmtMutator {
                        " blocks of " + std::to_string(ThreadsOf(choice.tile)) +
                        " threads compute " + Text(choice.tile) + " elements ";
     if (choice.parts == 1) {
-      text += "each instead of " + Text(kNarrow) + ": they divide the " + std::to_string(rows_) +
-              " rows of tensors evenly, and are all there at a time. The pass option ";
+      std::string rows = std::to_string(rows_) + " rows of tensors";
+      text += "each instead of " + Text(kNarrow) +
+              (rows_ > choice.tile.rows ? ": they divide the " + rows + " evenly"
+                                        : ": each has all " + rows) +
+              ", and all of them run at a time. The pass option ";
     } else {
       text +=
           "a cluster of " + parts + " instead of " + Text(kNarrow) +

@@ -10,7 +10,6 @@
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "transform/launch_condition.h"
-#include "transform/plain_gemm.h"
 #include "transform/residency.h"
 
 namespace tilelang::transform {
@@ -91,7 +90,7 @@ class BlockOrderer : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     bool decided = op->attrs.count("swizzle_panel") != 0 || op->attrs.count("cluster_dims") != 0;
-    if (op->grid.size() < 2 || decided || PartsOfK(op) > 1) return self;
+    if (op->grid.size() < 2 || decided) return self;
     Loads loads = LoadsOf(op);
     if (loads.by_row == 0 || loads.by_column == 0 || !analysis::AreIndependent(op)) return self;
     int64_t columns = ir::AsInt(ExtentInside(op->grid[0])).value_or(kManyBlocks);

@@ -15,8 +15,8 @@ struct PlainGemm {
   std::vector<const ir::GemmNode*> gemms;  // in the loop: of those tiles, into fragments
 };
 
-// An attribute (int) of launches that a pass has chosen: so many blocks share the iterations for each
-// tile (transform/add_parts.h). They compute the transposed product, a warpgroup 64 columns.
+// An attribute (int) of launches whose tiles FitRows has chosen, until AddParts: so many blocks
+// compute each (transform/add_parts.h). The product is the transposed one, a warpgroup has 64 columns.
 inline constexpr const char* kPartsOfK = "parts_of_k";
 // 1 where it is not there.
 int64_t PartsOfK(const ir::KernelLaunchNode* launch);

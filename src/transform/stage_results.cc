@@ -56,6 +56,14 @@ bool HasOwnRoles(const ir::KernelLaunchNode* launch) {
   return own;
 }
 
+// Whether threads hold neighbours of a column of the result, and would store them one by one.
+bool HoldsColumns(const ir::KernelLaunchNode* launch) {
+  return ir::HasStmt(launch->body, [](const Stmt& s) {
+    const auto* gemm = s.as<ir::GemmNode>();
+    return gemm != nullptr && op::PrefersTransposed(gemm);
+  });
+}
+
 class ResultStager : public analysis::ScopedMutator {
  public:
   ResultStager(const ir::Func& func, const Target& target) : target_(target) {
@@ -69,7 +77,8 @@ class ResultStager : public analysis::ScopedMutator {
     accumulators_ = AccumulatorsOf(op->body);
     int64_t blocks = 1;
     for (const ir::Expr& extent : op->grid) blocks *= ir::AsInt(extent).value_or(target_->sm_count);
-    if (accumulators_.empty() || HasOwnRoles(op) || 2 * blocks < target_->sm_count) {
+    bool few = 2 * blocks < target_->sm_count && !HoldsColumns(op);
+    if (accumulators_.empty() || HasOwnRoles(op) || few) {
       return ir::ffi::GetRef<Stmt>(op);
     }
     return ScopedMutator::Rewrite(op);

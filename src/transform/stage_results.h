@@ -13,10 +13,10 @@ namespace tilelang::transform {
 //
 // Of elements of 16 bits, on targets with wgmma, where all threads copy once, at the end of a block
 // without roles of its own, the accelerator can store the tile, and the grid fills at least half of
-// the GPU. The tile takes the bytes of the operands, which the last gemm has read by then
-// (memory::kOverlays); where it is larger than them, an SM must still hold as many blocks. In a
-// loop over the tiles of a block, whose next operands arrive meanwhile, it takes bytes of its own,
-// where there are so many.
+// the GPU, or threads hold columns (op/gemm_wgmma.h). The tile takes the bytes of the operands,
+// which the last gemm has read by then (memory::kOverlays); where it is larger than them, an SM
+// must still hold as many blocks. In a loop over the tiles of a block, whose next operands arrive
+// meanwhile, it takes bytes of its own, where there are so many.
 ir::Func StageResults(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::transform
