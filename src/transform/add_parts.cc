@@ -24,9 +24,7 @@ using op::I32;
 
 namespace {
 
-constexpr int64_t kRowUnit = 8;      // of C in the transposed product
-constexpr int64_t kColumnUnit = 64;  // the rows of wgmma
-constexpr int kStagedBits = 16;      // of elements that leave through shared memory
+constexpr int kStagedBits = 16;  // of elements that leave through shared memory
 
 // The one copy of the result to its tensor; null where the launch does more.
 const ir::CopyNode* OnlyStore(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {

@@ -23,8 +23,6 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kRowUnit = 8;      // of the transposed product
-constexpr int64_t kColumnUnit = 64;  // its instruction's rows
 constexpr int64_t kMostColumns = 192;
 constexpr int64_t kMostRows = 256;
 constexpr int64_t kFewestRows = 32;
@@ -38,7 +36,7 @@ constexpr double kHalfLines = 1.08;
 constexpr double kWorthParts = 0.92;
 constexpr int64_t kStagesOfParts = 6;  // with less in flight, loads take longer
 
-struct Choice {
+struct TileChoice {
   TileExtents tile;
   int64_t parts;
   double cost;
@@ -66,11 +64,11 @@ class RowFitter : public ir::StmtMutator {
     auto elements = static_cast<double>(*rows * *columns + (*rows + *columns) * *depth);
     memory_ = kMemory * elements;
     splits_ = func_->attrs.count(kWholeSums) == 0 && func_->attrs.count(kEpilogueColumns) == 0;
-    Choice best = {kNarrow, 1, kClearGain * CostOtherwise()};
+    TileChoice best = {kNarrow, 1, kClearGain * CostOtherwise()};
     Stmt fitted;
     for (int64_t parts : {1, 2, 3, 4}) {
       if (parts > 1 && !splits_) break;
-      Choice choice = Best(parts);
+      TileChoice choice = Best(parts);
       if (parts > 1) choice.cost /= kWorthParts;
       if (choice.cost >= best.cost) continue;
       Stmt launch = WithTiles(func_, op, choice.tile, ThreadsOf(choice.tile));
@@ -129,8 +127,8 @@ class RowFitter : public ir::StmtMutator {
   }
 
   // The best tiles that divide the rows evenly, of blocks that are all there at a time.
-  Choice Best(int64_t parts) const {
-    Choice best = {kNarrow, parts, std::numeric_limits<double>::infinity()};
+  TileChoice Best(int64_t parts) const {
+    TileChoice best = {kNarrow, parts, std::numeric_limits<double>::infinity()};
     int64_t unit = kRowUnit * parts;
     for (int64_t count = 1; count <= kMostCount; ++count) {
       // Blocks that share K load each column of B once.
@@ -153,7 +151,7 @@ class RowFitter : public ir::StmtMutator {
     return parts > 2 ? count * 10 / 11 : count;
   }
 
-  void Say(const ir::KernelLaunchNode* op, const Choice& choice) const {
+  void Say(const ir::KernelLaunchNode* op, const TileChoice& choice) const {
     std::string parts = std::to_string(choice.parts);
     std::string text = "T.Kernel: " + std::to_string(Of(choice.tile).tiles * choice.parts) +
                        " blocks of " + std::to_string(ThreadsOf(choice.tile)) +

@@ -16,7 +16,8 @@ struct PlainGemm {
 };
 
 // An attribute (int) of launches whose tiles FitRows has chosen, until AddParts: so many blocks
-// compute each (transform/add_parts.h). The product is the transposed one, a warpgroup has 64 columns.
+// compute each (transform/add_parts.h). The product is the transposed one, and a warpgroup has 64
+// columns.
 inline constexpr const char* kPartsOfK = "parts_of_k";
 // 1 where it is not there.
 int64_t PartsOfK(const ir::KernelLaunchNode* launch);

@@ -8,7 +8,6 @@ from sm90.gemm_kernels import poisoned
 
 import tilelang
 import tilelang.language as T
-from tilelang.target import resolve, with_sm_count
 from tilelang.transform import remarks_of
 
 ROWS, COLUMNS, DEPTH = 5, 200, 1024 + 8  # 33 steps of 32, the last one ragged
@@ -116,10 +115,10 @@ def test_tiles_have_the_rows_that_exist_and_all_multiprocessors_columns():
     assert "128 blocks of 64 columns" in columns
     source = tilelang.compile(program(rows=512, columns=2048), target="sm_90a").get_kernel_source()
     assert "__launch_bounds__(384, 1)" in source  # two warpgroups multiply, one loads
-    kernel = tilelang.compile(program(rows=16, columns=4096, threads=256), target="sm_90a")
-    assert "m64n32k16" in kernel.get_kernel_source()
+    kernel = tilelang.compile(program(rows=16, columns=8192, threads=256), target="sm_90a")
+    assert "m64n64k16" in kernel.get_kernel_source()
     off = {tilelang.PassConfigKey.TL_DISABLE_BLOCK_FITTING: True}
-    whole = tilelang.compile(program(rows=16, columns=4096), target="sm_90a", pass_configs=off)
+    whole = tilelang.compile(program(rows=16, columns=8192), target="sm_90a", pass_configs=off)
     assert "m64n128k16" in whole.get_kernel_source()
 
 
