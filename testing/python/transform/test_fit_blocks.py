@@ -85,6 +85,7 @@ def test_one_warpgroup_computes_where_two_such_blocks_fit():
     assert fitted() == (128, 3)
     assert fitted(configs=OFF) == (256, 3)
     assert fitted(m=64) == (128, 3)  # three blocks
+    assert fitted(m=88)[0] == 128  # each with all columns
     one = {tilelang.PassConfigKey.TL_DISABLE_LAUNCH_VERSIONS: True}
     assert fitted(configs=NARROW | one, rows=T.dynamic("rows")) == (128, 3)  # as if many
 
