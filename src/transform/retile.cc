@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "target/warp.h"
@@ -17,8 +18,9 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kThreeTimes = 3 * 64;  // the rows of wgmma, for each of as many warpgroups
+constexpr int64_t kThreeTimes = 3 * kWgmmaRows;  // for each of as many warpgroups
 constexpr int kOperandBits = 16;
+constexpr int64_t kRowUnit = 8;  // of the transposed product
 
 // The elements that tiles of `from` cover along an axis: as many as the `tensor` of the operand
 // has, where this is known; as many as the grid divides, where it is written as their number over
@@ -91,9 +93,22 @@ Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileE
              threads);
 }
 
+std::vector<TileExtents> TilesOfAnyRows() {
+  std::vector<TileExtents> tiles;
+  // Columns, rows, and the most rows whose sums the registers of two or three warpgroups hold.
+  for (auto [columns, first, last] :
+       {std::tuple{128, 136, 256}, std::tuple{192, 96, 192}, std::tuple{256, 72, 128}}) {
+    for (int64_t rows = first; rows < last; rows += kRowUnit) {
+      if (rows % kWgmmaRows != 0) tiles.push_back({rows, columns});
+    }
+  }
+  return tiles;
+}
+
 Stmt WithWiderTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& tile,
                     const Target& target) {
-  int64_t warpgroups = tile.rows % kThreeTimes == 0 ? 3 : 2;
+  int64_t divided = tile.rows % kWgmmaRows == 0 ? tile.rows : tile.columns;
+  int64_t warpgroups = divided % kThreeTimes == 0 ? 3 : 2;
   Stmt wide = WithTiles(func, op, tile, warpgroups * kWarpgroup);
   if (!wide.defined()) return wide;
   const auto* launch = wide.as<ir::KernelLaunchNode>();

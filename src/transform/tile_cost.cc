@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "transform/residency.h"
+#include "transform/tile_cutter.h"
 
 namespace tilelang::transform {
 
@@ -106,7 +107,9 @@ PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& 
   PersistentPlan best = {1, false, grid.Cost(target)};
   TileGrid whole = grid;
   whole.tiles -= grid.tiles % target->sm_count;
-  bool divides = whole.tiles > 0 && whole.tiles < grid.tiles;
+  // Warpgroups share the columns of tiles that are computed transposed.
+  bool divides =
+      whole.tiles > 0 && whole.tiles < grid.tiles && grid.tile.rows % kWgmmaRows == 0;
   double least = kClearGain * best.cost;
   for (int64_t parts : {2, 3, 4}) {
     if (!divides || grid.tile.columns % (parts * kNarrowestPart) != 0) continue;

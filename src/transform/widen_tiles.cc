@@ -2,10 +2,14 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ir/remark.h"
 #include "ir/visitor.h"
+#include "transform/loop_stages.h"
 #include "transform/residency.h"
 #include "transform/retile.h"
 #include "transform/share_loads.h"
@@ -27,27 +31,58 @@ class TileWidener : public ir::StmtMutator {
     PlainGemm plain = FindPlainGemm(op);
     bool possible = plain.loop != nullptr && ir::AsInts(op->grid) && StoresOnly(op, plain);
     if (!possible || !HasNarrowTiles(op, plain) || BlocksOf(op) <= target_->sm_count) return self;
-    double least = GridOf(op, plain).Cost(target_);
-    Stmt best = self;
-    const TileExtents* chosen = nullptr;
-    for (const TileExtents& tile : kWider) {
-      Stmt wide = WithWiderTiles(func_, op, tile, target_);
-      if (!wide.defined()) continue;
-      double cost = CostOf(wide.as<ir::KernelLaunchNode>());
-      if (cost >= kClearGain * least) continue;
-      least = cost;
-      best = wide;
-      chosen = &tile;
-    }
-    if (chosen != nullptr) Say(best.as<ir::KernelLaunchNode>(), *chosen);
-    return best;
+    best_ = {self, kNarrow, GridOf(op, plain).Cost(target_)};
+    for (const TileExtents& tile : kWider) Try(op, tile);
+    if (BytesOfResult(op, plain)) TryAnyRows(op, plain);
+    if (!best_.launch.same_as(self)) Say(best_.launch.as<ir::KernelLaunchNode>(), best_.tile);
+    return best_.launch;
   }
 
  private:
+  struct Choice {
+    Stmt launch;
+    TileExtents tile;
+    double cost;
+  };
+
+  void Try(const ir::KernelLaunchNode* op, const TileExtents& tile) {
+    Stmt wide = WithWiderTiles(func_, op, tile, target_);
+    if (!wide.defined()) return;
+    double cost = CostOf(wide.as<ir::KernelLaunchNode>());
+    if (cost < kClearGain * best_.cost) best_ = {wide, tile, cost};
+  }
+
+  // Heights of tiles of which full waves are made, the least cost of persistent blocks first.
+  void TryAnyRows(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
+    ir::Expr rows = ExtentOfTensor(plain, ir::GemmDim::kM);
+    ir::Expr columns = ExtentOfTensor(plain, ir::GemmDim::kN);
+    if (!rows.defined() || !columns.defined() || !ir::AsInt(rows) || !ir::AsInt(columns)) return;
+    TileGrid grid = GridOf(op, plain);
+    auto tiles_of = [](const ir::Expr& extent, int64_t of_tile) {
+      return (*ir::AsInt(extent) + of_tile - 1) / of_tile;
+    };
+    std::vector<std::pair<double, TileExtents>> tiles;
+    for (const TileExtents& tile : TilesOfAnyRows()) {
+      int64_t down = tiles_of(rows, tile.rows);
+      grid.tile = tile;
+      grid.tiles = down * tiles_of(columns, tile.columns);
+      tiles.emplace_back(PlanPersistent(grid, down, target_).cost, tile);
+    }
+    std::stable_sort(tiles.begin(), tiles.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [least, tile] : tiles) {
+      if (least >= kClearGain * best_.cost) break;
+      Try(op, tile);
+    }
+  }
+
   double CostOf(const ir::KernelLaunchNode* wide) const {
     PlainGemm plain = FindPlainGemm(wide);
     TileGrid grid = GridOf(wide, plain);
-    bool persistent = BytesOfResult(wide, plain).has_value();
+    LoopStages stages = StagesOf(wide, plain);
+    auto result = BytesOfResult(wide, plain);
+    stages.others += result.value_or(0);
+    bool persistent = result && stages.Fits(kFewestStages, target_);
     int64_t rows = RowsThatShare(func_, wide, plain);
     return persistent ? PlanPersistent(grid, rows, target_).cost : grid.Cost(target_);
   }
@@ -63,6 +98,7 @@ class TileWidener : public ir::StmtMutator {
 
   ir::Func func_;
   Target target_;
+  Choice best_{};
 };
 
 }  // namespace
