@@ -108,8 +108,7 @@ PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& 
   TileGrid whole = grid;
   whole.tiles -= grid.tiles % target->sm_count;
   // Warpgroups share the columns of tiles that are computed transposed.
-  bool divides =
-      whole.tiles > 0 && whole.tiles < grid.tiles && grid.tile.rows % kWgmmaRows == 0;
+  bool divides = whole.tiles > 0 && whole.tiles < grid.tiles && grid.tile.rows % kWgmmaRows == 0;
   double least = kClearGain * best.cost;
   for (int64_t parts : {2, 3, 4}) {
     if (!divides || grid.tile.columns % (parts * kNarrowestPart) != 0) continue;

@@ -73,9 +73,11 @@ def on(sm_count):
     return with_sm_count(resolve("sm_90a"), sm_count)
 
 
-def check(kernel, rows, columns, depth=72):
+def check(kernel, rows, columns, depth=72, dtype="float16"):
     torch.manual_seed(0)
-    a, b = torch.randn(rows, depth).half(), torch.randn(depth, columns).half()
+    a, b = (
+        torch.randn(*size).to(getattr(torch, dtype)) for size in ((rows, depth), (depth, columns))
+    )
     c = poisoned((rows, columns), "float16", "cpu")
     kernel(a, b, torch.zeros(columns), c, torch.zeros(rows, columns))
     torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=2e-3, atol=1e-2)
@@ -101,19 +103,37 @@ def test_blocks_take_tiles_in_turn(options):
 @pytest.mark.parametrize(
     ("sm_count", "tile", "options"),
     [
-        (3, "128 x 256", {"rows": 500, "columns": 456, "k": 32}),
-        (3, "128 x 256", {"rows": 500, "columns": 456, "epilogue": "staged", "threads": 256}),
-        (4, "192 x 192", {"rows": 328, "columns": 320}),
-        (3, "192 x 192", {"rows": 900, "columns": 1096}),
-        (4, "128 x 192", {"rows": 200, "columns": 320}),
-        (3, "256 x 128", {"rows": 200, "columns": 320, "threads": 256}),
+        (3, "128 x 256", {"rows": 376, "columns": 456, "k": 32}),
+        (3, "128 x 256", {"rows": 376, "columns": 456, "epilogue": "staged", "threads": 256}),
+        (2, "192 x 192", {"rows": 380, "columns": 376}),
+        (3, "192 x 192", {"rows": 570, "columns": 576}),
+        (3, "128 x 192", {"rows": 240, "columns": 456}),
+        (3, "256 x 128", {"rows": 250, "columns": 376, "threads": 256}),
+        (3, "104 x 192", {"rows": 300, "columns": 320}),  # of rows that fill the waves
+        (3, "152 x 192", {"rows": 297, "columns": 456}),  # pairs of blocks load B together
+        (5, "112 x 256", {"rows": 560, "columns": 456, "epilogue": "staged"}),
+        (5, "168 x 128", {"rows": 328, "columns": 456, "dtype": "bfloat16"}),
+        (3, "240 x 128", {"rows": 700, "columns": 640}),
     ],
     ids=str,
 )
+@pytest.mark.every_schedule
 def test_wider_tiles_compute_the_same(sm_count, tile, options):
     kernel = tilelang.compile(program(depth=72, **options), target=on(sm_count))
     assert f"{tile} elements each instead of" in " ".join(r.message for r in kernel.remarks)
-    check(kernel, options["rows"], options["columns"])
+    check(kernel, options["rows"], options["columns"], dtype=options.get("dtype", "float16"))
+
+
+def test_tiles_of_any_rows_sum_alike():
+    sizes = {"rows": 297, "columns": 456, "depth": 520}
+    a, b = torch.randn(297, 520).half(), torch.randn(520, 456).half()
+    results = []
+    for configs in (None, NARROW):
+        c = poisoned((297, 456), "float16", "cpu")
+        kernel = tilelang.compile(program(**sizes), target=on(3), pass_configs=configs)
+        kernel(a, b, torch.zeros(456), c, torch.zeros(297, 456))
+        results.append(c)
+    assert torch.equal(*results)
 
 
 def test_wider_tiles_store_no_more():
@@ -159,7 +179,8 @@ def test_pairs_load_tiles_of_b_together(rows):
     [
         ({}, True),
         ({"columns": 2432, "depth": 512}, False),  # whole lines
-        ({"rows": 4500 + 128, "grid_rows": 35}, False),  # C goes on after the grid
+        # C goes on after the grid
+        ({"rows": 4500 + 128, "grid_rows": 35, "n": 256, "threads": 256}, False),
         ({"rows": 4500 + 128, "grid_rows": 36}, True),
         ({"sm_count": 131}, False),
         ({"order": "row"}, True),
