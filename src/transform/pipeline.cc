@@ -42,6 +42,7 @@
 #include "transform/permute_tensors.h"
 #include "transform/persist_blocks.h"
 #include "transform/promote_accumulators.h"
+#include "transform/realign_rows.h"
 #include "transform/resolve_roles.h"
 #include "transform/roll_reductions.h"
 #include "transform/select_instructions.h"
@@ -131,6 +132,7 @@ const std::vector<Step>& Pipeline() {
       {"assign_arrivals", sync::AssignArrivals},
       {"order_pairs", ForAll(sync::OrderPairs)},
       {"split_fragments", SplitFragments},
+      {"realign_rows", RealignRows, std::nullopt, "tl.disable_row_realignment", Unchanged},
       {"version_launches", ForAll(VersionLaunches), std::nullopt, "tl.disable_launch_versions",
        Unchanged},
       {"tile_by_size", TileBySize, std::nullopt, "tl.disable_launch_versions", Unchanged},

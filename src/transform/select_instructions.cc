@@ -112,8 +112,13 @@ class Selector : public analysis::ScopedMutator {
       : target_(target), use_tma_(use_tma) {
     analyzer_.BindParams(func->params);
     for (const ir::Any& param : func->params) {
-      if (auto buffer = param.as<Buffer>()) params_.insert(buffer->get());
+      if (auto buffer = param.as<Buffer>()) of_host_.insert(buffer->get());
     }
+    ir::WalkStmts(func->body, [&](const Stmt& s) {
+      const auto* alloc = s.as<ir::AllocNode>();
+      if (alloc != nullptr && alloc->buffer.IsGlobal()) of_host_.insert(alloc->buffer.get());
+      return s->kind != ir::StmtKind::kKernelLaunch;
+    });
   }
 
   using ScopedMutator::Rewrite;
@@ -356,7 +361,7 @@ class Selector : public analysis::ScopedMutator {
     const Buffer& shared = load ? op->dst->buffer : op->src->buffer;
     std::string name(global->name);
     if (permuted_.count(global) != 0) return "T.annotate_layout permutes the elements of " + name;
-    if (params_.count(global.get()) == 0) return name + " is no parameter of the function";
+    if (of_host_.count(global.get()) == 0) return "the host does not know where " + name + " is";
     const auto& uses = uses_->Of(global);
     if (uses.address_taken) return "the address of " + name + " is used elsewhere";
     if (load && uses.writes > 0) return "the kernel also writes " + name;
@@ -370,7 +375,7 @@ class Selector : public analysis::ScopedMutator {
 
   Target target_;
   bool use_tma_;
-  std::unordered_set<const ffi::Object*> params_;
+  std::unordered_set<const ffi::Object*> of_host_;  // tensors of which it makes maps
   ir::Map<Buffer, ir::Any> permuted_;  // tensors whose elements lie in the order of a layout
   analysis::LaunchThreads threads_{Expr(), 0};
   std::optional<analysis::Uniformity> uniformity_;

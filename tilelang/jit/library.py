@@ -87,7 +87,11 @@ class _Library:
         self._names: dict[str, str] = {}
         self._variables: list[tuple[Var, str]] = []
         if len(self._spec.workspaces):
-            raise self._refusal("it needs memory of its own between blocks")
+            reason = "it needs memory of its own between blocks"
+            option = "tl.disable_row_realignment"
+            if any(option in remark.message for remark in kernel.remarks):
+                reason += f": copies of tensors, which the pass option {option} leaves out"
+            raise self._refusal(reason)
 
     def _refusal(self, reason: str) -> ConfigError:
         return ConfigError(f"kernel {self._kernel.name!r} cannot be exported: {reason}")

@@ -31,6 +31,7 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_LAUNCH_VERSIONS = "tl.disable_launch_versions"
     TL_DISABLE_LOAD_TRIMMING = "tl.disable_load_trimming"
     TL_DISABLE_SPLIT_K = "tl.disable_split_k"
+    TL_DISABLE_ROW_REALIGNMENT = "tl.disable_row_realignment"
     TL_DISABLE_TILE_WIDENING = "tl.disable_tile_widening"
     TL_DISABLE_PERSISTENT_BLOCKS = "tl.disable_persistent_blocks"
     TL_DISABLE_RESULT_STAGING = "tl.disable_result_staging"

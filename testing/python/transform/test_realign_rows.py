@@ -1,0 +1,152 @@
+"""Gemms of tensors whose rows the tensor memory accelerator cannot load: copies whose rows it can."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from sm90.gemm_kernels import poisoned
+
+import tilelang
+import tilelang.language as T
+from tilelang.transform import remarks_of
+
+OFF = {tilelang.PassConfigKey.TL_DISABLE_ROW_REALIGNMENT: True}
+
+
+def program(
+    rows=200, columns=203, depth=77, dtype="float16", sums="float32", order="NN", batch=0,
+    m=64, n=64, k=32, apart=None, writes=False,
+):  # fmt: skip
+    """C = A B of tiles of m x n. ``order``: how A and B are stored, as BLAS says it; ``batch``: of
+    so many; ``apart``: elements between rows of A; ``writes``: A, too."""
+    of_a = (depth, rows) if order[0] == "T" else (rows, depth)
+    of_b = (columns, depth) if order[1] == "T" else (depth, columns)
+    leading = (batch,) if batch else ()
+    A_type = T.StridedTensor(of_a, (apart, 1), dtype) if apart else T.Tensor(leading + of_a, dtype)
+
+    @T.prim_func
+    def main(
+        A: A_type,
+        B: T.Tensor(leading + of_b, dtype),
+        C: T.Tensor((max(batch, 1), rows, columns), sums),
+    ):
+        with T.Kernel(T.ceildiv(columns, n), T.ceildiv(rows, m), max(batch, 1), threads=128) as (
+            bx,
+            by,
+            bz,
+        ):
+            a = T.alloc_shared((k, m) if order[0] == "T" else (m, k), dtype)
+            b = T.alloc_shared((n, k) if order[1] == "T" else (k, n), dtype)
+            c = T.alloc_fragment((m, n), sums)
+            T.clear(c)
+            for step in T.Pipelined(T.ceildiv(depth, k), num_stages=2):
+                corner_a = (step * k, by * m) if order[0] == "T" else (by * m, step * k)
+                corner_b = (bx * n, step * k) if order[1] == "T" else (step * k, bx * n)
+                if batch:
+                    T.copy(A[bz, corner_a[0], corner_a[1]], a)
+                    T.copy(B[bz, corner_b[0], corner_b[1]], b)
+                else:
+                    T.copy(A[corner_a], a)
+                    T.copy(B[corner_b], b)
+                T.gemm(a, b, c, transpose_A=order[0] == "T", transpose_B=order[1] == "T")
+            T.copy(c, C[bz, by * m, bx * n])
+            if writes:
+                A[by * m, bx * n] = T.cast(0, dtype)
+
+    return main
+
+
+def remarks(**options) -> list[str]:
+    return [r.message for r in remarks_of("realign_rows", program(**options), "sm_90a")]
+
+
+def random(shape, dtype) -> torch.Tensor:
+    if dtype == "int8":
+        return torch.randint(-128, 128, shape, dtype=torch.int8)
+    return torch.randn(shape).to(getattr(torch, dtype))
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"order": "NT", "dtype": "bfloat16"},
+        {"order": "TN", "rows": 199, "columns": 197},
+        {"order": "TT", "rows": 201, "columns": 200},
+        {"columns": 208},  # of A alone
+        {"depth": 80},  # of B alone
+        {"depth": 78, "columns": 204},  # of which threads could load 4 or 8 bytes at once
+        {"batch": 2, "rows": 195},
+        {"apart": 83},
+        {"dtype": "float8_e4m3fn", "order": "NT", "k": 64},
+        {"dtype": "int8", "sums": "int32", "order": "NT", "k": 64},
+        {"dtype": "float32", "order": "NT"},
+    ],
+    ids=str,
+)
+def test_results_are_those_of_a_float64_product(options):
+    kernel = tilelang.compile(program(**options), target="sm_90a")
+    assert any("tl.disable_row_realignment" in r.message for r in kernel.remarks)
+    assert "cp.async.bulk.tensor" in kernel.get_ptx()
+    torch.manual_seed(0)
+    sizes = {"rows": 200, "columns": 203, "depth": 77, "order": "NN", "batch": 0} | options
+    rows, columns, depth, batch = (sizes[s] for s in ("rows", "columns", "depth", "batch"))
+    dtype, sums = options.get("dtype", "float16"), options.get("sums", "float32")
+    lead, (ta, tb) = (batch,) if batch else (), sizes["order"]
+    a = random((*lead, *((depth, rows) if ta == "T" else (rows, depth))), dtype)
+    b = random((*lead, *((columns, depth) if tb == "T" else (depth, columns))), dtype)
+    if apart := options.get("apart"):
+        whole = torch.full((rows, apart), float("nan")).half()
+        whole[:, :depth] = a
+        a = whole[:, :depth]
+    c = poisoned((max(batch, 1), rows, columns), sums, "cpu")
+    kernel(a, b, c)
+    want_a = a.double().mT if ta == "T" else a.double()
+    want_b = b.double().mT if tb == "T" else b.double()
+    want = (want_a @ want_b).view(c.shape)
+    rough = dtype in ("float32", "float8_e4m3fn")  # products or sums of fewer bits
+    tolerance = {"rtol": 2e-3, "atol": 2e-2} if rough else {"rtol": 1e-4, "atol": 1e-3}
+    torch.testing.assert_close(c.double(), want, **tolerance)
+
+
+def test_remark_says_what_is_copied():
+    (message,) = remarks()
+    assert "A (rows of 128 instead of 77 elements) and B (rows of 256 instead of 203 elements)" in (
+        message
+    )
+    (message,) = remarks(columns=208)
+    assert "A (rows" in message and "B (rows" not in message
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"depth": 80, "columns": 208},  # rows that the accelerator loads
+        {"rows": 190},  # three blocks load an element of B
+        {"columns": 187},
+        {"rows": T.dynamic("rows")},  # how many do is not known
+        {"depth": T.dynamic("depth")},
+        {"writes": True},
+    ],
+    ids=str,
+)
+def test_others_stay_as_they_are(options):
+    assert not remarks(**options)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_100a"])
+def test_targets_without_wgmma_stay_as_they_are(target):
+    assert not remarks_of("realign_rows", program(), target)
+
+
+def test_pass_option_turns_it_off():
+    kernel = tilelang.compile(program(), target="sm_90a", pass_configs=OFF)
+    assert len(kernel.spec.launches) == 1 and not len(kernel.spec.workspaces)
+    assert len(tilelang.compile(program(), target="sm_90a").spec.launches) == 2
+
+
+def test_libraries_name_the_option(tmp_path):
+    kernel = tilelang.compile(program(), target="sm_90a")
+    with pytest.raises(tilelang.errors.ConfigError, match="tl.disable_row_realignment"):
+        kernel.export_library(tmp_path / "gemm.so")
