@@ -23,7 +23,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kVectorBytes = 16;
+constexpr int64_t kTmaAlignment = 16;
 constexpr int64_t kLineBytes = 128;
 // What a block copies: so many bytes of so many rows.
 constexpr int64_t kThreads = 256;
@@ -41,7 +41,7 @@ struct Realigned {
 bool BeginsAtVectors(const Buffer& tensor) {
   if (tensor->shape.size() < 2) return true;
   auto apart = ir::AsInt(tensor.Strides()[tensor->shape.size() - 2]);
-  return apart && *apart * ir::Bytes(tensor->dtype) % kVectorBytes == 0;
+  return apart && *apart * ir::Bytes(tensor->dtype) % kTmaAlignment == 0;
 }
 
 // Whether the launch only reads the tensor, which is one of matrices whose rows have a known

@@ -1,4 +1,4 @@
-"""Gemms of tensors whose rows the tensor memory accelerator cannot load: copies whose rows it can."""
+"""Gemms of tensors with rows that the tensor memory accelerator cannot load: copies with others."""
 
 from __future__ import annotations
 
@@ -148,5 +148,5 @@ def test_pass_option_turns_it_off():
 
 def test_libraries_name_the_option(tmp_path):
     kernel = tilelang.compile(program(), target="sm_90a")
-    with pytest.raises(tilelang.errors.ConfigError, match="tl.disable_row_realignment"):
+    with pytest.raises(tilelang.errors.ConfigError, match=r"tl\.disable_row_realignment"):
         kernel.export_library(tmp_path / "gemm.so")
