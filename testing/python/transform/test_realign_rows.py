@@ -110,6 +110,16 @@ def test_results_are_those_of_a_float64_product(options):
     torch.testing.assert_close(c.double(), want, **tolerance)
 
 
+def test_rows_of_the_call():
+    kernel = tilelang.compile(program(rows=T.dynamic("rows"), columns=208), target="sm_90a")
+    torch.manual_seed(0)
+    for rows in (1, 70, 205):
+        a, b = torch.randn(rows, 77).half(), torch.randn(77, 208).half()
+        c = poisoned((1, rows, 208), "float32", "cpu")
+        kernel(a, b, c)
+        torch.testing.assert_close(c[0].double(), a.double() @ b.double(), rtol=1e-4, atol=1e-3)
+
+
 def test_remark_says_what_is_copied():
     (message,) = remarks()
     assert "A (rows of 128 instead of 77 elements) and B (rows of 256 instead of 203 elements)" in (
