@@ -106,6 +106,7 @@ AS_WRITTEN = {
     "tl.disable_load_trimming": True,
     "tl.disable_persistent_blocks": True,
     "tl.disable_result_staging": True,
+    "tl.disable_row_realignment": True,
     "tl.disable_tile_widening": True,
 }
 #: what the options of an expert add to the plain kernel

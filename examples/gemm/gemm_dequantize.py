@@ -8,7 +8,8 @@ of scales arrive ahead of the work on them, and leave the L2 cache first. Blocks
 are few of them; their sums are added up afterwards, by blocks that are launched before.
 
 * ``int4``: whole numbers of -8 to 7, a scale of A's type for 64 of them (as of GPTQ and AWQ).
-* ``fp4``: float4_e2m1fn, a power of two for 32 of them (MXFP4 of the OCP Microscaling Formats).
+* ``fp4``: float4_e2m1fn, a power of two for 32 of them (MXFP4 of the OCP Microscaling Formats); in
+  float16 from 2**-16 to 2**8.
 
     python gemm_dequantize.py [--weights int4] [--m 40] [--n 200] [--k 512] [--dtype float16]
                               [--target sm_90a] [--device cpu]
@@ -25,6 +26,9 @@ from tilelang.tools.example import Example, Option
 GROUPS = {"int4": 64, "fp4": 32}
 #: where the codes of fp4 lie in a half of a word: the bit of the sign, the first of the others
 FP4_BITS = ((15, 9), (12, 6), (14, 3), (13, 0))
+#: weights of fp4 and their sums are smaller by this power of two, so that one multiplication, by
+#: what :func:`power_of_two` gives, makes a pair of them
+LEFT_OUT = {"float16": 7, "bfloat16": 64}
 #: the values of float4_e2m1fn by their codes
 E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
@@ -46,11 +50,11 @@ def decode(word, place, weights, dtype):
         bits = T.if_then_else(low, word & 0x000F000F ^ 0x64086408, word & 0x00F000F0 ^ 0x54805480)
         return T.reinterpret(bits, pair) - T.if_then_else(low, T.float16(1032), T.float16(72))
     # Sign, two bits of exponent and one of the fraction, as those of the smallest numbers.
-    size, least = (0x0E000E00, 2.0**14) if dtype == "float16" else (0x01C001C0, 2.0**126)
+    size = 0x0E000E00 if dtype == "float16" else 0x01C001C0
     bits = T.Select(place == 0, of_fp4(word, 0, size), of_fp4(word, 1, size))
     for last in range(2, 4):
         bits = T.Select(place == last, of_fp4(word, last, size), bits)
-    return T.reinterpret(bits, pair) * T.cast(least, dtype)
+    return T.reinterpret(bits, pair)
 
 
 def of_fp4(word, place, size):
@@ -64,26 +68,42 @@ def of_fp4(word, place, size):
 
 
 def power_of_two(exponent, dtype):
-    """Returns 2 ** (exponent - 127) of a uint8; zero or infinity beyond the numbers of the type."""
-    exponent, fraction = T.cast(exponent, "int32"), 7
-    if dtype == "float16":
-        exponent, fraction = T.max(T.min(exponent - 112, 31), 0), 10
-    return T.reinterpret(T.cast(exponent << fraction, "uint16"), dtype)
+    """Returns 2 ** (exponent - 127) of a uint8, times what :func:`decode` and the sums leave out.
+
+    It is zero or infinity beyond the numbers of the type.
+    """
+    fraction, bias, least = (10, 15, 14) if dtype == "float16" else (7, 127, 126)
+    field = T.cast(exponent, "int32") - 127 + bias + least - LEFT_OUT[dtype]
+    field = T.max(T.min(field, 2 * bias + 1), 0)
+    return T.reinterpret(T.cast(field << fraction, "uint16"), dtype)
 
 
 def tiles(M, N, K, target):
     """Returns the sizes of tiles, and how many blocks share K, as keywords."""
-    many = M > 64
-    if many:  # one block a multiprocessor; each weight is made once for 256 rows of A
-        sizes = {"block_M": 256 if -(-M // 128) % 2 == 0 else 128, "block_N": 128, "block_K": 128}
-        sizes.update(stages=3 if sizes["block_M"] == 256 else 4, threads=256)
-    else:  # two
+    sms = CUDA(target).compute_max_core
+    if M > 64:  # one block a multiprocessor
+        even = -(-M // 128) % 2 == 0  # each weight is made once for 256 rows of A
+        first = {"block_M": 256 if even else 128, "block_N": 128, "stages": 3 if even else 4}
+        sizes, work = shared({**first, "block_K": 128, "threads": 256}, M, N, K, sms, 1)
+        other = {"block_M": 128, "block_N": 192, "block_K": 128, "stages": 4, "threads": 384}
+        others, less = shared(other, M, N, K, sms, 1)
+    else:  # two; four where that divides the work more evenly
         rows = next(m for m in (8, 16, 32, 64) if m >= M)
-        sizes = {"block_M": rows, "block_N": 64, "block_K": 128 if rows == 64 else 256}
+        first = {"block_M": rows, "block_N": 64, "block_K": 128 if rows == 64 else 256}
+        sizes, work = shared(first, M, N, K, sms, 2)
+        if rows > 16:
+            return sizes
+        others, less = shared({**first, "block_K": 128}, M, N, K, sms, 4)
+    return others if less < 0.9 * work else sizes
+
+
+def shared(sizes, M, N, K, sms, at_once):
+    """Returns them with how many blocks share K, and the products of one multiprocessor."""
     blocks = -(-M // sizes["block_M"]) * -(-N // sizes["block_N"])
-    at_once = CUDA(target).compute_max_core * (1 if many else 2)
-    parts = min(8, -(-K // sizes["block_K"]), at_once // blocks)
-    return {**sizes, "parts": max(1, parts)}
+    parts = max(1, min(8, -(-K // sizes["block_K"]), at_once * sms // blocks))
+    columns = -(-K // (parts * sizes["block_K"])) * sizes["block_K"]
+    products = -(-blocks * parts // sms) * columns * sizes["block_M"] * sizes["block_N"]
+    return {**sizes, "parts": parts}, products
 
 
 def gemm_dequantize(
@@ -99,6 +119,7 @@ def gemm_dequantize(
     scale_dtype = dtype if weights == "int4" else "uint8"
     steps = T.ceildiv(T.ceildiv(K, block_K), parts)
     policy = "evict_first" if block_M >= M else None  # words that nobody reads again
+    unit = 1.0 if weights == "int4" else 2.0 ** LEFT_OUT[dtype]
 
     @T.prim_func
     def gemm_dequantize(
@@ -135,9 +156,9 @@ def gemm_dequantize(
                 T.gemm(W_local, A_shared, C_local, transpose_B=True)
             for i, j in T.Parallel(block_N, block_M):
                 if parts == 1:
-                    C_shared[j, i] = C_local[i, j]
+                    C_shared[j, i] = C_local[i, j] * unit
                 elif (bx * block_N + i < N) & (by * block_M + j < M):
-                    Sums[part, by * block_M + j, bx * block_N + i] = C_local[i, j]
+                    Sums[part, by * block_M + j, bx * block_N + i] = C_local[i, j] * unit
             if parts == 1:
                 T.copy(C_shared, C[by * block_M, bx * block_N])
         if parts > 1:

@@ -14,6 +14,7 @@ import pytest
 import torch
 from draw_examples import EXAMPLES, scripts
 
+import tilelang
 from tilelang import emulator
 from tilelang.runtime.code import assembling
 from tilelang.target import device_target, resolve, with_sm_count
@@ -200,6 +201,41 @@ def test_parts_of_dequantized_gemms_follow_the_gpu(sms, parts):
     """16 tiles of 128 x 128, a block for each multiprocessor."""
     tiles = runpy.run_path(str(EXAMPLES / "gemm" / "gemm_dequantize.py"))["tiles"]
     assert tiles(128, 2048, 8192, with_sm_count(resolve("sm_90a"), sms))["parts"] == parts
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tile", "parts"),
+    [
+        ((256, 8192, 8192), (256, 128), 2),
+        ((256, 11008, 4096), (128, 192), 1),  # 86 of 256 x 128 would leave a third of them idle
+        ((16, 8192, 8192), (16, 64), 2),
+        ((16, 11008, 4096), (16, 64), 3),  # four blocks a multiprocessor instead of one or two
+    ],
+)
+def test_tiles_of_dequantized_gemms_share_work_evenly(sizes, tile, parts):
+    tiles = runpy.run_path(str(EXAMPLES / "gemm" / "gemm_dequantize.py"))["tiles"]
+    chosen = tiles(*sizes, with_sm_count(resolve("sm_90a"), 132))
+    assert (chosen["block_M"], chosen["block_N"], chosen["parts"]) == (*tile, parts)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_scales_of_fp4_are_exact(dtype):
+    """Products with powers of two, of all that the example says it has, and infinity beyond."""
+    script = runpy.run_path(str(EXAMPLES / "gemm" / "gemm_dequantize.py"))
+    n, k = 64, 1024
+    codes = torch.arange(n * k, dtype=torch.int32).view(n, k).remainder(16).to(torch.uint8)
+    first, last = (111, 135) if dtype == "float16" else (71, 187)
+    scales = torch.linspace(first, last, k // 32).round().to(torch.uint8)[:, None].repeat(1, n)
+    func = script["gemm_dequantize"](8, n, k, "fp4", dtype, block_M=8)
+    kernel = tilelang.compile(func, target="sm_90a")
+    a = torch.zeros(8, k, dtype=getattr(torch, dtype))
+    where = torch.randint(0, k, (8,), generator=torch.Generator().manual_seed(0))
+    a[torch.arange(8), where] = 2.0**-4
+    c = torch.full((8, n), float("nan"), dtype=a.dtype)
+    words = script["words_of"](codes, "fp4")
+    kernel(a, words, scales, torch.empty(1, 8, n), c)
+    want = (a.double() @ script["values_of"](codes, scales, "fp4").T).to(a.dtype)
+    assert torch.equal(c, want)
 
 
 def test_all_are_in_the_index():

@@ -156,6 +156,16 @@ def test_pass_option_turns_it_off():
     assert len(tilelang.compile(program(), target="sm_90a").spec.launches) == 2
 
 
+def test_results_have_the_same_bits():
+    torch.manual_seed(0)
+    a, b = torch.randn(200, 77).half(), torch.randn(77, 203).half()
+    results = []
+    for configs in ({}, OFF):
+        results.append(poisoned((1, 200, 203), "float32", "cpu"))
+        tilelang.compile(program(), target="sm_90a", pass_configs=configs)(a, b, results[-1])
+    assert torch.equal(*results)
+
+
 def test_libraries_name_the_option(tmp_path):
     kernel = tilelang.compile(program(), target="sm_90a")
     with pytest.raises(tilelang.errors.ConfigError, match=r"tl\.disable_row_realignment"):
