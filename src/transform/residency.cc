@@ -1,6 +1,7 @@
 #include "transform/residency.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <unordered_map>
 
@@ -16,6 +17,8 @@ namespace tilelang::transform {
 using ir::Stmt;
 
 namespace {
+
+constexpr int64_t kOtherRegisters = 48;  // of a thread: addresses, conversions
 
 int64_t BytesOf(const ir::Buffer& buffer) {
   int64_t elements = 1;
@@ -45,6 +48,10 @@ std::unordered_map<const ir::ffi::Object*, int64_t> StagesOfTiles(const Stmt& bo
 bool HasGemms(const ir::KernelLaunchNode* launch) {
   return ir::HasStmt(launch->body, [&](const Stmt& s) { return s->kind == ir::StmtKind::kGemm; });
 }
+
+// Registers for fragments that threads of two or three warpgroups have beside one that loads. Of
+// 232 and 160: sums of 128 x 256 and 192 x 192, and values of rows and columns.
+int64_t MostBesideLoader(int64_t threads) { return threads > 2 * kWarpgroup ? 96 : 144; }
 
 }  // namespace
 
@@ -88,28 +95,44 @@ int64_t FragmentRegisters(const ir::KernelLaunchNode* launch) {
 bool HasRegisters(const ir::KernelLaunchNode* launch) {
   int64_t threads = analysis::ThreadsOf(launch).count;
   if (threads % kWarpgroup != 0 || threads > 3 * kWarpgroup) return false;
-  // Of 232 and 160 registers: sums of 128 x 256 and 192 x 192, and values of rows and columns.
-  int64_t most = threads > 2 * kWarpgroup ? 96 : 144;
-  return FragmentRegisters(launch) <= most;
+  return FragmentRegisters(launch) <= MostBesideLoader(threads);
 }
 
 int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target,
                     int64_t shared_bytes) {
-  constexpr int64_t kReserved = 1024;      // bytes of shared memory that a block takes besides
-  constexpr int64_t kOtherRegisters = 48;  // addresses, conversions
-  int64_t threads = analysis::ThreadsOf(launch).count;
-  int64_t registers = FragmentRegisters(launch) + kOtherRegisters;
-  registers = std::min<int64_t>(registers, target->max_registers_per_thread);
-  if (target->has_tma && !StagesOfTiles(launch->body).empty()) {
+  BlockNeeds needs;
+  needs.shared_bytes = shared_bytes;
+  needs.threads = analysis::ThreadsOf(launch).count;
+  // What is too much is spilled.
+  needs.registers =
+      std::min(FragmentRegisters(launch), target->max_registers_per_thread - kOtherRegisters);
+  needs.runs_ahead = !StagesOfTiles(launch->body).empty();
+  needs.multiplies = HasGemms(launch);
+  return std::max<int64_t>(BlocksPerSm(needs, target), 1);
+}
+
+int64_t BlocksPerSm(const BlockNeeds& needs, const Target& target) {
+  constexpr int64_t kReserved = 1024;  // bytes of shared memory that a block takes besides
+  int64_t registers = needs.registers + kOtherRegisters;
+  int64_t columns = needs.tmem_columns;
+  if (columns > 0) columns = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(columns)));
+  if (registers > target->max_registers_per_thread || columns > target->tmem_columns ||
+      needs.shared_bytes > target->shared_memory_per_block) {
+    return 0;
+  }
+  int64_t threads = needs.threads;
+  if (target->has_tma && needs.runs_ahead) {
     // Warpgroups that compute gemms take what registers a warpgroup that loads leaves.
-    if (threads > kWarpgroup && HasGemms(launch)) return 1;
+    if (threads > kWarpgroup && needs.multiplies) {
+      return needs.registers <= MostBesideLoader(threads) ? 1 : 0;
+    }
     threads += threads > kWarpgroup ? kWarpgroup : kWarp;
   }
   int64_t blocks = std::min<int64_t>(target->max_blocks_per_sm,
                                      target->max_threads_per_sm / std::max<int64_t>(threads, 1));
   blocks = std::min(blocks, target->registers_per_sm / (registers * threads));
-  blocks = std::min(blocks, target->shared_memory_per_sm / (shared_bytes + kReserved));
-  return std::max<int64_t>(blocks, 1);
+  blocks = std::min(blocks, target->shared_memory_per_sm / (needs.shared_bytes + kReserved));
+  return columns == 0 ? blocks : std::min(blocks, target->tmem_columns / columns);
 }
 
 }  // namespace tilelang::transform

@@ -24,6 +24,18 @@ bool HasRegisters(const ir::KernelLaunchNode* launch);
 // by registers for the elements of fragments and what else threads compute.
 int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target, int64_t shared_bytes);
 
+// What decides it, of a block.
+struct BlockNeeds {
+  int64_t shared_bytes = 0;
+  int64_t threads = 0;       // of the program
+  int64_t registers = 0;     // of a thread, for the elements of fragments
+  int64_t tmem_columns = 0;  // of accumulators
+  bool runs_ahead = false;   // loads of its loops do
+  bool multiplies = false;   // it has gemms
+};
+// The same estimate; 0 where a block has more shared memory, fragments or columns than there are.
+int64_t BlocksPerSm(const BlockNeeds& needs, const Target& target);
+
 }  // namespace tilelang::transform
 
 #endif  // TILELANG_TRANSFORM_RESIDENCY_H_

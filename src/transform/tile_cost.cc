@@ -14,8 +14,6 @@ namespace {
 
 constexpr double kTileUnit = 128;  // rows and columns
 constexpr double kDepth = 64;
-// The time of L2 for 128 lines, relative to that of the tensor core for 128 x 128 x 64 products.
-constexpr double kLines = 0.59;
 constexpr double kSectorAligned = 1.25;
 constexpr double kUnaligned = 1.75;
 // The time of the launch of another grid, about 5 us: 13 tiles of that size.

@@ -12,6 +12,9 @@ struct TileExtents {
   int64_t columns;
 };
 
+// The time of L2 for 128 lines, relative to that of the tensor core for 128 x 128 x 64 products.
+inline constexpr double kLines = 0.59;
+
 // What 128 bytes of a tile of A or B take from the L2 cache, relative to one of its lines: more
 // where they lie in two, since rows of the tensor are no multiple of 128 bytes; most where they
 // begin between its sectors of 32.

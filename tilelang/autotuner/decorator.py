@@ -180,10 +180,11 @@ class AutotunedFunction:
     ) -> list[suggest.Suggestion]:
         name = self.__name__  # type: ignore[attr-defined]
         if self._configs is None:
-            roles = suggest.roles_of(self._defaults(), given)
-            func, options = self.function.describe(args, kwargs)
-            target = options.get("target", "auto")
-            found = suggest.configurations(func, target, roles, name, sizes)
+            options = self.function.describe(args, kwargs)[1]
+            found = suggest.configurations(
+                lambda config: self._traced(args, kwargs, config)[0],
+                *(self._defaults(), given, options.get("target", "auto"), name, sizes),
+            )
         else:
             consts: Mapping[str, int] = {}
             if isinstance(self.function, EagerFunction) and callable(self._configs):

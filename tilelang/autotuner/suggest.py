@@ -1,43 +1,36 @@
-"""Configurations that nobody gave: from the template of the kernel, by the names of its parameters.
+"""Configurations that nobody gave: from the template of the kernel.
 
 The kernel is traced with its defaults. What it computes tells the template (one gemm: a product;
-two in a loop: attention; none: a sweep over memory), the extents of its tiles and tensors the
-sizes, and the names of its parameters which of them stand for what. The default configuration is a
-candidate, too.
+two in a loop: attention; sums or others over an axis: a reduction; else a sweep over memory), the
+extents of its tiles and tensors the sizes, and what changes with a parameter what it stands for
+(:mod:`.roles`). The default configuration is a candidate, too.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from .. import nodes
 from .. import target as targets
-from .._ffi import tvm_ffi
-from ..carver import ElementwiseTemplate, FlashAttentionTemplate, MatmulTemplate, arch
+from ..carver import (
+    ElementwiseTemplate,
+    FlashAttentionTemplate,
+    GeneralReductionTemplate,
+    MatmulTemplate,
+    arch,
+)
 from ..carver.hint import Hint
-from ..errors import ConfigError, UnsupportedError
-from ..ir.evaluate import evaluate, variables
-from ..ir.stmt import ir_function
+from ..carver.template import Template
+from ..errors import ConfigError
 from ..jit.freeze import freeze
+from .roles import TILES, Roles, Trace
+from .traced import NO_SIZES, TYPICAL, TracedKernel
 
-#: What a parameter stands for, by its name.
-_NAMES = {
-    "m": r"(block|tile|blk)_?m|b_?m|m_?(block|tile)",
-    "n": r"(block|tile|blk)_?n|b_?n|n_?(block|tile)",
-    "k": r"(block|tile|blk)_?k|b_?k|k_?(block|tile)",
-    "stages": r"(num_?|n_?)?stages?|pipeline_stages?",
-    "threads": r"(num_?|n_?)?threads?|threads?_num",
-    "block": r"block(_?size)?|tile(_?size)?",
-}
-#: Sizes that only the call knows are ranked as this one.
-_TYPICAL = 4096
 #: How many hints of a template become candidates.
 TOPK = 6
-_NO_SIZES: Mapping[str, int] = MappingProxyType({})
+#: More hints than any template has.
+_ALL = 1 << 20
 
 
 class Suggestion(NamedTuple):
@@ -47,163 +40,134 @@ class Suggestion(NamedTuple):
     seconds: float
 
 
-class Roles(NamedTuple):
-    """The parameters of a function by what they stand for; those that a call leaves open."""
+class _Tiling(NamedTuple):
+    """Values by role that a hint stands for, and its seconds."""
 
-    names: dict[str, str]
-    defaults: dict[str, Any]
-
-    def config(self, values: Mapping[str, int]) -> dict[str, Any]:
-        """The values of the parameters that exist."""
-        return {self.names[role]: v for role, v in values.items() if role in self.names}
-
-
-def roles_of(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> Roles:
-    """Returns what the parameters with whole numbers as defaults stand for."""
-    found: dict[str, str] = {}
-    for name, default in defaults.items():
-        if name in given or type(default) is not int:
-            continue
-        for role, pattern in _NAMES.items():
-            if re.fullmatch(pattern, name, re.IGNORECASE):
-                found.setdefault(role, name)
-    return Roles(found, {name: defaults[name] for name in found.values()})
+    values: dict[str, int]
+    seconds: float
 
 
 def configurations(
-    func: Any, target: Any, roles: Roles, function: str, sizes: Mapping[str, int] = _NO_SIZES
+    trace: Trace,
+    defaults: Mapping[str, Any],
+    given: Mapping[str, Any],
+    target: Any,
+    function: str,
+    sizes: Mapping[str, int] = NO_SIZES,
 ) -> list[Suggestion]:
     """Returns candidates for a kernel, the default one first.
 
     Args:
-        func: what tracing with the defaults gives.
+        trace: traces a configuration.
+        defaults: default values of the function's parameters, by name.
+        given: arguments of the call.
         target: that it is compiled for.
-        roles: the parameters.
         function: its name, for messages.
         sizes: of dimensions that only calls know, by the names of their variables.
 
     Raises:
-        ConfigError: no parameter is one that is known, or the kernel is of no known kind.
+        ConfigError: no parameter is a tile's extent, threads or stages.
     """
+    roles = Roles(trace, defaults, given, sizes)
     if not roles.names:
         raise ConfigError(
-            f"autotune without configs= finds no parameter of {function} that it knows",
+            f"autotune without configs= finds no parameter of {function} that it can choose",
             notes=[
-                "it knows block_M, block_N, block_K, num_stages, threads and block by their names "
-                "(BM, tile_m, stages, num_threads, ...), with whole numbers as defaults",
+                "it looks for whole numbers as defaults that are extents of a tile, num_stages of "
+                "a loop or threads of a block, and do not change what is computed",
                 "or say what to try: configs=[{'block_M': 64}, {'block_M': 128}]",
             ],
         )
-    kernel = _Kernel(ir_function(func), sizes)
-    gpu = arch.CUDA(targets.resolve(target))
+    tilings = _tilings(roles, arch.CUDA(targets.resolve(target)))
     default = dict(roles.defaults)
+    tiles = {roles.names[role]: default[roles.names[role]] for role in TILES & roles.names.keys()}
     found = {freeze(default): Suggestion(default, math.inf)}
-    for values, seconds in kernel.candidates(gpu, roles):
-        config = {**roles.defaults, **roles.config(values)}
+    seen = set()
+    for values, seconds in tilings:
+        config = roles.config(values)
+        if config is None or freeze(config) in seen:
+            continue
+        seen.add(freeze(config))
+        if not roles.covers(config):  # its threads and stages may be used all the same
+            config = {**config, **tiles}
         known = found.get(freeze(config), Suggestion(config, math.inf))
         # Of several hints for one configuration, the first and best.
-        found[freeze(config)] = Suggestion(known.config, min(known.seconds, seconds))
-    return list(found.values())[: TOPK + 1]
+        found[freeze(config)] = Suggestion(config, min(known.seconds, seconds))
+        if len(found) > TOPK:
+            break
+    return list(found.values())
 
 
-class _Kernel:
-    """What a traced function computes."""
-
-    def __init__(self, func: Any, sizes: Mapping[str, int]) -> None:
-        self._sizes = sizes
-        self.gemms: list[Any] = []
-        self._loops: list[Any] = []
-        self._launches: list[Any] = []
-        self._results: list[Any] = []
-
-        def visit(node: Any) -> None:
-            if isinstance(node, nodes.Gemm):
-                self.gemms.append(node)
-            elif isinstance(node, nodes.For):
-                self._loops.append(node)
-            elif isinstance(node, nodes.KernelLaunch):
-                self._launches.append(node)
-            elif isinstance(node, nodes.Copy) and str(node.dst.buffer.scope) == "global":
-                self._results.append(node.dst.buffer)
-            elif isinstance(node, nodes.Store) and str(node.buffer.scope) == "global":
-                self._results.append(node.buffer)
-
-        tvm_ffi.structural_walk(func, visit)
-
-    def candidates(self, gpu: arch.CUDA, roles: Roles) -> list[tuple[dict[str, int], float]]:
-        """Values by role, and the seconds that they are estimated to take."""
-        if not self._launches or not self._results:
-            return []
-        if self.gemms:
-            attends = len(self.gemms) == 2
-            hints = self._attention(gpu) if attends else self._product(gpu)
-            hints = [hint for hint in hints if self._fits(hint, roles)]
-            values = _of_attention if attends else _of_product
-            return [(values(hint), hint.seconds) for hint in hints]
-        template = ElementwiseTemplate(self._result(), str(self._results[0].dtype))
-        hints = template.with_arch(gpu).recommend_hints(TOPK)
-        return [
-            ({"block": hint.block[-1], "threads": hint.threads}, hint.seconds) for hint in hints
-        ]
-
-    def _fits(self, hint: Hint, roles: Roles) -> bool:
-        """Where the number of threads is the program's, hints for that many are meant."""
-        threads = 1
-        for extent in self._launches[0].threads:
-            threads *= self._number(extent)
-        return "threads" in roles.names or hint.threads == threads
-
-    def _product(self, gpu: arch.CUDA) -> list[Hint]:
-        gemm = self.gemms[0]
-        rows, columns = ([_TYPICAL, *self._result()][-2:]) if self._results else (_TYPICAL,) * 2
-        a = gemm.operands[0]
-        depth = self._number(a.region.extents[-2 if a.transposed else -1]) * self._steps(gemm)
-        types = str(a.region.buffer.dtype), str(self._results[-1].dtype)
-        template = MatmulTemplate(rows, columns, depth, False, False, *types)
-        return template.with_arch(gpu).recommend_hints(4 * TOPK)
-
-    def _attention(self, gpu: arch.CUDA) -> list[Hint]:
-        scores, values = self.gemms
-        queries, keys = (self._number(extent) for extent in scores.operands[2].region.extents[-2:])
-        dims = self._number(values.operands[2].region.extents[-1])
-        blocks = 1
-        for extent in self._launches[0].grid:
-            blocks *= self._number(extent)
-        kind = str(scores.operands[0].region.buffer.dtype)
-        template = FlashAttentionTemplate(
-            1, blocks, dims, max(1, queries), keys * self._steps(scores), False, kind, kind
-        )
-        return template.with_arch(gpu).recommend_hints(4 * TOPK)
-
-    def _steps(self, gemm: Any) -> int:
-        """Iterations of the innermost loop around a gemm."""
-        for loop in self._loops:  # inner ones first
-            inside: list[Any] = []
-            tvm_ffi.structural_walk(loop.body, inside.append)
-            if any(isinstance(node, nodes.Gemm) and node.same_as(gemm) for node in inside):
-                return max(1, self._number(loop.extent))
-        return 1
-
-    def _result(self) -> list[int]:
-        return [self._number(extent) for extent in self._results[-1].shape]
-
-    def _number(self, expr: Any) -> int:
-        """A constant; what only the call knows counts as a typical size of its class."""
-        value = getattr(expr, "value", expr)
-        if type(value) is int:
-            return value
-        known = {each: self._sizes.get(str(each.name), _TYPICAL) for each in variables(expr)}
-        try:
-            return int(evaluate(expr, known))
-        except (KeyError, UnsupportedError):
-            return _TYPICAL
+def _tilings(roles: Roles, gpu: arch.CUDA) -> list[_Tiling]:
+    """What a template recommends for the kernel, best first."""
+    kernel = roles.kernel
+    if not kernel.launches or not kernel.results:
+        return []
+    template = _template(kernel).with_arch(gpu)
+    attends = isinstance(template, FlashAttentionTemplate)
+    tilings = [
+        _Tiling(_values(hint, attends), hint.seconds) for hint in template.recommend_hints(_ALL)
+    ]
+    # Hints are meant for all of their numbers: those that the program fixes are to be these.
+    fixed = {**kernel.tiles(), "threads": kernel.threads}
+    fixed = {role: value for role, value in fixed.items() if role not in roles.names}
+    for role in ("threads", "m", "n", "k"):
+        same = [each for each in tilings if each.values.get(role) == fixed.get(role)]
+        if role in fixed and (same or role == "threads"):
+            tilings = same
+    return tilings
 
 
-def _of_product(hint: Hint) -> dict[str, int]:
-    (m, n), (k,) = hint.block, hint.rstep
-    return {"m": m, "n": n, "k": k, "stages": hint.pipeline_stage, "threads": hint.threads}
+def _template(kernel: TracedKernel) -> Template:
+    if len(kernel.gemms) == 2:
+        return _attention(kernel)
+    if kernel.gemms:
+        return _product(kernel)
+    if kernel.reductions:
+        return _reduction(kernel)
+    result = kernel.results[-1]
+    return ElementwiseTemplate([kernel.number(each) for each in result.shape], str(result.dtype))
 
 
-def _of_attention(hint: Hint) -> dict[str, int]:
-    rows, keys = hint.block[0], hint.rstep[0]
-    return {"m": rows, "n": keys, "stages": hint.pipeline_stage, "threads": hint.threads}
+def _product(kernel: TracedKernel) -> Template:
+    """The rows of all products of a batch, or points of all images, are one below the other."""
+    gemm, result = kernel.gemms[0], kernel.results[-1]
+    shape = [TYPICAL, *(kernel.number(each) for each in result.shape)]
+    rows = math.prod(shape[1:-1]) if len(shape) > 2 else TYPICAL
+    depth = kernel.depth(gemm) * kernel.steps(gemm)
+    a, c = gemm.operands[0].region.buffer, gemm.operands[2].region.buffer
+    types = str(a.dtype), str(result.dtype), str(c.dtype)
+    return MatmulTemplate(max(rows, 1), max(shape[-1], 1), max(depth, 1), False, False, *types)
+
+
+def _attention(kernel: TracedKernel) -> Template:
+    scores, values = kernel.gemms
+    tiles = kernel.tiles()
+    dims = kernel.number(values.operands[2].region.extents[-1])
+    kind = str(scores.operands[0].region.buffer.dtype)
+    length = max(1, tiles["m"]), max(1, tiles["n"] * kernel.steps(scores))
+    return FlashAttentionTemplate(1, kernel.blocks(), dims, *length, False, kind, kind)
+
+
+def _reduction(kernel: TracedKernel) -> Template:
+    """Of the largest tensor, whose last dimension is added up where that of the tile is."""
+    source = kernel.reductions[0].src
+    tensor = max(kernel.tensors, key=lambda each: math.prod(map(kernel.number, each.shape)))
+    shape = [kernel.number(each) for each in tensor.shape]
+    rows, columns = math.prod(shape[:-1]), shape[-1]
+    along = kernel.reductions[0].dim == len(source.extents) - 1
+    return GeneralReductionTemplate("SR" if along else "RS", (rows, columns), str(tensor.dtype))
+
+
+def _values(hint: Hint, attends: bool) -> dict[str, int]:
+    """The numbers of a hint by role."""
+    values = {"m": hint.block[-2]} if len(hint.block) > 1 else {}
+    if attends:
+        values["n"] = hint.rstep[0]
+    elif hint.rstep:
+        (values["k"],) = hint.rstep
+    if not attends:
+        values["n" if hint.use_tc or not hint.rstep else "m"] = hint.block[-1]
+    if hint.use_tc:
+        values["stages"] = hint.pipeline_stage
+    return {**values, "threads": hint.threads}

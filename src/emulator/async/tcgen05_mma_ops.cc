@@ -149,7 +149,16 @@ void CheckMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPlan
   }
 }
 
+void MarkWritten(TensorMemory& tensor, const std::vector<TmemRegion>& cells) {
+  for (const TmemRegion& region : cells) {
+    for (int lane = region.lane; lane < region.lane + region.lanes; ++lane) {
+      for (int i = 0; i < region.columns; ++i) tensor.MarkWritten(lane, region.column + i);
+    }
+  }
+}
+
 void PerformMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPlan& plan) {
+  const bool skips = ctas[0]->cluster.launch.skips_products;
   std::vector<MmaCta> places;
   for (Cta* cta : ctas) {
     TensorMemory& tensor = CtaState::Of(*cta).tensor();
@@ -162,7 +171,9 @@ void PerformMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPl
       WarnUninitialised(tensor, issuer, plan.d_cells, "tcgen05.mma, which accumulates,");
     }
     places.push_back({cta->shared.at(0), &tensor});
+    if (skips) MarkWritten(tensor, plan.d_cells);
   }
+  if (skips) return;
   const std::string warning =
       Located(issuer, plan.operands.metadata, kTensorMemory, [&] { return RunMma(plan, places); });
   if (!warning.empty()) Warn(issuer, "scale-factors", warning);

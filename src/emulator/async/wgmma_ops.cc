@@ -81,6 +81,7 @@ void Queue(Warp& w, const Op& op, Warpgroup& group, const std::shared_ptr<WgmmaP
   step.act = [cta = &w.cta, issuer = step.issuer, plan, warps = group.warps()] {
     WarnUninitialised(*cta, issuer, plan->a_units);
     WarnUninitialised(*cta, issuer, plan->b_units);
+    if (cta->cluster.launch.skips_products) return;
     const std::string problem = RunWgmma(*plan, cta->shared.at(0), warps);
     if (!problem.empty()) Fail(issuer, "illegal-operand", problem);
   };

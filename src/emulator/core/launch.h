@@ -82,7 +82,8 @@ struct Launch {
   LaunchOptions options;
   std::vector<uint8_t> params;
   AccessObserver* observer = nullptr;
-  std::vector<bool> timed_clusters;      // have been run
+  std::vector<bool> timed_clusters;  // have been run
+  bool skips_products = false;       // of tensor cores: nobody wants them, and they decide nothing
   std::shared_ptr<TimingResult> timing;  // of a timed launch that succeeded
   // Of a programmatic launch: the grid before this one, which may still run. nullptr: it has ended.
   std::shared_ptr<PreviousGrid> previous;

@@ -61,6 +61,7 @@ struct OperandView {
 };
 
 void RunTensor(Warp& w, const Op& op) {
+  if (w.cta.cluster.launch.skips_products) return;
   thread_local MatrixMultiplier multiplier;
   const MmaForm& form = op.Extra<MmaForm>();
   const OperandSlots slots(op, form);

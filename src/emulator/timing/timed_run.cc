@@ -190,6 +190,7 @@ void TimedRun::FindSharing() {
 
 void TimedRun::Run() {
   launch_.timed_clusters.assign(launch_.clusters(), false);
+  launch_.skips_products = launch_.options.timing.sampled && !ProductsDecide(launch_.kernel);
   Choose();
   FindSharing();
   next_ = std::make_unique<Earliest>(residents_.size());

@@ -22,9 +22,9 @@ bool TellsCluster(Special special) {
 }
 
 // Its results are values of memory, or computed by an engine from them.
-bool Loads(InstructionClass kind) {
+bool Loads(const Kernel& kernel, uint32_t pc) {
   using C = InstructionClass;
-  switch (kind) {
+  switch (kernel.sources[kernel.code[pc].source].kind) {
     case C::kInteger:
     case C::kFloat:
     case C::kConversion:
@@ -37,6 +37,13 @@ bool Loads(InstructionClass kind) {
     default:
       return true;
   }
+}
+
+// Where the program goes on, or whether it executes the instruction, depends on what varies.
+bool Branches(const Kernel& kernel, const Varying& varying, const Op& op) {
+  const bool jumps = kernel.sources[op.source].kind == InstructionClass::kControl;
+  // Of a jump by a table the operand tells where.
+  return (op.guard != kNoSlot && varying.Has(op.guard)) || (jumps && varying.Reads(op));
 }
 
 }  // namespace
@@ -74,13 +81,26 @@ void Varying::Spread(const std::vector<bool>& sources) {
 }
 
 bool ClustersAreUniform(const Kernel& kernel) {
-  const auto kind = [&](const Op& op) { return kernel.sources[op.source].kind; };
-  const Varying varying(kernel, TellsCluster,
-                        [&](uint32_t pc) { return Loads(kind(kernel.code[pc])); });
-  return std::none_of(kernel.code.begin(), kernel.code.end(), [&](const Op& op) {
-    // Of a jump by a table the operand tells where.
-    return (op.guard != kNoSlot && varying.Has(op.guard)) ||
-           (kind(op) == InstructionClass::kControl && varying.Reads(op));
+  const Varying varying(kernel, TellsCluster, [&](uint32_t pc) { return Loads(kernel, pc); });
+  return std::none_of(kernel.code.begin(), kernel.code.end(),
+                      [&](const Op& op) { return Branches(kernel, varying, op); });
+}
+
+bool ProductsDecide(const Kernel& kernel) {
+  using C = InstructionClass;
+  const Varying varying(
+      kernel, [](Special) { return false; }, [&](uint32_t pc) { return Loads(kernel, pc); });
+  return std::any_of(kernel.code.begin(), kernel.code.end(), [&](const Op& op) {
+    const SourceLine& source = kernel.sources[op.source];
+    // Addresses in tensor memory are loaded from where its allocation writes them.
+    const bool tensor = source.kind == C::kTensorMemory || source.kind == C::kTensorCore;
+    const bool accesses =
+        !tensor && std::any_of(source.use.addresses.begin(), source.use.addresses.end(),
+                               [&](const AddressOperand& at) {
+                                 return at.slot != kNoSlot && varying.Has(at.slot);
+                               });
+    const bool asks = source.kind == C::kBarrier || source.kind == C::kAsyncCopy;
+    return accesses || Branches(kernel, varying, op) || (asks && varying.Reads(op));
   });
 }
 

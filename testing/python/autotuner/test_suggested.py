@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tuned_gemm import gemm
+from tuned_gemm import gemm, product_of
 
 import tilelang
 import tilelang.language as T
@@ -61,33 +61,37 @@ def test_jit_chooses_as_it_is_told(tune):
 
 
 def test_attention_has_a_template_of_its_own():
-    @T.prim_func
-    def main(
-        Q: T.Tensor((8, 1024, 64), "float16"),
-        K: T.Tensor((8, 1024, 64), "float16"),
-        V: T.Tensor((8, 1024, 64), "float16"),
-        Out: T.Tensor((8, 1024, 64), "float16"),
-    ):
-        with T.Kernel(8, 8, threads=256) as (bx, head):
-            q = T.alloc_shared((128, 64), "float16")
-            k = T.alloc_shared((64, 64), "float16")
-            v = T.alloc_shared((64, 64), "float16")
-            s = T.alloc_fragment((128, 64), "float32")
-            p = T.alloc_fragment((128, 64), "float16")
-            o = T.alloc_fragment((128, 64), "float32")
-            T.copy(Q[head, bx * 128, 0], q)
-            T.clear(o)
-            for j in T.Pipelined(16, num_stages=2):
-                T.copy(K[head, j * 64, 0], k)
-                T.copy(V[head, j * 64, 0], v)
-                T.gemm(q, k, s, transpose_B=True, clear_accum=True)
-                T.copy(s, p)
-                T.gemm(p, v, o)
-            T.copy(o, Out[head, bx * 128, 0])
+    def attention(block_M, block_N, stages, threads):
+        @T.prim_func
+        def main(
+            Q: T.Tensor((8, 1024, 64), "float16"),
+            K: T.Tensor((8, 1024, 64), "float16"),
+            V: T.Tensor((8, 1024, 64), "float16"),
+            Out: T.Tensor((8, 1024, 64), "float16"),
+        ):
+            with T.Kernel(T.ceildiv(1024, block_M), 8, threads=threads) as (bx, head):
+                q = T.alloc_shared((block_M, 64), "float16")
+                k = T.alloc_shared((block_N, 64), "float16")
+                v = T.alloc_shared((block_N, 64), "float16")
+                s = T.alloc_fragment((block_M, block_N), "float32")
+                p = T.alloc_fragment((block_M, block_N), "float16")
+                o = T.alloc_fragment((block_M, 64), "float32")
+                T.copy(Q[head, bx * block_M, 0], q)
+                T.clear(o)
+                for j in T.Pipelined(T.ceildiv(1024, block_N), num_stages=stages):
+                    T.copy(K[head, j * block_N, 0], k)
+                    T.copy(V[head, j * block_N, 0], v)
+                    T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+                    T.copy(s, p)
+                    T.gemm(p, v, o)
+                T.copy(o, Out[head, bx * block_M, 0])
+
+        return main
 
     defaults = {"block_M": 128, "block_N": 64, "stages": 2, "threads": 256}
-    roles = suggest.roles_of(defaults, {})
-    suggestions = suggest.configurations(main, "sm_90a", roles, "attention")
+    suggestions = suggest.configurations(
+        lambda config: attention(**{**defaults, **config}), defaults, {}, "sm_90a", "attention"
+    )
     found = [each.config for each in suggestions]
     assert found[0] == defaults
     assert {"block_M": 192, "threads": 384}.items() <= max(
@@ -97,10 +101,11 @@ def test_attention_has_a_template_of_its_own():
 
 @pytest.mark.parametrize("defaults", [{}, {"width": 3}, {"block_M": "large"}, {"block_M": True}])
 def test_unknown_parameters_are_refused_with_what_is_known(defaults):
-    roles = suggest.roles_of(defaults, {})
-    with pytest.raises(ConfigError, match="finds no parameter of f that it knows") as caught:
-        suggest.configurations(None, "sm_90a", roles, "f")
-    assert "block_M" in str(caught.value) and "configs=" in str(caught.value)
+    with pytest.raises(ConfigError, match="finds no parameter of f that it can choose") as caught:
+        suggest.configurations(
+            lambda config: product_of(64, 64, 64, 64, 64, 32, 2, 128), defaults, {}, "sm_90a", "f"
+        )
+    assert "extents of a tile" in str(caught.value) and "configs=" in str(caught.value)
 
 
 def test_a_word_that_nobody_knows_is_refused():

@@ -6,11 +6,16 @@ import dataclasses
 import itertools
 import math
 
-from ..estimate import Tile, blocks_per_sm, gemm_seconds
+from ..estimate import Product, Tile, gemm_seconds
 from ..hint import Hint
 from .base import Template, bits_of
 
 _REGISTERS = 200  # of a thread, for sums, scores and weights
+_KEYS = (32, 64, 80, 128, 176)
+#: Rows of a block, and of the softmax what shows beside the products: two warpgroups hide half of
+#: it, three most. In tensor memory rows are lanes, so there are as many threads as rows.
+_SHOWN = {64: 1.0, 128: 0.6, 192: 0.35}
+_SHOWN_BY_LANE = {64: 1.0, 128: 0.6, 256: 0.35}
 
 
 @dataclasses.dataclass
@@ -46,43 +51,46 @@ class FlashAttentionTemplate(Template):
 
     def _candidates(self) -> list[Hint]:
         hints = []
-        for rows, keys, stages in itertools.product((64, 128, 192), (32, 64, 80, 128, 176), (2, 3)):
+        shown = _SHOWN_BY_LANE if self.arch.target.has_tcgen05 else _SHOWN
+        for rows, keys, stages in itertools.product(shown, _KEYS, (2, 3)):
             if rows >= 2 * self.seq_length and rows > 64:
                 continue  # most of the rows would not exist
-            seconds = self._seconds(rows, keys, stages)
-            warps = rows // 16
-            warp = [rows // warps, self.head_dim]
-            block = [rows, self.head_dim]
+            threads = max(rows, 128) if self.arch.target.has_tcgen05 else 2 * rows
+            seconds = self._seconds(rows, keys, stages, threads)
             hints.append(
                 Hint(
-                    block,
-                    warp,
+                    [rows, self.head_dim],
+                    [rows * 32 // threads, self.head_dim],
                     rstep=[keys],
                     pipeline_stage=stages,
                     use_async=True,
                     use_tc=True,
-                    seconds=seconds,
+                    # Of the exponentials a part is not hidden.
+                    seconds=seconds * (1 + shown[rows] * 64 / self.head_dim),
                 )
             )
         return hints
 
-    def _seconds(self, rows: int, keys: int, stages: int) -> float:
-        """An estimate: the two products of all heads one below the other, and the exponentials."""
-        bits, out_bits = bits_of(self.in_dtype), bits_of(self.out_dtype)
-        threads = 2 * rows  # a warpgroup for 64 rows
-        held = rows * (self.head_dim + keys + keys // 2) // threads
+    def _seconds(self, rows: int, keys: int, stages: int, threads: int) -> float:
+        """An estimate of the two products of all heads, one below the other."""
+        bits = bits_of(self.in_dtype)
         resident = rows * self.head_dim * bits // 8  # Q
         operands = stages * 2 * keys * self.head_dim * bits // 8
-        if held > _REGISTERS or resident + operands > self.arch.smem_cap:
+        if not self._holds(rows, keys, threads) or resident + operands > self.arch.smem_cap:
             return math.inf
         heads = self.batch_size * self.num_heads
-        tile = Tile(rows, self.head_dim, keys, stages, threads)
-        if blocks_per_sm(self.arch, tile, bits) == 0:
-            return math.inf
         queries = heads * math.ceil(self.seq_length / rows) * rows
         depth = math.ceil(self.seq_kv_length / keys) * keys
-        product = gemm_seconds(self.arch, (queries, self.head_dim, depth), tile, bits, out_bits)
-        # Two warpgroups hide half of the softmax behind the products, three most of it.
-        exposed = {64: 1.0, 128: 0.6, 192: 0.35}[rows]
+        others = bits_of(self.out_dtype), bits_of(self.accum_dtype)
+        product = Product(queries, self.head_dim, depth, bits, *others)
+        tile = Tile(rows, self.head_dim, keys, stages, threads)
         share = 0.5 if self.is_causal else 1.0
-        return 2 * product * (1 + exposed * 64 / self.head_dim) * share
+        return 2 * gemm_seconds(self.arch, product, tile) * share
+
+    def _holds(self, rows: int, keys: int, threads: int) -> bool:
+        """Whether sums, scores and weights have room."""
+        if self.arch.target.has_tcgen05:
+            parts = math.ceil(rows / self.arch.target.tmem_lanes)
+            columns = sum(1 << (width - 1).bit_length() for width in (self.head_dim, keys))
+            return parts * columns <= int(self.arch.target.tmem_columns)
+        return rows * (self.head_dim + keys + keys // 2) // threads <= _REGISTERS

@@ -7,7 +7,7 @@ import itertools
 import math
 
 from ...errors import ConfigError
-from ..estimate import Tile, gemm_seconds, sweep_seconds
+from ..estimate import Product, Tile, gemm_seconds, sweep_seconds
 from ..hint import Hint
 from ..roller.rasterization import NoRasterization, Rasterization2DRow
 from .base import Template, bits_of
@@ -46,12 +46,12 @@ class MatmulTemplate(Template):
         self._need(M=self.M, N=self.N, K=self.K)
 
     def _candidates(self) -> list[Hint]:
-        bits, out_bits = bits_of(self.in_dtype), bits_of(self.out_dtype)
+        bits = [bits_of(each) for each in (self.in_dtype, self.out_dtype, self.accum_dtype)]
+        product = Product(self.M, self.N, self.K, *bits)
         hints = []
-        few = () if self.arch.sm_version // 10 == 9 else _FEW_ROWS
-        for tile in _tiles(self.M, self.N, self.K, bits, few):
-            sizes = self.M, self.N, self.K
-            seconds = gemm_seconds(self.arch, sizes, tile, bits, out_bits)
+        few = () if self.arch.target.has_wgmma else _FEW_ROWS
+        for tile in _tiles(product, few):
+            seconds = gemm_seconds(self.arch, product, tile)
             many = math.ceil(self.M / tile.m) * math.ceil(self.N / tile.n) > (
                 2 * self.arch.compute_max_core
             )
@@ -70,8 +70,9 @@ class MatmulTemplate(Template):
         return hints
 
 
-def _tiles(m: int, n: int, k: int, bits: int, few: tuple[int, ...]) -> list[Tile]:
+def _tiles(product: Product, few: tuple[int, ...]) -> list[Tile]:
     """Tilings that waste less than half of their rows and columns, where there are such."""
+    m, n, k, bits = product[:4]
     rows = [r for r in (*few, *_ROWS) if r < 2 * m and (r >= 64 or m <= r)]
     rows = rows or [(*few, *_ROWS)[0]]
     columns = [c for c in _COLUMNS if c < 2 * n] or [_COLUMNS[0]]

@@ -1,0 +1,139 @@
+"""What a traced kernel is made of, as far as its tiles go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from .. import nodes
+from .._ffi import tvm_ffi
+from ..errors import UnsupportedError
+from ..ir.evaluate import evaluate, variables
+from ..ir.expr import Var
+from ..ir.stmt import ir_function
+
+#: Sizes that only the call knows are ranked as this one.
+TYPICAL = 4096
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
+
+
+class TracedKernel:
+    """The statements of a function that tell its tiles.
+
+    Args:
+        func: what tracing gives.
+        sizes: of dimensions that only calls know, by the names of their variables.
+
+    Attributes:
+        gemms, reductions, launches, results: its operators, its grids, and the tensors that it
+            copies or stores to, in order.
+        tensors: the buffers among its parameters.
+        extents: of the axes of its grids, then of its loops.
+        stages: of its pipelined loops.
+        uses_threads: whether the program says what a thread does.
+    """
+
+    def __init__(self, func: Any, sizes: Mapping[str, int] = NO_SIZES) -> None:
+        self._sizes = sizes
+        self._loops: list[Any] = []
+        self._parallel: list[list[Any]] = []
+        self.gemms: list[Any] = []
+        self.reductions: list[Any] = []
+        self.launches: list[Any] = []
+        self.results: list[Any] = []
+        function = ir_function(func)
+        self.tensors = [each for each in function.params if hasattr(each, "shape")]
+        tvm_ffi.structural_walk(function, self._note)
+        self.extents = [axis for launch in self.launches for axis in launch.grid]
+        self.extents += [loop.extent for loop in self._loops]
+        noted = [int(loop.annotations.get("num_stages", 0)) for loop in self._loops]
+        self.stages = [count for count in noted if count]
+        self.uses_threads = any(map(_uses_threads, self.launches))
+
+    def _note(self, node: Any) -> None:
+        if isinstance(node, nodes.Gemm):
+            self.gemms.append(node)
+        elif isinstance(node, nodes.Reduce):
+            self.reductions.append(node)
+        elif isinstance(node, nodes.For):
+            self._loops.append(node)
+        elif isinstance(node, nodes.ParallelFor):
+            self._parallel.append(list(node.extents))
+        elif isinstance(node, nodes.KernelLaunch):
+            self.launches.append(node)
+        elif isinstance(node, nodes.Copy):
+            self._parallel.append(list(node.src.extents))
+            if str(node.dst.buffer.scope) == "global":
+                self.results.append(node.dst.buffer)
+        elif isinstance(node, nodes.Store) and str(node.buffer.scope) == "global":
+            self.results.append(node.buffer)
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block."""
+        threads = 1
+        for extent in self.launches[0].threads if self.launches else ():
+            threads *= self.number(extent)
+        return threads
+
+    def tiles(self) -> dict[str, int]:
+        """Extents of a block's tile by role: m and n of the result, k along what is added up."""
+        if len(self.gemms) == 2:  # attention: queries, and keys of a step
+            rows, keys = self._last(self.gemms[0].operands[2].region.extents)
+            return {"m": rows, "n": keys}
+        if self.gemms:
+            rows, columns = self._last(self.gemms[0].operands[2].region.extents)
+            return {"m": rows, "n": columns, "k": self.depth(self.gemms[0])}
+        if self.reductions:
+            first = self.reductions[0]
+            extents = [self.number(each) for each in first.src.extents]
+            reduced = extents.pop(first.dim)
+            return {"m": extents[-1] if extents else 1, "k": reduced}
+        tile = max(self._parallel, key=len, default=[])
+        rows, columns = self._last(tile)
+        return {"m": rows, "n": columns} if len(tile) > 1 else {"n": columns}
+
+    def _last(self, extents: Any) -> tuple[int, int]:
+        known = [1, *(self.number(each) for each in extents)][-2:]
+        return known[0], known[-1]
+
+    def depth(self, gemm: Any) -> int:
+        """Elements that a gemm adds up."""
+        a = gemm.operands[0]
+        return self.number(a.region.extents[-2 if a.transposed else -1])
+
+    def steps(self, gemm: Any) -> int:
+        """Iterations of the innermost loop around a gemm."""
+        for loop in self._loops:  # inner ones first
+            inside: list[Any] = []
+            tvm_ffi.structural_walk(loop.body, inside.append)
+            if any(isinstance(node, nodes.Gemm) and node.same_as(gemm) for node in inside):
+                return max(1, self.number(loop.extent))
+        return 1
+
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        blocks = 1
+        for extent in self.launches[0].grid:
+            blocks *= self.number(extent)
+        return blocks
+
+    def number(self, expr: Any, typical: int = 0) -> int:
+        """A constant; what only the call knows counts as a typical size of its class."""
+        value = getattr(expr, "value", expr)
+        if type(value) is int:
+            return value
+        typical = typical or TYPICAL
+        known = {each: self._sizes.get(str(each.name), typical) for each in variables(expr)}
+        try:
+            return int(evaluate(expr, known))
+        except (KeyError, UnsupportedError):
+            return typical
+
+
+def _uses_threads(launch: Any) -> bool:
+    inside: list[Any] = []
+    tvm_ffi.structural_walk(launch.body, inside.append)
+    used = [node for node in inside if isinstance(node, Var)]
+    return any(var.same_as(each) for var in launch.thread_vars for each in used)
