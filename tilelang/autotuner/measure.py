@@ -187,9 +187,11 @@ def _copies(kernel: Any, inputs: Sequence[Any]) -> list[Any]:
 
 def _predicted(kernel: Any, args: Sequence[Any]) -> float:
     """Milliseconds of all grids of a call by the timing model."""
-    from ..emulator import TimingOptions
+    from ..emulator import TimingOptions, options
 
-    report = kernel.profile(*args, timing=TimingOptions(sampled=True, record=False))
+    # The checks of ordering take most of the time; the first launch of the best one has them.
+    with options(sanitize=False):
+        report = kernel.profile(*args, timing=TimingOptions(sampled=True, record=False))
     return float(sum(each.timing.grid_us for each in report.grids)) / 1e3
 
 
