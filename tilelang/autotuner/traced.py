@@ -31,7 +31,6 @@ class TracedKernel:
         tensors: the buffers among its parameters.
         extents: of the axes of its grids, then of its loops.
         stages: of its pipelined loops.
-        uses_threads: whether the program says what a thread does.
     """
 
     def __init__(self, func: Any, sizes: Mapping[str, int] = NO_SIZES) -> None:
@@ -44,30 +43,33 @@ class TracedKernel:
         self.results: list[Any] = []
         function = ir_function(func)
         self.tensors = [each for each in function.params if hasattr(each, "shape")]
-        tvm_ffi.structural_walk(function, self._note)
+        notes = {  # by class, since there are many nodes
+            nodes.Gemm: self.gemms.append,
+            nodes.Reduce: self.reductions.append,
+            nodes.For: self._loops.append,
+            nodes.ParallelFor: lambda node: self._parallel.append(list(node.extents)),
+            nodes.KernelLaunch: self.launches.append,
+            nodes.Copy: self._note_copy,
+            nodes.Store: lambda node: self._note_result(node.buffer),
+        }
+        tvm_ffi.structural_walk(function, lambda node: notes.get(type(node), _nothing)(node))
         self.extents = [axis for launch in self.launches for axis in launch.grid]
         self.extents += [loop.extent for loop in self._loops]
         noted = [int(loop.annotations.get("num_stages", 0)) for loop in self._loops]
         self.stages = [count for count in noted if count]
-        self.uses_threads = any(map(_uses_threads, self.launches))
 
-    def _note(self, node: Any) -> None:
-        if isinstance(node, nodes.Gemm):
-            self.gemms.append(node)
-        elif isinstance(node, nodes.Reduce):
-            self.reductions.append(node)
-        elif isinstance(node, nodes.For):
-            self._loops.append(node)
-        elif isinstance(node, nodes.ParallelFor):
-            self._parallel.append(list(node.extents))
-        elif isinstance(node, nodes.KernelLaunch):
-            self.launches.append(node)
-        elif isinstance(node, nodes.Copy):
-            self._parallel.append(list(node.src.extents))
-            if str(node.dst.buffer.scope) == "global":
-                self.results.append(node.dst.buffer)
-        elif isinstance(node, nodes.Store) and str(node.buffer.scope) == "global":
-            self.results.append(node.buffer)
+    def _note_copy(self, copy: Any) -> None:
+        self._parallel.append(list(copy.src.extents))
+        self._note_result(copy.dst.buffer)
+
+    def _note_result(self, buffer: Any) -> None:
+        if str(buffer.scope) == "global":
+            self.results.append(buffer)
+
+    @property
+    def uses_threads(self) -> bool:
+        """Whether the program says what a thread does."""
+        return any(map(_uses_threads, self.launches))
 
     @property
     def threads(self) -> int:
@@ -130,6 +132,10 @@ class TracedKernel:
             return int(evaluate(expr, known))
         except (KeyError, UnsupportedError):
             return typical
+
+
+def _nothing(node: Any) -> None:
+    del node
 
 
 def _uses_threads(launch: Any) -> bool:
