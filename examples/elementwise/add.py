@@ -6,7 +6,9 @@ Each block adds a tile; where the tile reaches beyond the tensors, nothing is re
 """
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+SHAPES = ((1024, 1024), (4096, 4096), (16384, 8192), (100000, 1000), (1000, 100001))
 
 
 def add(rows, columns, dtype, block_rows=4, block_columns=512, threads=256):
@@ -36,12 +38,18 @@ def main():
         dtype=Option("element type", "float16", choices=("float16", "bfloat16", "float32")),
     )
     args = example.args
-    kernel = example.compile(add(args.rows, args.columns, args.dtype))
-    a, b = (example.normal(args.rows, args.columns, dtype=args.dtype) for _ in range(2))
-    c = example.output(args.rows, args.columns, dtype=args.dtype)
-    kernel(a, b, c)
+
+    def case(rows, columns):
+        kernel = example.compile(add(rows, columns, args.dtype))
+        a, b = (example.normal(rows, columns, dtype=args.dtype) for _ in range(2))
+        c = example.output(rows, columns, dtype=args.dtype)
+        return Case(lambda: kernel(a, b, c), {"torch": lambda: a + b}, 3 * a.nbytes), (a, b, c)
+
+    line, (a, b, c) = case(args.rows, args.columns)
+    line.run()
     example.check("C", c, a.double() + b.double())
-    example.speed(lambda: kernel(a, b, c), lambda: a + b, moved=3 * a.nbytes)
+    example.speed(line.run, line.peers, line.moved)
+    example.table(SHAPES, lambda *shape: case(*shape)[0])
 
 
 if __name__ == "__main__":

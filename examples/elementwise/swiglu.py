@@ -9,7 +9,9 @@ Both halves of a row are read once, and computed with in float32.
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+SHAPES = ((1024, 4096), (4096, 14336), (16384, 8192), (65536, 1000), (8192, 11009))
 
 
 def swiglu(rows, columns, dtype, block_rows=4, block_columns=512, threads=256):
@@ -40,18 +42,26 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16", "float32")),
     )
     args = example.args
-    kernel = example.compile(swiglu(args.rows, args.columns, args.dtype))
-    x = example.normal(args.rows, 2 * args.columns, dtype=args.dtype)
-    y = example.output(args.rows, args.columns, dtype=args.dtype)
-    halves = x.view(args.rows, 2, args.columns)
-    kernel(halves, y)
 
     def reference(x):
         gate, up = x.chunk(2, dim=1)
         return torch.nn.functional.silu(gate) * up
 
+    compiled = torch.compile(reference, dynamic=False)
+
+    def case(rows, columns):
+        kernel = example.compile(swiglu(rows, columns, args.dtype))
+        x = example.normal(rows, 2 * columns, dtype=args.dtype)
+        y = example.output(rows, columns, dtype=args.dtype)
+        halves = x.view(rows, 2, columns)
+        peers = {"torch": lambda: reference(x), "compile": lambda: compiled(x)}
+        return Case(lambda: kernel(halves, y), peers, x.nbytes + y.nbytes), (x, y)
+
+    line, (x, y) = case(args.rows, args.columns)
+    line.run()
     example.check("Y", y, reference(x.double()))
-    example.speed(lambda: kernel(halves, y), lambda: reference(x), moved=x.nbytes + y.nbytes)
+    example.speed(line.run, line.peers["torch"], line.moved)
+    example.table(SHAPES, lambda *shape: case(*shape)[0])
 
 
 if __name__ == "__main__":

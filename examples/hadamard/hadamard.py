@@ -14,7 +14,9 @@ import math
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+SHAPES = ((131072, 256), (65536, 1024), (32768, 4096), (16384, 8192), (1000, 2048))
 
 #: elements of a thread
 EACH = 8
@@ -80,14 +82,20 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16", "float32")),
     )
     args = example.args
-    kernel = example.compile(hadamard(args.rows, args.n, args.dtype))
-    x = example.normal(args.rows, args.n, dtype=args.dtype)
-    y = example.output(args.rows, args.n, dtype=args.dtype)
-    kernel(x, y)
-    h = matrix(args.n, args.device) / math.sqrt(args.n)
-    example.check("Y", y, x.double() @ h)
-    dense = h.to(x.dtype)
-    example.speed(lambda: kernel(x, y), {"torch, gemm": lambda: x @ dense}, moved=2 * x.nbytes)
+
+    def case(rows, n):
+        kernel = example.compile(hadamard(rows, n, args.dtype))
+        x = example.normal(rows, n, dtype=args.dtype)
+        y = example.output(rows, n, dtype=args.dtype)
+        dense = (matrix(n, args.device) / math.sqrt(n)).to(x.dtype)
+        peers = {"torch, gemm": lambda: x @ dense}
+        return Case(lambda: kernel(x, y), peers, 2 * x.nbytes), (x, y)
+
+    line, (x, y) = case(args.rows, args.n)
+    line.run()
+    example.check("Y", y, x.double() @ (matrix(args.n, args.device) / math.sqrt(args.n)))
+    example.speed(line.run, line.peers, line.moved)
+    example.table(SHAPES, lambda *shape: case(*shape)[0])
 
 
 if __name__ == "__main__":

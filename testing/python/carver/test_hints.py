@@ -19,7 +19,7 @@ from tilelang.carver.arch import CUDA
 from tilelang.carver.roller.rasterization import NoRasterization
 from tilelang.errors import ConfigError
 
-ARCHES = ["sm_80", "sm_90a", "sm_100a"]
+ARCHES = ["sm_80", "sm_90a", "sm_100a", "sm_120a"]
 SHAPES = [(4096, 4096, 4096), (2048, 2048, 512), (128, 4096, 4096), (1, 4096, 14336), (77, 40, 24)]
 
 
@@ -103,6 +103,32 @@ def test_attention_takes_three_warpgroups_of_long_sequences():
     assert hint.block == [192, 128] and hint.threads == 384
     short = FlashAttentionTemplate(1, 1, 64, 40, 4096).with_arch("sm_90a").recommend_hints(1)[0]
     assert short.block[0] == 64
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_sums_of_float64_have_registers(arch):
+    template = MatmulTemplate(4096, 4096, 4096, True, True, "float64", "float64", "float64")
+    for hint in template.with_arch(arch).recommend_hints(20):
+        if arch != "sm_100a":
+            assert 2 * math.prod(hint.block) // hint.threads <= 255 - 48
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("dims", [64, 128, 256])
+def test_attention_has_rows_of_its_instruction(arch, dims):
+    for hint in FlashAttentionTemplate(4, 16, dims, 4096, 4096).with_arch(arch).recommend_hints():
+        assert hint.block[0] in ((64, 128, 256) if arch == "sm_100a" else (64, 128, 192))
+        # Of three warpgroups each thread has 160 registers, of which 96 for sums.
+        if arch in ("sm_90a", "sm_120a") and hint.threads == 384:
+            assert hint.block[0] * dims // hint.threads <= 96
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_sweeps_are_of_some_thousand_elements(arch):
+    """Blocks of one vector a thread take longer to start than to run; few large ones end apart."""
+    hint = ElementwiseTemplate((4096, 4096)).with_arch(arch).recommend_hints(1)[0]
+    assert 1024 <= math.prod(hint.block) <= 16384
+    assert GEMVTemplate(4096, 4096).with_arch(arch).recommend_hints(1)[0].threads >= 64
 
 
 def test_a_choice_takes_milliseconds():

@@ -39,7 +39,7 @@ class ElementwiseTemplate(Template):
     def _candidates(self) -> list[Hint]:
         bits, elements = bits_of(self.dtype), math.prod(self.shape)
         hints = []
-        for threads, vectors in itertools.product(_THREADS, (1, 2, 4, 8)):
+        for threads, vectors in itertools.product(_THREADS, (1, 2, 4)):
             block = _consecutive(self.shape, threads * vectors * 128 // bits)
             size = math.prod(block)
             moved = 2 * size * bits / 8
