@@ -322,8 +322,8 @@ def autotune(
         func: the function decorated with ``@tilelang.jit``.
         configs: mappings of parameter names to values; or a function of parameters of the
             decorated function, by name, that returns them. None: from the template of the kernel
-            (:mod:`tilelang.carver`), for parameters such as block_M, block_N, block_K, num_stages
-            and threads.
+            (:mod:`tilelang.carver`), for parameters that are extents of its tile, stages of a loop
+            or threads of a block, whatever their names are.
         settings: those of :class:`ProfileArgs`.
 
     Returns:

@@ -169,9 +169,10 @@ def jit(
     The other arguments are those of :func:`tilelang.compile`; ``debug_root_path`` is accepted for
     compatibility (``TILELANG_DUMP_IR`` writes the program after every pass).
 
-    ``tune="model"`` lets the timing model of the emulator choose the function's parameters of known
-    names, as ``@tilelang.autotune(by_model=True)`` above it does; ``tune="estimate"`` a formula of
-    the kernel's template, in a fraction of a second; ``tune="measure"`` a GPU, where there is one.
+    ``tune="model"`` lets the timing model of the emulator choose the tiles among the function's
+    parameters, as ``@tilelang.autotune(by_model=True)`` above it does; ``tune="estimate"`` a
+    formula of the kernel's template, in a fraction of a second; ``tune="measure"`` a GPU, where
+    there is one.
 
     Raises:
         ConfigError: ``tune`` is another word.
