@@ -30,7 +30,7 @@ constexpr TileExtents kWide[] = {{128, 256}, {192, 192}, {128, 192}};
 
 // Of blocks in one wave, each in turn for more rows, and with more bytes of operands. Where rows
 // are no multiple of 64, wgmma computes the transposed product.
-constexpr TileExtents kOneWave[] = {{64, 64}, {96, 64}, {128, 64}, {96, 128}, kNarrow, {160, 128}};
+constexpr TileExtents kOneWave[] = {{64, 64}, {96, 64}, {128, 64}, kNarrow, {160, 128}};
 
 // Of so many rows a tile of 64 is loaded without the others (transform/trim_loads.h).
 constexpr int64_t kFewRows[] = {32, 16};

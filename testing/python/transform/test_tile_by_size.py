@@ -140,7 +140,7 @@ def test_no_more_rows_are_stored():
     assert (c[300:384] == 0).all() and c[384:].isnan().all()
 
 
-NARROW = ["64 x 64", "96 x 64", "128 x 64", "96 x 128", "128 x 128", "160 x 128"]
+NARROW = ["64 x 64", "96 x 64", "128 x 64", "128 x 128", "160 x 128"]
 WIDE = ["128 x 256", "192 x 192", "128 x 192"]
 
 
