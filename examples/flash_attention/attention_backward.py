@@ -20,6 +20,7 @@ of queries.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -27,18 +28,27 @@ import torch
 from attention_forward import (
     PASS_CONFIGS,
     Shape,
-    by_torch,
     has_tensor_memory,
     heads_of,
     hide,
     options,
+    peers,
     reference,
 )
 
 import tilelang
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example
+from tilelang.tools.example import Case, Example
+
+#: of tables: sequences, queries, keys, heads of Q and of K, dimension
+SHAPES = (
+    (4, 2048, 2048, 16, 16, 64),
+    (2, 2047, 2047, 16, 16, 128),
+    (4, 2048, 2048, 16, 16, 96),
+    (4, 4096, 4096, 16, 16, 128),
+    (2, 2048, 2048, 32, 8, 128),
+)
 
 LOG2E = math.log2(math.e)
 
@@ -311,6 +321,20 @@ def reference_gradients(q, k, v, d_out, causal):
     return out.detach(), lse.detach(), list(gradients)
 
 
+def gradients_by_torch(q, k, v, d_out, causal):
+    """Returns what computes the gradients, by the name of who wrote it."""
+    inputs = [x.detach().requires_grad_() for x in (q, k, v)]
+
+    def run(forward):
+        if forward not in results:
+            results[forward] = forward()
+        return torch.autograd.grad(results[forward], inputs, d_out, retain_graph=True)
+
+    results = {}  # of the forward pass, which is not timed
+    found = peers(inputs[0], inputs[1], inputs[2], causal)
+    return {name: functools.partial(run, forward) for name, forward in found.items()}
+
+
 def main(kernels=Backward, text=__doc__, **limits):
     """Runs the kernels, checks them, and on a GPU compares their speed with torch.
 
@@ -319,34 +343,29 @@ def main(kernels=Backward, text=__doc__, **limits):
     names = "batch queries keys heads kv_heads dim causal dtype"
     example = Example(text, **limits, **options(names, 256, 4096))
     args = example.args
-    lengths, heads = (args.queries, args.keys), heads_of(args)
-    shape = Shape(args.batch, *lengths, *heads, args.dim, args.dim)
-    backward = kernels(shape, args.causal, args.dtype, target=args.target, compile=example.compile)
 
-    q, d_out = (
-        example.normal(args.batch, args.queries, args.heads, args.dim, dtype=args.dtype)
-        for _ in range(2)
-    )
-    k, v = (
-        example.normal(args.batch, args.keys, shape.kv_heads, args.dim, dtype=args.dtype)
-        for _ in range(2)
-    )
-    out, lse, want = reference_gradients(q, k, v, d_out, args.causal)
-    out, lse = out.to(q.dtype).contiguous(), lse.float().contiguous()
-    got = backward(q, k, v, out, d_out, lse)
+    def case(*sizes):
+        shape = Shape(*sizes, sizes[-1])
+        compiled = {"target": args.target, "compile": example.compile}
+        backward = kernels(shape, args.causal, args.dtype, **compiled)
+        of_q = shape.batch, shape.queries, shape.heads, shape.dim
+        q, d_out = (example.normal(*of_q, dtype=args.dtype) for _ in range(2))
+        of_k = shape.batch, shape.keys, shape.kv_heads, shape.dim
+        k, v = (example.normal(*of_k, dtype=args.dtype) for _ in range(2))
+        out, lse, want = reference_gradients(q, k, v, d_out, args.causal)
+        given = q, k, v, out.to(q.dtype).contiguous(), d_out, lse.float().contiguous()
+        got = backward(*given)
+        run = functools.partial(backward.launch, *given, backward.workspace(q.device), got)
+        # Five gemms, where the forward pass has two; half of each where it is causal.
+        products = shape.batch * shape.queries * shape.keys * shape.heads
+        flops = 10 * products * shape.dim // (2 if args.causal else 1)
+        return Case(run, gradients_by_torch(q, k, v, d_out, args.causal), flops=flops), got, want
+
+    line, got, want = case(args.batch, args.queries, args.keys, *heads_of(args), args.dim)
     for name, gradient, exact in zip(("dQ", "dK", "dV"), got, want, strict=True):
         example.check(name, gradient, exact, tolerance=2**-6)
-
-    inputs = [x.detach().requires_grad_() for x in (q, k, v)]
-    result = by_torch(inputs[0], inputs[1], inputs[2], args.causal)
-    workspace = backward.workspace(q.device)
-    # Five gemms, where the forward pass has two; half of each where it is causal.
-    flops = 10 * args.batch * args.queries * args.keys * args.heads * args.dim
-    example.speed(
-        lambda: backward.launch(q, k, v, out, d_out, lse, workspace, got),
-        lambda: torch.autograd.grad(result, inputs, d_out, retain_graph=True),
-        flops=flops // (2 if args.causal else 1),
-    )
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -27,22 +27,42 @@ error of the result is 2.3e-3 still, and 1.7e-3 where scores are six times as la
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import sys
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import tilelang
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
 
 #: of compiling: exp2 and the division are the fast ones of the hardware
 PASS_CONFIGS = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
 
 
 SHORT = 512  # queries or keys
+
+#: of torch, by the name of who wrote them
+BACKENDS = {
+    "cuDNN": SDPBackend.CUDNN_ATTENTION,
+    "FlashAttention 2": SDPBackend.FLASH_ATTENTION,
+}
+
+#: of tables: arguments of Shape
+SHAPES = (
+    (8, 512, 512, 16, 16, 64, 64),
+    (4, 4096, 4096, 16, 16, 64, 64),
+    (4, 4096, 77, 16, 16, 64, 64),
+    (4, 2047, 2047, 16, 16, 96, 96),
+    (4, 4096, 4096, 16, 16, 128, 128),
+    (2, 4096, 4096, 32, 8, 128, 128),
+    (2, 4096, 4096, 16, 16, 192, 128),
+)
 
 
 def has_tensor_memory(target) -> bool:
@@ -272,11 +292,21 @@ def heads_of(args) -> tuple[int, int]:
     return args.heads, kv_heads
 
 
-def by_torch(q, k, v, causal):
-    """Returns Out as torch computes it; tensors as of ``attention``."""
+def by_torch(q, k, v, causal, backend=None, mask=None):
+    """Returns Out as a backend of torch computes it; tensors as of ``attention``."""
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    compute = torch.nn.functional.scaled_dot_product_attention
-    return compute(q, k, v, is_causal=causal, enable_gqa=True).transpose(1, 2)
+    gqa = q.shape[1] != k.shape[1]
+    with sdpa_kernel(backend) if backend else contextlib.nullcontext():
+        compute = torch.nn.functional.scaled_dot_product_attention
+        return compute(q, k, v, mask, is_causal=causal, enable_gqa=gqa).transpose(1, 2)
+
+
+def peers(q, k, v, causal=False):
+    """Returns what computes Out, by the name of who wrote it."""
+    return {
+        name: functools.partial(by_torch, q, k, v, causal, backend)
+        for name, backend in BACKENDS.items()
+    }
 
 
 def main(attention=attention, default_tiles=default_tiles, text=__doc__, share_out=None):
@@ -292,31 +322,39 @@ def main(attention=attention, default_tiles=default_tiles, text=__doc__, share_o
         dim_v=Option("elements of a head of V; 0 for as many as of K", 0),
     )
     args = example.args
-    lengths, heads = (args.queries, args.keys), heads_of(args)
-    shape = Shape(args.batch, *lengths, *heads, args.dim, args.dim_v or args.dim)
-    tiles = default_tiles(args.target, shape.dim, shape.dim_v, lengths)
-    function = attention(shape, args.causal, args.dtype, **tiles)
-    kernel = example.compile(function, pass_configs=PASS_CONFIGS)
 
-    q = example.normal(args.batch, args.queries, args.heads, args.dim, dtype=args.dtype)
-    k = example.normal(args.batch, args.keys, shape.kv_heads, args.dim, dtype=args.dtype)
-    v = example.normal(args.batch, args.keys, shape.kv_heads, shape.dim_v, dtype=args.dtype)
-    out = example.output(*q.shape[:3], shape.dim_v, dtype=args.dtype)
-    lse = example.output(args.batch, args.heads, args.queries)
-    tables = []
-    if share_out is not None:
-        sizes = tiles["block_M"], tiles["block_N"]
-        tables = share_out(shape, args.causal, *sizes, device=q.device)
-    kernel(q, k, v, *tables, out, lse)
-    want_out, want_lse = reference(q, k, v, args.causal)
-    example.check("Lse", lse, want_lse, tolerance=1e-4)
-    example.check("Out", out, want_out, tolerance=2**-7)
-    flops = 2 * args.batch * args.queries * args.keys * args.heads * (args.dim + shape.dim_v)
-    example.speed(
-        lambda: kernel(q, k, v, *tables, out, lse),
-        lambda: by_torch(q, k, v, args.causal),
-        flops=flops // (2 if args.causal else 1),
-    )
+    def case(*sizes):
+        shape = Shape(*sizes)
+        lengths = shape.queries, shape.keys
+        tiles = default_tiles(args.target, shape.dim, shape.dim_v, lengths)
+        function = attention(shape, args.causal, args.dtype, **tiles)
+        kernel = example.compile(function, pass_configs=PASS_CONFIGS)
+        q = example.normal(shape.batch, shape.queries, shape.heads, shape.dim, dtype=args.dtype)
+        k, v = (
+            example.normal(shape.batch, shape.keys, shape.kv_heads, dim, dtype=args.dtype)
+            for dim in (shape.dim, shape.dim_v)
+        )
+        out = example.output(*q.shape[:3], shape.dim_v, dtype=args.dtype)
+        lse = example.output(shape.batch, shape.heads, shape.queries)
+        tables = []
+        if share_out is not None:
+            blocks = tiles["block_M"], tiles["block_N"]
+            tables = share_out(shape, args.causal, *blocks, device=q.device)
+        products = shape.batch * shape.queries * shape.keys * shape.heads
+        flops = 2 * products * (shape.dim + shape.dim_v) // (2 if args.causal else 1)
+        run = functools.partial(kernel, q, k, v, *tables, out, lse)
+        return Case(run, peers(q, k, v, args.causal), flops=flops), (q, k, v), (out, lse)
+
+    lengths, heads = (args.queries, args.keys), heads_of(args)
+    line, inputs, results = case(args.batch, *lengths, *heads, args.dim, args.dim_v or args.dim)
+    line.run()
+    exact = reference(*inputs, args.causal)
+    for name, got, want, tolerance in zip(
+        ("Out", "Lse"), results, exact, (2**-7, 1e-4), strict=True
+    ):
+        example.check(name, got, want, tolerance)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ the next sequence: its keys are masked, and a block stores only the rows of its 
 
 from __future__ import annotations
 
+import functools
 import math
+import random
 
 import torch
 from attention_forward import (
@@ -27,7 +29,16 @@ from attention_forward import (
 )
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: sequences, tokens of the longest, heads of Q and of K, dimension
+SHAPES = (
+    (32, 4096, 16, 16, 128),
+    (32, 4096, 16, 16, 64),
+    (128, 1024, 16, 16, 128),
+    (32, 4096, 32, 8, 128),
+    (16, 8192, 16, 16, 96),
+)
 
 
 @T.macro
@@ -128,6 +139,23 @@ def reference_varlen(q, k, v, cu_queries, cu_keys, causal):
     return out, lse
 
 
+def by_flash_attention(q, k, v, ends, longest, window):
+    """Returns Out of tensors as of ``attention_varlen`` as FlashAttention 2 of torch computes it.
+
+    ``window`` is how many keys a query sees before and after its own; -1 for all.
+    """
+    from torch.nn.attention.varlen import varlen_attn  # since torch 2.10
+
+    shared = {"enable_gqa": True} if q.shape[1] != k.shape[1] else {}
+    return varlen_attn(q, k, v, ends, ends, longest, longest, window_size=window, **shared)
+
+
+def one_by_one(q, k, v, lengths, causal):
+    """Returns Out of each sequence as torch computes it."""
+    each = zip(*(x[None].split(lengths, 1) for x in (q, k, v)), strict=True)
+    return [by_torch(a, b, c, causal) for a, b, c in each]
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -136,34 +164,42 @@ def main():
         **options("heads kv_heads dim causal dtype", 0, 0),
     )
     args = example.args
-    total = sum(args.lengths)
-    shape = Shape(len(args.lengths), total, total, *heads_of(args), args.dim, args.dim)
-    tiles = default_tiles(args.target, args.dim)
-    function = attention_varlen(shape, max(args.lengths), args.causal, args.dtype, **tiles)
-    kernel = example.compile(function, pass_configs=PASS_CONFIGS)
 
-    q, k, v = (
-        example.normal(total, heads, args.dim, dtype=args.dtype)
-        for heads in (shape.heads, shape.kv_heads, shape.kv_heads)
-    )
-    ends = offsets(args.lengths, args.device)
-    out = example.output(*q.shape, dtype=args.dtype)
-    lse = example.output(args.heads, total)
-    kernel(q, k, v, ends, ends, out, lse)
-    want_out, want_lse = reference_varlen(q, k, v, ends, ends, args.causal)
-    example.check("Lse", lse, want_lse, tolerance=1e-4)
-    example.check("Out", out, want_out, tolerance=2**-7)
+    def case(lengths, heads, kv_heads, dim):
+        total, longest = sum(lengths), max(lengths)
+        shape = Shape(len(lengths), total, total, heads, kv_heads, dim, dim)
+        tiles = default_tiles(args.target, dim)
+        function = attention_varlen(shape, longest, args.causal, args.dtype, **tiles)
+        kernel = example.compile(function, pass_configs=PASS_CONFIGS)
+        q, k, v = (
+            example.normal(total, n, dim, dtype=args.dtype) for n in (heads, kv_heads, kv_heads)
+        )
+        ends = offsets(lengths, args.device)
+        out, lse = example.output(*q.shape, dtype=args.dtype), example.output(heads, total)
+        window = -1, 0 if args.causal else -1
+        peers = {
+            "FlashAttention 2": functools.partial(
+                by_flash_attention, q, k, v, ends, longest, window
+            ),
+            "one by one": functools.partial(one_by_one, q, k, v, lengths, args.causal),
+        }
+        flops = 4 * sum(n**2 for n in lengths) * heads * dim // (2 if args.causal else 1)
+        run = functools.partial(kernel, q, k, v, ends, ends, out, lse)
+        return Case(run, peers, flops=flops), (q, k, v, ends, ends), (out, lse)
 
-    def one_by_one():
-        each = zip(*(x[None].split(args.lengths, 1) for x in (q, k, v)), strict=True)
-        return [by_torch(a, b, c, args.causal) for a, b, c in each]
+    def drawn(sequences, longest, *sizes):
+        draw = random.Random(args.seed)
+        return case([draw.randint(1, longest) for _ in range(sequences)], *sizes)[0]
 
-    flops = 4 * sum(length**2 for length in args.lengths) * args.heads * args.dim
-    example.speed(
-        lambda: kernel(q, k, v, ends, ends, out, lse),
-        {"one by one": one_by_one},
-        flops=flops // (2 if args.causal else 1),
-    )
+    line, inputs, results = case(args.lengths, *heads_of(args), args.dim)
+    line.run()
+    exact = reference_varlen(*inputs, args.causal)
+    for name, got, want, tolerance in zip(
+        ("Out", "Lse"), results, exact, (2**-7, 1e-4), strict=True
+    ):
+        example.check(name, got, want, tolerance)
+    example.speed(*line)
+    example.table(SHAPES, drawn)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ goes through the blocks of keys that a window of the block's rows reaches, no ot
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -24,9 +25,19 @@ from attention_forward import (
     online_softmax,
     options,
 )
+from attention_varlen import by_flash_attention, offsets
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: sequences, their tokens, heads of Q and of K, dimension, window
+SHAPES = (
+    (4, 4096, 16, 16, 128, 1024),
+    (4, 4096, 64, 8, 64, 128),
+    (1, 16384, 32, 8, 128, 4096),
+    (4, 2047, 16, 16, 96, 512),
+    (2, 8192, 16, 2, 128, 512),
+)
 
 
 @T.macro
@@ -123,24 +134,38 @@ def main():
         no_sink=Option("leave the sinks out", False),
     )
     args = example.args
-    shape = Shape(args.batch, args.queries, args.keys, *heads_of(args), args.dim, args.dim)
-    tiles = default_tiles(args.target, args.dim)
-    function = attention_window(shape, args.window, not args.no_sink, args.dtype, **tiles)
-    kernel = example.compile(function, pass_configs=PASS_CONFIGS)
-    q = example.normal(args.batch, args.queries, args.heads, args.dim, dtype=args.dtype)
-    k, v = (
-        example.normal(args.batch, args.keys, shape.kv_heads, args.dim, dtype=args.dtype)
-        for _ in range(2)
-    )
-    sinks = example.normal(args.heads, scale=2)
-    out = example.output(*q.shape, dtype=args.dtype)
-    kernel(q, k, v, sinks, out)
-    used = None if args.no_sink else sinks
-    want = reference_window(q.double(), k.double(), v.double(), used, args.window)
+
+    def case(batch, queries, keys, heads, kv_heads, dim, window):
+        shape = Shape(batch, queries, keys, heads, kv_heads, dim, dim)
+        tiles = default_tiles(args.target, dim)
+        function = attention_window(shape, window, not args.no_sink, args.dtype, **tiles)
+        kernel = example.compile(function, pass_configs=PASS_CONFIGS)
+        q = example.normal(batch, queries, heads, dim, dtype=args.dtype)
+        k, v = (example.normal(batch, keys, kv_heads, dim, dtype=args.dtype) for _ in range(2))
+        sinks, out = example.normal(heads, scale=2), example.output(*q.shape, dtype=args.dtype)
+        used = None if args.no_sink else sinks
+        peers = {"eager torch": functools.partial(reference_window, q, k, v, used, window)}
+        if queries == keys:
+            packed = [x.flatten(0, 1) for x in (q, k, v)]
+            ends = offsets([queries] * batch, args.device)
+            peers["FlashAttention 2, no sinks"] = functools.partial(
+                by_flash_attention, *packed, ends, queries, (window - 1, 0)
+            )
+        flops = 4 * batch * queries * min(window, keys) * heads * dim
+        run = functools.partial(kernel, q, k, v, sinks, out)
+        return Case(run, peers, flops=flops), (q, k, v), used, out
+
+    def squares(batch, length, *sizes):
+        line = case(batch, length, length, *sizes)[0]
+        return line._replace(peers={k: v for k, v in line.peers.items() if k != "eager torch"})
+
+    lengths = args.queries, args.keys
+    line, inputs, sinks, out = case(args.batch, *lengths, *heads_of(args), args.dim, args.window)
+    line.run()
+    want = reference_window(*(x.double() for x in inputs), sinks, args.window)
     example.check("Out", out, want, tolerance=2**-8)
-    flops = 4 * args.batch * args.queries * min(args.window, args.keys) * args.heads * args.dim
-    peer = {"eager torch": lambda: reference_window(q, k, v, used, args.window)}
-    example.speed(lambda: kernel(q, k, v, sinks, out), peer, flops=flops)
+    example.speed(*line)
+    example.table(SHAPES, squares)
 
 
 if __name__ == "__main__":

@@ -11,14 +11,26 @@ function weighs the parts by these. Sequences have lengths of their own.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
-from attention_forward import PASS_CONFIGS, hide, online_softmax
+from attention_forward import PASS_CONFIGS, by_torch, hide, online_softmax, peers
 
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: sequences, keys of each, heads of Q and of K, dimension
+SHAPES = (
+    (64, 2048, 32, 4, 128),
+    (32, 8192, 32, 4, 128),
+    (32, 2048, 32, 4, 128),
+    (8, 32768, 32, 4, 128),
+    (1, 131072, 64, 8, 128),
+    (128, 2047, 32, 8, 64),
+    (32, 4096, 32, 8, 96),
+)
 
 
 @T.macro
@@ -64,6 +76,11 @@ def default_splits(batch, kv_heads, keys, target, block_N=128):
     return max(1, min(parts, -(-keys // block_N)))
 
 
+def rows_of(group):
+    """Returns the rows of the smallest gemms that have as many heads."""
+    return 16 if group <= 16 else -(-group // 64) * 64
+
+
 def flash_decoding(
     batch, keys, heads, kv_heads, dim, splits, dtype="float16", block_N=128, threads=128
 ):
@@ -72,7 +89,7 @@ def flash_decoding(
     Lengths (batch,) int32 says how many keys a sequence has: from 1 to ``keys``.
     """
     group = heads // kv_heads
-    block_H = 16 if group <= 16 else 64  # rows of the smallest gemms that there are
+    block_H = rows_of(group)
     scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
 
     @T.prim_func
@@ -148,30 +165,30 @@ def main():
         dtype=Option("element type", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    batch, keys = len(args.lengths), max(args.lengths)
-    sizes = batch, keys, args.heads, args.kv_heads, args.dim
-    splits = args.splits or default_splits(batch, args.kv_heads, keys, args.target)
-    function = flash_decoding(*sizes, splits, args.dtype)
-    kernel = example.compile(function, pass_configs=PASS_CONFIGS)
-    q = example.normal(batch, args.heads, args.dim, dtype=args.dtype)
-    k, v = (
-        example.normal(batch, keys, args.kv_heads, args.dim, dtype=args.dtype) for _ in range(2)
-    )
-    lengths = torch.tensor(args.lengths, dtype=torch.int32, device=args.device)
-    out = example.output(*q.shape, dtype=args.dtype)
-    kernel(q, k, v, lengths, out)
-    example.check("Out", out, reference(q.double(), k.double(), v.double(), args.lengths), 2**-8)
 
-    mask = torch.arange(keys, device=args.device)[None, :] < lengths[:, None]
-    one, keys_first, values_first = (x.transpose(1, 2) for x in (q[:, None], k, v))
+    def case(each, heads, kv_heads, dim):
+        batch, keys = len(each), max(each)
+        splits = args.splits or default_splits(batch, kv_heads, keys, args.target)
+        function = flash_decoding(batch, keys, heads, kv_heads, dim, splits, args.dtype)
+        kernel = example.compile(function, pass_configs=PASS_CONFIGS)
+        q = example.normal(batch, heads, dim, dtype=args.dtype)
+        k, v = (example.normal(batch, keys, kv_heads, dim, dtype=args.dtype) for _ in range(2))
+        lengths = torch.tensor(each, dtype=torch.int32, device=args.device)
+        out = example.output(*q.shape, dtype=args.dtype)
+        by_name = peers(q[:, None], k, v)
+        if min(each) < keys:
+            mask = torch.arange(keys, device=args.device)[None, :] < lengths[:, None]
+            mask = mask[:, None, None, :]
+            by_name = {"torch": functools.partial(by_torch, q[:, None], k, v, False, None, mask)}
+        moved = 2 * sum(each) * kv_heads * dim * k.element_size()
+        run = functools.partial(kernel, q, k, v, lengths, out)
+        return Case(run, by_name, moved), (q, k, v), out
 
-    def by_torch():
-        return torch.nn.functional.scaled_dot_product_attention(
-            one, keys_first, values_first, mask[:, None, None, :], enable_gqa=True
-        )
-
-    moved = 2 * sum(args.lengths) * args.kv_heads * args.dim * k.element_size()
-    example.speed(lambda: kernel(q, k, v, lengths, out), by_torch, moved=moved)
+    line, inputs, out = case(args.lengths, args.heads, args.kv_heads, args.dim)
+    line.run()
+    example.check("Out", out, reference(*(x.double() for x in inputs), args.lengths), 2**-8)
+    example.speed(*line)
+    example.table(SHAPES, lambda batch, keys, *sizes: case([keys] * batch, *sizes)[0])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ not fit beside the scores (tensor memory), two blocks compute half of the column
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -20,7 +21,20 @@ from attention_forward import PASS_CONFIGS, has_tensor_memory, hide, online_soft
 from flash_decoding import combine, store_part
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.carver.arch import CUDA
+from tilelang.tools.example import Case, Example, Option
+
+BLOCK_H = 64  # heads of a block
+
+#: of tables: sequences, tokens of each, heads
+SHAPES = (
+    (64, 8192, 128),
+    (32, 4096, 128),
+    (128, 2048, 128),
+    (8, 32768, 128),
+    (1, 65536, 128),
+    (64, 4096, 16),
+)
 
 
 def default_tiles(target, latent):
@@ -30,8 +44,16 @@ def default_tiles(target, latent):
     return {"block_N": 48, "block_V": 256 if has_tensor_memory(target) else latent}
 
 
+def default_splits(batch, heads, keys, target, block_N, parts=1):
+    """Returns the parts of tokens with which about as many blocks work as the GPU has
+    multiprocessors; ``parts`` blocks have the columns of a result.
+    """
+    blocks = batch * -(-heads // BLOCK_H) * parts
+    return max(1, min(CUDA(target).compute_max_core // blocks, -(-keys // block_N)))
+
+
 def mla_decode(
-    batch, keys, heads, latent, rope, splits, dtype="bfloat16", block_H=64, block_N=48,
+    batch, keys, heads, latent, rope, splits, dtype="bfloat16", block_H=BLOCK_H, block_N=48,
     block_V=512, threads=256, num_stages=2,
 ):  # fmt: skip
     """Returns a prim_func of Q, Cache, Lengths and Out.
@@ -101,36 +123,52 @@ def reference(q, cache, lengths, latent):
     return out
 
 
+def by_cublas(q, tokens, latent):
+    """Returns Out of ``tokens`` (batch, keys, latent + rope): two products and a softmax."""
+    scores = torch.bmm(q, tokens.transpose(1, 2)) / math.sqrt(128 + q.shape[2] - latent)
+    return torch.bmm(scores.softmax(2), tokens[..., :latent])
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
         __doc__,
         lengths=Option("tokens of each sequence", [130, 64], [8192] * 64),
-        splits=Option("blocks that share the tokens of a sequence", 2, 1),
+        splits=Option("blocks that share the tokens of a sequence; 0: as many as pay", 2, 0),
         heads=Option("heads", 100, 128),
         latent=Option("compressed elements of a token", 512),
         rope=Option("elements of a token that carry its position", 64),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    batch, keys, width = len(args.lengths), max(args.lengths), args.latent + args.rope
-    sizes = batch, keys, args.heads, args.latent, args.rope, args.splits
-    tiles = default_tiles(args.target, args.latent)
-    function = mla_decode(*sizes, args.dtype, **tiles)
-    kernel = example.compile(function, pass_configs=PASS_CONFIGS)
-    q = example.normal(batch, args.heads, width, dtype=args.dtype)
-    cache = example.normal(batch, keys, width, dtype=args.dtype)
-    lengths = torch.tensor(args.lengths, dtype=torch.int32, device=args.device)
-    out = example.output(batch, args.heads, args.latent, dtype=args.dtype)
-    kernel(q, cache, lengths, out)
-    want = reference(q.double(), cache.double(), args.lengths, args.latent)
+    latent, width = args.latent, args.latent + args.rope
+
+    def case(each, heads):
+        batch, keys = len(each), max(each)
+        tiles = default_tiles(args.target, latent)
+        parts = latent // tiles["block_V"]
+        shared = batch, heads, keys, args.target, tiles["block_N"], parts
+        splits = args.splits or default_splits(*shared)
+        function = mla_decode(batch, keys, heads, latent, args.rope, splits, args.dtype, **tiles)
+        kernel = example.compile(function, pass_configs=PASS_CONFIGS)
+        q = example.normal(batch, heads, width, dtype=args.dtype)
+        cache = example.normal(batch, keys, width, dtype=args.dtype)
+        lengths = torch.tensor(each, dtype=torch.int32, device=args.device)
+        out = example.output(batch, heads, latent, dtype=args.dtype)
+        peers = {"eager torch": functools.partial(reference, q, cache, each, latent)}
+        if min(each) == keys:
+            peers = {"cuBLAS and a softmax": functools.partial(by_cublas, q, cache, latent)}
+        moved = sum(each) * width * cache.element_size()
+        flops = 2 * sum(each) * heads * (width + latent)
+        run = functools.partial(kernel, q, cache, lengths, out)
+        return Case(run, peers, moved, flops), (q, cache), out
+
+    line, inputs, out = case(args.lengths, args.heads)
+    line.run()
+    want = reference(*(x.double() for x in inputs), args.lengths, latent)
     example.check("Out", out, want, tolerance=2**-7)
-    example.speed(
-        lambda: kernel(q, cache, lengths, out),
-        {"eager torch": lambda: reference(q, cache, args.lengths, args.latent)},
-        moved=sum(args.lengths) * width * cache.element_size(),
-        flops=2 * sum(args.lengths) * args.heads * (width + args.latent),
-    )
+    example.speed(*line)
+    example.table(SHAPES, lambda batch, keys, heads: case([keys] * batch, heads)[0])
 
 
 if __name__ == "__main__":

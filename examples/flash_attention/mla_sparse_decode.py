@@ -11,17 +11,28 @@ second launch weighs their parts. An index of -1 is no token.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import torch
 from attention_forward import PASS_CONFIGS, has_tensor_memory, online_softmax
 from flash_decoding import combine, store_part
+from mla_decode import BLOCK_H, by_cublas, default_splits
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
 
 LATENT, ROPE = 512, 64
+
+#: of tables: sequences, tokens of each, selected ones, heads
+SHAPES = (
+    (64, 32768, 2048, 128),
+    (128, 8192, 2048, 128),
+    (16, 65536, 2048, 128),
+    (4, 131072, 2048, 128),
+    (64, 16384, 1024, 64),
+)
 
 
 def default_tiles(target):
@@ -45,7 +56,7 @@ def gather(Cache, Indices, b, first, tokens, rope, scores):
 
 
 def mla_sparse_decode(
-    batch, keys, heads, k, splits, dtype="bfloat16", block_H=64, block_N=64, block_V=LATENT,
+    batch, keys, heads, k, splits, dtype="bfloat16", block_H=BLOCK_H, block_N=64, block_V=LATENT,
     threads=256,
 ):  # fmt: skip
     """Returns a prim_func of Q (batch, heads, 576), Cache (batch, keys, 576), Indices and Out.
@@ -109,6 +120,12 @@ def reference(q, cache, indices, selected):
     return out
 
 
+def by_torch(q, cache, indices):
+    """Returns Out where no index is -1: tokens are gathered, then multiplied by cuBLAS."""
+    places = indices.long()[..., None].expand(-1, -1, cache.shape[2])
+    return by_cublas(q, cache.gather(1, places), LATENT)
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -116,31 +133,39 @@ def main():
         keys=Option("tokens of a sequence", 300, 32768),
         selected=Option("tokens that each query sees, up to k", [100, 37], [2048] * 64),
         k=Option("indices of a sequence", 128, 2048),
-        splits=Option("blocks that share the tokens of a sequence", 2, 1),
+        splits=Option("blocks that share the tokens of a sequence; 0: as many as pay", 2, 0),
         heads=Option("heads", 100, 128),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    batch, width = len(args.selected), LATENT + ROPE
-    sizes = batch, args.keys, args.heads, args.k, args.splits, args.dtype
-    function = mla_sparse_decode(*sizes, **default_tiles(args.target))
-    kernel = example.compile(function, pass_configs=PASS_CONFIGS)
-    q = example.normal(batch, args.heads, width, dtype=args.dtype)
-    cache = example.normal(batch, args.keys, width, dtype=args.dtype)
-    places = [torch.randperm(args.keys)[: args.k] for _ in range(batch)]
-    indices = torch.stack(places).int()
-    for b, count in enumerate(args.selected):
-        indices[b, count:] = -1
-    indices = indices.to(args.device)
-    out = example.output(batch, args.heads, LATENT, dtype=args.dtype)
-    kernel(q, cache, indices, out)
+
+    def case(keys, selected, k, heads):
+        batch, width = len(selected), LATENT + ROPE
+        tiles = default_tiles(args.target)
+        shared = batch, heads, k, args.target, tiles["block_N"], LATENT // tiles["block_V"]
+        splits = args.splits or default_splits(*shared)
+        function = mla_sparse_decode(batch, keys, heads, k, splits, args.dtype, **tiles)
+        kernel = example.compile(function, pass_configs=PASS_CONFIGS)
+        q = example.normal(batch, heads, width, dtype=args.dtype)
+        cache = example.normal(batch, keys, width, dtype=args.dtype)
+        indices = torch.stack([torch.randperm(keys)[:k] for _ in range(batch)]).int()
+        for b, count in enumerate(selected):
+            indices[b, count:] = -1
+        indices = indices.to(args.device)
+        out = example.output(batch, heads, LATENT, dtype=args.dtype)
+        peers = {"eager torch": functools.partial(reference, q, cache, indices, selected)}
+        if min(selected) == k:
+            peers = {"cuBLAS and a softmax": functools.partial(by_torch, q, cache, indices)}
+        moved = sum(selected) * width * cache.element_size()
+        flops = 2 * sum(selected) * heads * (width + LATENT)
+        run = functools.partial(kernel, q, cache, indices, out)
+        return Case(run, peers, moved, flops), (q, cache, indices), out
+
+    line, (q, cache, indices), out = case(args.keys, args.selected, args.k, args.heads)
+    line.run()
     example.check("Out", out, reference(q.double(), cache.double(), indices, args.selected), 2**-7)
-    example.speed(
-        lambda: kernel(q, cache, indices, out),
-        {"eager torch": lambda: reference(q, cache, indices, args.selected)},
-        moved=sum(args.selected) * width * cache.element_size(),
-        flops=2 * sum(args.selected) * args.heads * (width + LATENT),
-    )
+    example.speed(*line)
+    example.table(SHAPES, lambda batch, keys, k, heads: case(keys, [k] * batch, k, heads)[0])
 
 
 if __name__ == "__main__":

@@ -11,13 +11,23 @@ and goes through its blocks of keys; those after the query are left out, and key
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
 from attention_forward import PASS_CONFIGS, hide, online_softmax
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option, optional
+
+#: of tables: sequences, their tokens, heads of Q and of K, dimension, keys of a block, its blocks
+SHAPES = (
+    (1, 4096, 64, 4, 128, 64, 16),
+    (1, 2048, 32, 2, 128, 64, 16),
+    (2, 2048, 64, 4, 64, 32, 16),
+    (4, 1024, 64, 4, 128, 64, 8),
+    (1, 4096, 16, 1, 128, 64, 32),
+)
 
 
 def native_sparse_attention(
@@ -98,6 +108,26 @@ def reference(q, k, v, visible):
     return torch.einsum("bqhk,bkhd->bqhd", weights, v)
 
 
+def by_torch(q, k, v, mask):
+    """Returns Out; ``mask`` (batch, heads, queries, keys) says which keys a query sees."""
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    compute = torch.nn.functional.scaled_dot_product_attention
+    return compute(q, k, v, attn_mask=mask, enable_gqa=True).transpose(1, 2)
+
+
+def peers(q, k, v, blocks, block):
+    """Returns what computes Out, by name: torch, and flash-linear-attention where it is there."""
+    groups = q.shape[2] // k.shape[2]
+    mask = visible_keys(blocks, q.shape[1], block).repeat_interleave(groups, 2).transpose(1, 2)
+    found = {"torch, masked": functools.partial(by_torch, q, k, v, mask)}
+    forward = optional("fla.ops.nsa.parallel", "parallel_nsa_fwd")
+    if forward is not None:
+        scale, chosen = q.shape[3] ** -0.5, blocks.long()
+        tensors = q, k, v, chosen, chosen.shape[3]
+        found["flash-linear-attention"] = functools.partial(forward, *tensors, block, scale)
+    return found
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -112,31 +142,30 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    sizes = args.batch, args.length, args.heads, args.kv_heads, args.dim
-    function = native_sparse_attention(*sizes, args.block, args.selected, args.dtype)
-    kernel = example.compile(function, pass_configs=PASS_CONFIGS)
-    q = example.normal(args.batch, args.length, args.heads, args.dim, dtype=args.dtype)
-    k, v = (
-        example.normal(args.batch, args.length, args.kv_heads, args.dim, dtype=args.dtype)
-        for _ in range(2)
+
+    def case(batch, length, heads, kv_heads, dim, block, selected):
+        sizes = batch, length, heads, kv_heads, dim, block, selected
+        function = native_sparse_attention(*sizes, args.dtype)
+        kernel = example.compile(function, pass_configs=PASS_CONFIGS)
+        q, k, v = (
+            example.normal(batch, length, n, dim, dtype=args.dtype)
+            for n in (heads, kv_heads, kv_heads)
+        )
+        blocks = choose_blocks(batch, length, kv_heads, block, selected).to(args.device)
+        out = example.output(*q.shape, dtype=args.dtype)
+        flops = 4 * batch * length * heads * dim * block * selected
+        run = functools.partial(kernel, q, k, v, blocks, out)
+        return Case(run, peers(q, k, v, blocks, block), flops=flops), (q, k, v, blocks), out
+
+    line, (q, k, v, blocks), out = case(
+        args.batch, args.length, args.heads, args.kv_heads, args.dim, args.block, args.selected
     )
-    blocks = choose_blocks(args.batch, args.length, args.kv_heads, args.block, args.selected)
-    blocks = blocks.to(args.device)
-    out = example.output(*q.shape, dtype=args.dtype)
-    kernel(q, k, v, blocks, out)
+    line.run()
     visible = visible_keys(blocks, args.length, args.block)
     want = reference(q.double(), k.double(), v.double(), visible)
     example.check("Out", out, want, tolerance=2**-8)
-
-    mask = visible.repeat_interleave(args.heads // args.kv_heads, 2).transpose(1, 2)
-    queries, keys, values = (x.transpose(1, 2) for x in (q, k, v))
-    example.speed(
-        lambda: kernel(q, k, v, blocks, out),
-        lambda: torch.nn.functional.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=mask, enable_gqa=True
-        ),
-        flops=4 * args.batch * args.length * args.heads * args.dim * args.block * args.selected,
-    )
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -12,15 +12,25 @@ tokens of a sequence as in flash_decoding.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
-from attention_forward import PASS_CONFIGS, hide, online_softmax
-from flash_decoding import combine, reference, store_part
+from attention_forward import PASS_CONFIGS, by_torch, hide, online_softmax, peers
+from flash_decoding import combine, reference, rows_of, store_part
 
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: sequences, tokens of each, heads of Q and of K, dimension, tokens of a page
+SHAPES = (
+    (32, 8192, 32, 8, 128, 64),
+    (64, 2048, 32, 4, 128, 64),
+    (8, 32768, 32, 4, 128, 64),
+    (128, 1024, 32, 8, 128, 16),
+    (32, 4096, 32, 8, 64, 128),
+)
 
 STORED = "float8_e4m3fn"
 
@@ -55,7 +65,7 @@ def paged_decoding_fp8(
     ``page`` is a multiple of 16.
     """
     group = heads // kv_heads
-    block_H = 16 if group <= 16 else 64  # rows of the smallest gemms that there are
+    block_H = rows_of(group)
     scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
 
     @T.prim_func
@@ -127,6 +137,19 @@ def wide(cache, scales, pages):
     return tokens[pages.long()].flatten(1, 2)
 
 
+def in_float16(q, k, v, each):
+    """Returns what computes Out from tokens of float16, by the name of who wrote it."""
+    k, v = (x.half() for x in (k, v))
+    longest = max(each)
+    if min(each) == longest:
+        return {f"{name}, float16": run for name, run in
+                peers(q[:, None], k[:, :longest], v[:, :longest]).items()}  # fmt: skip
+    lengths = torch.tensor(each, device=q.device)
+    mask = torch.arange(k.shape[1], device=q.device) < lengths[:, None]
+    mask = mask[:, None, None, :]
+    return {"torch, float16": functools.partial(by_torch, q[:, None], k, v, False, None, mask)}
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -139,35 +162,29 @@ def main():
         page=Option("tokens of a page, a multiple of 16", 64),
     )
     args = example.args
-    batch, most = len(args.lengths), -(-max(args.lengths) // args.page)
-    count = batch * most
-    splits = args.splits or default_splits(batch, args.kv_heads, most, args.target)
-    function = paged_decoding_fp8(
-        batch, count, most, args.page, args.heads, args.kv_heads, args.dim, splits
-    )
-    kernel = example.compile(function, pass_configs=PASS_CONFIGS)
-    q = example.normal(batch, args.heads, args.dim, dtype="float16")
-    shape = count, args.page, args.kv_heads, args.dim
-    (k, k_scales), (v, v_scales) = (stored(example.normal(*shape)) for _ in range(2))
-    pages = torch.randperm(count).view(batch, most).int().to(args.device)
-    lengths = torch.tensor(args.lengths, dtype=torch.int32, device=args.device)
-    out = example.output(*q.shape, dtype="float16")
-    kernel(q, k, v, k_scales, v_scales, pages, lengths, out)
-    exact = wide(k, k_scales, pages), wide(v, v_scales, pages)
-    example.check("Out", out, reference(q.double(), *exact, args.lengths), 2**-8)
 
-    half_k, half_v = (x.half().transpose(1, 2).contiguous() for x in exact)
-    tokens = torch.arange(half_k.shape[2], device=args.device)
-    mask = (tokens < lengths[:, None])[:, None, None, :]
+    def case(each, heads, kv_heads, dim, page):
+        batch, most = len(each), -(-max(each) // page)
+        count = batch * most
+        splits = args.splits or default_splits(batch, kv_heads, most, args.target)
+        function = paged_decoding_fp8(batch, count, most, page, heads, kv_heads, dim, splits)
+        kernel = example.compile(function, pass_configs=PASS_CONFIGS)
+        q = example.normal(batch, heads, dim, dtype="float16")
+        shape = count, page, kv_heads, dim
+        (k, k_scales), (v, v_scales) = (stored(example.normal(*shape)) for _ in range(2))
+        pages = torch.randperm(count).view(batch, most).int().to(args.device)
+        lengths = torch.tensor(each, dtype=torch.int32, device=args.device)
+        out = example.output(*q.shape, dtype="float16")
+        exact = wide(k, k_scales, pages), wide(v, v_scales, pages)
+        run = functools.partial(kernel, q, k, v, k_scales, v_scales, pages, lengths, out)
+        moved = 2 * sum(each) * kv_heads * (dim + 4)
+        return Case(run, in_float16(q, *exact, each), moved), (q, *exact), out
 
-    def in_float16():
-        return torch.nn.functional.scaled_dot_product_attention(
-            q[:, :, None], half_k, half_v, mask, enable_gqa=True
-        )
-
-    moved = 2 * sum(args.lengths) * args.kv_heads * (args.dim + 4)
-    run = lambda: kernel(q, k, v, k_scales, v_scales, pages, lengths, out)  # noqa: E731
-    example.speed(run, {"torch, float16": in_float16}, moved=moved)
+    line, (q, k, v), out = case(args.lengths, args.heads, args.kv_heads, args.dim, args.page)
+    line.run()
+    example.check("Out", out, reference(q.double(), k, v, args.lengths), 2**-8)
+    example.speed(*line)
+    example.table(SHAPES, lambda batch, keys, *sizes: case([keys] * batch, *sizes)[0])
 
 
 if __name__ == "__main__":

@@ -12,13 +12,24 @@ those that decide. Then it collects what is larger, and the first tokens of thos
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
 from tilelang.tools.radix import find_least, in_order
 
 STORED = "float8_e4m3fn"
+
+#: of tables: sequences, tokens of each, heads, dimension, tokens to select
+SHAPES = (
+    (64, 32768, 64, 128, 2048),
+    (16, 65536, 64, 128, 2048),
+    (128, 8192, 64, 128, 2048),
+    (4, 131072, 64, 128, 2048),
+    (64, 16384, 32, 64, 1024),
+)
 
 
 @T.macro
@@ -116,6 +127,22 @@ def token_scores(q, weights, k, scales):
     return torch.einsum("bhk,bh->bk", products, weights) * scales
 
 
+def by_torch(q, weights, k, scales, count):
+    """Returns the selected tokens, from products of bfloat16."""
+    return token_scores(q, weights, k, scales).topk(count)
+
+
+def check(example, indices, scores, lengths, count):
+    """Raises an AssertionError where other tokens are selected than those of largest scores."""
+    for b, length in enumerate(lengths):
+        own = indices[b, : min(length, count)].long()
+        assert len(own.unique()) == len(own), "a token was selected twice"
+        assert bool((indices[b, len(own) :] == -1).all()), "what is left is -1"
+        # Sums of float8 on Hopper may exchange tokens whose scores are next to each other.
+        want = scores[b, :length].topk(len(own)).values
+        example.check("Scores", scores[b, own].sort(descending=True).values, want, 2**-9)
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -127,32 +154,31 @@ def main():
         dim=Option("elements of a head", 128),
     )
     args = example.args
-    batch, keys = len(args.lengths), max(args.lengths)
-    kernel = example.compile(sparse_indexer(batch, keys, args.heads, args.dim, args.k))
-    q, q_scales = quantised(example.normal(batch, args.heads, args.dim))
-    k, scales = quantised(example.normal(batch, keys, args.dim))
-    weights = example.normal(batch, args.heads) * q_scales
-    lengths = torch.tensor(args.lengths, dtype=torch.int32, device=args.device)
-    indices = example.output(batch, args.k, dtype="int32")
-    kernel(q, weights, k, scales, lengths, indices)
+    compiled = example.compiled(by_torch)
 
-    scores = token_scores(*(x.double() for x in (q, weights, k, scales)))
-    scores.masked_fill_(torch.arange(keys, device=args.device) >= lengths[:, None], -torch.inf)
-    for b, length in enumerate(args.lengths):
-        own = indices[b, : min(length, args.k)].long()
-        assert len(own.unique()) == len(own), "a token was selected twice"
-        assert bool((indices[b, len(own) :] == -1).all()), "what is left is -1"
-        # Sums of float8 on Hopper may exchange tokens whose scores are next to each other.
-        want = scores[b].topk(len(own)).values
-        example.check("Scores", scores[b, own].sort(descending=True).values, want, 2**-9)
+    def case(each, heads, dim, count):
+        batch, keys = len(each), max(each)
+        kernel = example.compile(sparse_indexer(batch, keys, heads, dim, count))
+        q, q_scales = quantised(example.normal(batch, heads, dim))
+        k, scales = quantised(example.normal(batch, keys, dim))
+        weights = example.normal(batch, heads) * q_scales
+        lengths = torch.tensor(each, dtype=torch.int32, device=args.device)
+        indices = example.output(batch, count, dtype="int32")
+        run = functools.partial(kernel, q, weights, k, scales, lengths, indices)
+        rounded = [x.bfloat16() for x in (q, weights, k, scales)]
+        peers = {
+            "torch": functools.partial(by_torch, *rounded, min(count, keys)),
+            "torch.compile": functools.partial(compiled, *rounded, min(count, keys)),
+        }
+        moved = sum(each) * (dim + 4 + 2 * 4)
+        return Case(run, peers, moved), (q, weights, k, scales), indices
 
-    def by_torch():
-        found = token_scores(*(x.bfloat16() for x in (q, weights, k, scales)))
-        return found.topk(args.k)
-
-    moved = sum(args.lengths) * (args.dim + 4 + 2 * 4)
-    run = lambda: kernel(q, weights, k, scales, lengths, indices)  # noqa: E731
-    example.speed(run, {"torch": by_torch}, moved=moved)
+    line, inputs, indices = case(args.lengths, args.heads, args.dim, args.k)
+    line.run()
+    scores = token_scores(*(x.double() for x in inputs))
+    check(example, indices, scores, args.lengths, args.k)
+    example.speed(*line)
+    example.table(SHAPES, lambda batch, keys, *sizes: case([keys] * batch, *sizes)[0])
 
 
 if __name__ == "__main__":

@@ -14,10 +14,21 @@ chunks.
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option, optional
+
+#: of tables: sequences, their tokens, heads, dimensions of K and of V
+SHAPES = (
+    (4, 4096, 16, 128, 128),
+    (8, 2048, 16, 128, 128),
+    (1, 16384, 32, 64, 64),
+    (4, 2047, 16, 64, 128),
+    (2, 8192, 8, 256, 256),
+)
 
 
 def linear_attention(
@@ -65,6 +76,23 @@ def linear_attention(
     return linear_attention
 
 
+def quadratic(q, k, v):
+    """Returns Out and the last State, of the type of the arguments."""
+    scores = torch.einsum("bqhd,bkhd->bhqk", q, k).tril()
+    out = torch.einsum("bhqk,bkhd->bqhd", scores, v)
+    return out, torch.einsum("bthd,bthe->bhde", k, v)
+
+
+def peers(q, k, v):
+    """Returns what computes Out and State, by name: flash-linear-attention where it is there."""
+    found = {"quadratic": functools.partial(quadratic, q, k, v)}
+    chunked = optional("fla.ops.linear_attn", "chunk_linear_attn")
+    if chunked is not None:
+        options = {"scale": 1.0, "output_final_state": True, "normalize": False}
+        found["flash-linear-attention"] = functools.partial(chunked, q, k, v, **options)
+    return found
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -77,27 +105,26 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    sizes = args.batch, args.length, args.heads, args.dim, args.dim_v
-    kernel = example.compile(linear_attention(*sizes, args.dtype))
-    q, k = (
-        example.normal(args.batch, args.length, args.heads, args.dim, dtype=args.dtype)
-        for _ in range(2)
-    )
-    v = example.normal(args.batch, args.length, args.heads, args.dim_v, dtype=args.dtype)
-    out = example.output(*v.shape, dtype=args.dtype)
-    state = example.output(args.batch, args.heads, args.dim, args.dim_v)
-    kernel(q, k, v, out, state)
 
-    def quadratic(q, k, v):
-        scores = torch.einsum("bqhd,bkhd->bhqk", q, k).tril()
-        return torch.einsum("bhqk,bkhd->bqhd", scores, v)
+    def case(batch, length, heads, dim, dim_v):
+        kernel = example.compile(linear_attention(batch, length, heads, dim, dim_v, args.dtype))
+        q, k = (example.normal(batch, length, heads, dim, dtype=args.dtype) for _ in range(2))
+        v = example.normal(batch, length, heads, dim_v, dtype=args.dtype)
+        out = example.output(*v.shape, dtype=args.dtype)
+        state = example.output(batch, heads, dim, dim_v)
+        flops = 2 * batch * length * heads * (2 * dim * dim_v + 32 * (dim + dim_v))
+        run = functools.partial(kernel, q, k, v, out, state)
+        return Case(run, peers(q, k, v), flops=flops), (q, k, v), (out, state)
 
-    example.check("State", state, torch.einsum("bthd,bthe->bhde", k.double(), v.double()))
-    example.check("Out", out, quadratic(q.double(), k.double(), v.double()), tolerance=2**-8)
-    tokens = args.batch * args.length * args.heads
-    flops = 2 * tokens * (2 * args.dim * args.dim_v + 32 * (args.dim + args.dim_v))
-    peer = {"quadratic": lambda: quadratic(q, k, v)}
-    example.speed(lambda: kernel(q, k, v, out, state), peer, flops=flops)
+    line, inputs, results = case(args.batch, args.length, args.heads, args.dim, args.dim_v)
+    line.run()
+    exact = quadratic(*(x.double() for x in inputs))
+    for name, got, want, allowed in zip(
+        ("Out", "State"), results, exact, (2**-8, 1e-5), strict=True
+    ):
+        example.check(name, got, want, allowed)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

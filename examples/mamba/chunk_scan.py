@@ -14,13 +14,14 @@ below 2^-126.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
-from chunk_state import random_steps
+from chunk_state import SHAPES, random_steps
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option, optional
 
 NEVER = -1e30  # of a logarithm: exp2 of it is 0
 
@@ -32,7 +33,7 @@ def chunk_scan(
 
     X, Y are (batch, chunks * chunk, heads, head_dim); B, C (batch, chunks * chunk, state); Dt, DA
     (batch, heads, chunks, chunk) float32; D (heads,) float32; States (batch, chunks, heads,
-    head_dim, state), those before each chunk. ``block_T`` divides ``chunk``.
+    head_dim, state), those before each chunk.
     """
     tokens, log2e = chunks * chunk, math.log2(math.e)
 
@@ -47,7 +48,7 @@ def chunk_scan(
         States: T.Tensor((batch, chunks, heads, head_dim, state), dtype),
         Y: T.Tensor((batch, tokens, heads, head_dim), dtype),
     ):
-        grid = chunk // block_T, chunks, batch * heads
+        grid = T.ceildiv(chunk, block_T), chunks, batch * heads
         with T.Kernel(*grid, threads=threads) as (block, c, bh):
             own_c = T.alloc_shared((block_T, state), dtype)
             before = T.alloc_shared((head_dim, state), dtype)
@@ -82,7 +83,8 @@ def chunk_scan(
                     weights[i, j] = scores[i, j] * T.__exp2(between) * dt[j]
                 T.gemm(weights, x, y)
             for i, j in T.Parallel(block_T, head_dim):
-                Y[b, row + i, h, j] = y[i, j] + D[h] * X[b, row + i, h, j]
+                if first + i < chunk:
+                    Y[b, row + i, h, j] = y[i, j] + D[h] * X[b, row + i, h, j]
 
     return chunk_scan
 
@@ -99,6 +101,17 @@ def reference(x, b, c, dt, da, d, states):
     return (y + d[:, None] * x).flatten(1, 2)
 
 
+def peers(x, b, c, dt, da, d, states):
+    """Returns what computes Y, by name: mamba_ssm where it is there."""
+    wide = [y.float() for y in (x, b, c, dt, da, d, states)]
+    found = {"einsum": functools.partial(reference, *wide)}
+    triton = optional("mamba_ssm.ops.triton.ssd_chunk_scan", "chunk_scan")
+    if triton is not None:
+        groups = b[:, :, None], c[:, :, None]
+        found["mamba_ssm"] = functools.partial(triton, *groups, x, dt, da, states, d)
+    return found
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -112,25 +125,30 @@ def main():
         dtype=Option("element type of X, B and C", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
+
+    def case(batch, chunks, chunk, heads, head_dim, state):
+        sizes = batch, chunks, chunk, heads, head_dim, state
+        kernel = example.compile(chunk_scan(*sizes, args.dtype))
+        tokens = chunks * chunk
+        x = example.normal(batch, tokens, heads, head_dim, dtype=args.dtype)
+        b, c = (example.normal(batch, tokens, state, dtype=args.dtype) for _ in range(2))
+        dt, da = random_steps(example, batch, heads, chunks, chunk)
+        d = example.normal(heads)
+        states = example.normal(batch, chunks, heads, head_dim, state, dtype=args.dtype)
+        y = example.output(*x.shape, dtype=args.dtype)
+        inputs = x, b, c, dt, da, d, states
+        flops = 2 * batch * tokens * heads * state * head_dim
+        flops += batch * tokens * heads * chunk * (state + head_dim)
+        moved = sum(z.nbytes for z in (x, b, c, states, y))
+        run = functools.partial(kernel, *inputs, y)
+        return Case(run, peers(*inputs), moved, flops), inputs, y
+
     sizes = args.batch, args.chunks, args.chunk, args.heads, args.head_dim, args.state
-    kernel = example.compile(chunk_scan(*sizes, args.dtype))
-    tokens = args.chunks * args.chunk
-    x = example.normal(args.batch, tokens, args.heads, args.head_dim, dtype=args.dtype)
-    b, c = (example.normal(args.batch, tokens, args.state, dtype=args.dtype) for _ in range(2))
-    dt, da = random_steps(example, args.batch, args.heads, args.chunks, args.chunk)
-    d = example.normal(args.heads)
-    states = example.normal(
-        args.batch, args.chunks, args.heads, args.head_dim, args.state, dtype=args.dtype
-    )
-    y = example.output(*x.shape, dtype=args.dtype)
-    inputs = x, b, c, dt, da, d, states
-    kernel(*inputs, y)
+    line, inputs, y = case(*sizes)
+    line.run()
     example.check("Y", y, reference(*(z.double() for z in inputs)), tolerance=2**-8)
-    flops = 2 * args.batch * tokens * args.heads * args.state * args.head_dim
-    flops += args.batch * tokens * args.heads * args.chunk * (args.state + args.head_dim)
-    peer = {"einsum": lambda: reference(*(z.float() for z in inputs))}
-    moved = sum(z.nbytes for z in (x, b, c, states, y))
-    example.speed(lambda: kernel(*inputs, y), peer, moved=moved, flops=flops)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

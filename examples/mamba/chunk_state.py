@@ -15,12 +15,22 @@ from chunk to chunk is cheap.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option, optional
+
+#: of tables: sequences, their chunks, tokens of each, heads, elements of a head, of the state
+SHAPES = (
+    (8, 16, 256, 80, 64, 128),
+    (1, 64, 256, 80, 64, 128),
+    (4, 16, 128, 64, 64, 64),
+    (2, 16, 256, 32, 128, 128),
+    (8, 8, 256, 24, 64, 256),
+)
 
 
 def chunk_state(
@@ -31,7 +41,7 @@ def chunk_state(
 
     X is (batch, chunks * chunk, heads, head_dim), B (batch, chunks * chunk, state), common to all
     heads; Dt and DA (batch, heads, chunks, chunk) float32; States (batch, chunks, heads, head_dim,
-    state) float32. ``block_T`` divides ``chunk``.
+    state) float32.
     """
     tokens, log2e = chunks * chunk, math.log2(math.e)
 
@@ -55,7 +65,7 @@ def chunk_state(
             n = tile % T.ceildiv(state, block_N) * block_N
 
             T.clear(sums)
-            for k in T.Pipelined(chunk // block_T, num_stages=2):
+            for k in T.Pipelined(T.ceildiv(chunk, block_T), num_stages=2):
                 t = k * block_T
                 first = c * chunk + t
                 T.copy(X[b, first : first + block_T, h, p : p + block_P], x)
@@ -64,7 +74,8 @@ def chunk_state(
                     decay = T.exp2((DA[b, h, c, chunk - 1] - DA[b, h, c, t + i]) * log2e)
                     weight[i] = decay * Dt[b, h, c, t + i]
                 for i, j in T.Parallel(block_P, block_T):
-                    x_weighed[i, j] = x[j, i] * weight[j]
+                    # Tokens after the last one are those of the next chunk.
+                    x_weighed[i, j] = T.if_then_else(t + j < chunk, x[j, i] * weight[j], 0)
                 T.gemm(x_weighed, tile_b, sums)
             T.copy(sums, States[b, c, h, p, n])
 
@@ -86,6 +97,15 @@ def reference(x, b, dt, da):
     return torch.einsum("bclhp,bhcl,bcln->bchpn", x, weight, b)
 
 
+def peers(x, b, dt, da):
+    """Returns what computes States, by name: mamba_ssm where it is there."""
+    found = {"einsum": functools.partial(reference, x.float(), b.float(), dt, da)}
+    triton = optional("mamba_ssm.ops.triton.ssd_chunk_state", "chunk_state")
+    if triton is not None:
+        found["mamba_ssm"] = functools.partial(triton, b[:, :, None], x, dt, da)
+    return found
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -99,23 +119,26 @@ def main():
         dtype=Option("element type of X and B", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
+
+    def case(batch, chunks, chunk, heads, head_dim, state):
+        sizes = batch, chunks, chunk, heads, head_dim, state
+        kernel = example.compile(chunk_state(*sizes, args.dtype))
+        x = example.normal(batch, chunks * chunk, heads, head_dim, dtype=args.dtype)
+        b = example.normal(batch, chunks * chunk, state, dtype=args.dtype)
+        dt, da = random_steps(example, batch, heads, chunks, chunk)
+        states = example.output(batch, chunks, heads, head_dim, state)
+        flops = 2 * batch * chunks * chunk * heads * head_dim * state
+        moved = x.nbytes + b.nbytes + states.nbytes
+        run = functools.partial(kernel, x, b, dt, da, states)
+        return Case(run, peers(x, b, dt, da), moved, flops), (x, b, dt, da), states
+
     sizes = args.batch, args.chunks, args.chunk, args.heads, args.head_dim, args.state
-    kernel = example.compile(chunk_state(*sizes, args.dtype))
-    tokens = args.chunks * args.chunk
-    x = example.normal(args.batch, tokens, args.heads, args.head_dim, dtype=args.dtype)
-    b = example.normal(args.batch, tokens, args.state, dtype=args.dtype)
-    dt, da = random_steps(example, args.batch, args.heads, args.chunks, args.chunk)
-    states = example.output(args.batch, args.chunks, args.heads, args.head_dim, args.state)
-    kernel(x, b, dt, da, states)
-    want = reference(*(y.double() for y in (x, b, dt, da)))
+    line, inputs, states = case(*sizes)
+    line.run()
+    want = reference(*(y.double() for y in inputs))
     example.check("States", states, want, tolerance=2**-8)
-    flops = 2 * args.batch * tokens * args.heads * args.head_dim * args.state
-    example.speed(
-        lambda: kernel(x, b, dt, da, states),
-        {"einsum": lambda: reference(x.float(), b.float(), dt, da)},
-        moved=x.nbytes + b.nbytes + states.nbytes,
-        flops=flops,
-    )
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -13,13 +13,25 @@ the most expensive ones first (``Order``).
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.carver.arch import CUDA
+from tilelang.tools.example import Case, Example, Option
 
 #: tokens of a step along the depth
 BLOCK_K = 64
+
+#: of tables: tokens of all experts, experts, columns of X and of dY
+SHAPES = (
+    (65536, 64, 1024, 768),
+    (32768, 8, 2048, 4096),
+    (65536, 128, 2048, 768),
+    (16384, 32, 2048, 1408),
+    (131072, 64, 1024, 1024),
+)
 
 
 def expert_gradients(
@@ -70,6 +82,12 @@ def deepest_first(counts, tiles):
     return (of_expert[:, None] * tiles + each).flatten().int()
 
 
+def one_by_one(x, dy, offsets):
+    """Returns dW, of the type of the arguments."""
+    parts = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+    return torch.stack([x[first:last].T @ dy[first:last] for first, last in parts])
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -78,41 +96,39 @@ def main():
         experts=Option("experts", 5, 64),
         hidden=Option("columns of X", 128, 1024),
         width=Option("columns of dY", 192, 768),
-        blocks=Option("blocks of the grid", 4, 132),
+        blocks=Option("blocks of the grid; 0: one for each multiprocessor", 4, 0),
         scheduler=Option("who gives out tiles", "counter", choices=("counter", "table")),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    popular = (torch.randn(args.experts)).softmax(0)
-    counts = (popular * args.tokens).long().to(args.device)
-    counts[0] = 0
-    offsets = offsets_of(counts)
-    rows = max(BLOCK_K, int(offsets[-1]))
-    used = torch.zeros(rows, 1, dtype=torch.bool, device=args.device)
-    for first, count in zip(offsets.tolist(), counts.tolist(), strict=False):
-        used[first : first + count] = True
-    x = example.normal(rows, args.hidden, dtype=args.dtype) * used
-    dy = example.normal(rows, args.width, dtype=args.dtype) * used
-    kernel = example.compile(
-        expert_gradients(
-            rows, args.experts, args.hidden, args.width, args.dtype, args.blocks, args.scheduler
-        )
-    )
-    tiles = -(-args.hidden // 128) * -(-args.width // 128)
-    order = deepest_first(counts, tiles)
-    dw = example.output(args.experts, args.hidden, args.width, dtype=args.dtype)
-    kernel(x, dy, offsets, order, dw)
 
-    def by_torch(x, dy):
-        parts = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
-        return torch.stack([x[first:last].T @ dy[first:last] for first, last in parts])
+    def case(tokens, experts, hidden, width):
+        counts = (torch.randn(experts).softmax(0) * tokens).long().to(args.device)
+        counts[0] = 0
+        offsets = offsets_of(counts)
+        rows = max(BLOCK_K, int(offsets[-1]))
+        used = torch.zeros(rows, 1, dtype=torch.bool, device=args.device)
+        for first, count in zip(offsets.tolist(), counts.tolist(), strict=False):
+            used[first : first + count] = True
+        x, dy = (example.normal(rows, n, dtype=args.dtype) * used for n in (hidden, width))
+        blocks = args.blocks or CUDA(args.target).compute_max_core
+        sizes = rows, experts, hidden, width
+        kernel = example.compile(expert_gradients(*sizes, args.dtype, blocks, args.scheduler))
+        order = deepest_first(counts, -(-hidden // 128) * -(-width // 128))
+        dw = example.output(experts, hidden, width, dtype=args.dtype)
+        run = functools.partial(kernel, x, dy, offsets, order, dw)
+        product, ends = torch.nn.functional.grouped_mm, offsets[1:]
+        peers = {
+            "one by one": functools.partial(one_by_one, x, dy, offsets),
+            "grouped_mm": functools.partial(product, x.T, dy, offs=ends),
+        }
+        return Case(run, peers, flops=2 * int(ends[-1]) * hidden * width), (x, dy, offsets), dw
 
-    example.check("dW", dw, by_torch(x.double(), dy.double()), tolerance=2**-8)
-    example.speed(
-        lambda: kernel(x, dy, offsets, order, dw),
-        {"one by one": lambda: by_torch(x, dy)},
-        flops=2 * int(offsets[-1]) * args.hidden * args.width,
-    )
+    line, (x, dy, offsets), dw = case(args.tokens, args.experts, args.hidden, args.width)
+    line.run()
+    example.check("dW", dw, one_by_one(x.double(), dy.double(), offsets), tolerance=2**-8)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -14,13 +14,24 @@ same order every time.
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
 
 #: rows of a tile
 BLOCK = 64
+
+#: of tables: tokens, experts, those of a token, elements of a token, columns of Gate and Up
+SHAPES = (
+    (4096, 32, 4, 2048, 1024),
+    (4096, 64, 8, 2048, 1408),
+    (8192, 8, 2, 4096, 14336),
+    (512, 64, 6, 2048, 1408),
+    (64, 128, 8, 2048, 768),
+)
 
 
 @T.macro
@@ -132,6 +143,18 @@ def reference(x, gate, up, down, weights, chosen):
     return y
 
 
+def grouped(x, gate, up, down, weights, chosen):
+    """Returns Y by ``grouped_mm`` of torch: tokens sorted by expert, each gemm of all experts."""
+    product = torch.nn.functional.grouped_mm
+    order = chosen.flatten().argsort(stable=True)
+    ends = chosen.flatten().bincount(minlength=len(gate)).cumsum(0).int()
+    token = order // chosen.shape[1]
+    rows = x[token]
+    h = torch.nn.functional.silu(product(rows, gate, offs=ends)) * product(rows, up, offs=ends)
+    parts = product(h, down, offs=ends) * weights.flatten()[order, None]
+    return torch.zeros_like(x, dtype=torch.float32).index_add_(0, token, parts.float()).to(x.dtype)
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -144,27 +167,31 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    x = example.normal(args.tokens, args.hidden, dtype=args.dtype)
-    scale = args.hidden**-0.5
-    gate, up = (
-        example.normal(args.experts, args.hidden, args.width, dtype=args.dtype, scale=scale)
-        for _ in range(2)
-    )
-    back = example.normal(args.experts, args.width, args.hidden, dtype=args.dtype, scale=scale)
-    weights, chosen = example.normal(args.tokens, args.experts).softmax(1).topk(args.k)
-    pairs, of_tiles = sort_by_expert(chosen, args.experts)
-    sizes = args.tokens, len(of_tiles), args.experts, args.k, args.hidden, args.width
-    kernel = example.compile(fused_moe(*sizes, args.dtype))
-    y = example.output(*x.shape, dtype=args.dtype)
-    kernel(x, gate, up, back, weights.flatten(), pairs, of_tiles, y)
-    exact = [z.double() for z in (x, gate, up, back)]
-    want = reference(exact[0], exact[1], exact[2], exact[3], weights, chosen)
-    example.check("Y", y, want, tolerance=2**-8)
-    example.speed(
-        lambda: kernel(x, gate, up, back, weights.flatten(), pairs, of_tiles, y),
-        {"one by one": lambda: reference(x, gate, up, back, weights, chosen)},
-        flops=6 * args.tokens * args.k * args.hidden * args.width,
-    )
+
+    def case(tokens, experts, k, hidden, width):
+        x = example.normal(tokens, hidden, dtype=args.dtype)
+        of_weights = {"dtype": args.dtype, "scale": hidden**-0.5}
+        gate, up = (example.normal(experts, hidden, width, **of_weights) for _ in range(2))
+        back = example.normal(experts, width, hidden, **of_weights)
+        weights, chosen = example.normal(tokens, experts).softmax(1).topk(k)
+        pairs, of_tiles = sort_by_expert(chosen, experts)
+        sizes = tokens, len(of_tiles), experts, k, hidden, width
+        kernel = example.compile(fused_moe(*sizes, args.dtype))
+        y = example.output(*x.shape, dtype=args.dtype)
+        operands = x, gate, up, back
+        run = functools.partial(kernel, *operands, weights.flatten(), pairs, of_tiles, y)
+        choice = weights, chosen
+        peers = {
+            "one by one": functools.partial(reference, *operands, *choice),
+            "grouped_mm": functools.partial(grouped, *operands, *choice),
+        }
+        return Case(run, peers, flops=6 * tokens * k * hidden * width), operands, choice, y
+
+    line, operands, choice, y = case(args.tokens, args.experts, args.k, args.hidden, args.width)
+    line.run()
+    example.check("Y", y, reference(*(z.double() for z in operands), *choice), tolerance=2**-8)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ outputs that it makes, and checks what they have written::
 from __future__ import annotations
 
 import argparse
+import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -53,11 +54,28 @@ class Case(NamedTuple):
         run: launches the kernels.
         peers: the same by others, by name.
         moved: bytes of global memory that must be read and written.
+        flops: floating-point operations that must be done.
     """
 
     run: Callable[[], Any]
     peers: Mapping[str, Callable[[], Any]]
-    moved: int
+    moved: int = 0
+    flops: int = 0
+
+    def rates(self, milliseconds: float) -> list[str]:
+        """What these are in a second, where they are known."""
+        bytes_and_operations = (self.moved, ".2f", "TB/s"), (self.flops, ".0f", "TFLOP/s")
+        return [f"{x / milliseconds / 1e9:{f}} {unit}" for x, f, unit in bytes_and_operations if x]
+
+    def times(self) -> tuple[float, dict[str, float]]:
+        """Milliseconds of the kernels, and those of each peer that takes the shape, on a GPU."""
+        own, found = _median(self.run), {}
+        for name, peer in self.peers.items():
+            try:
+                found[name] = _median(peer)
+            except (RuntimeError, ValueError) as error:  # as of a backend of torch
+                print(f"{name}: {str(error).splitlines()[0]}")
+        return own, found
 
 
 class Example:
@@ -182,15 +200,15 @@ class Example:
         """
         if self.args.device != "cuda":
             return
-        peers = {"torch": peers} if callable(peers) else peers
-        own = 0.0
-        for name, function in {"this kernel": run, **peers}.items():
-            milliseconds = _median(function)
-            own = own or milliseconds
-            rates = [f"{moved / milliseconds / 1e9:.2f} TB/s"] if moved else []
-            rates += [f"{flops / milliseconds / 1e9:.0f} TFLOP/s"] if flops else []
-            ratio = f"{milliseconds / own:.2f} times as long"
-            print(f"{name:<12}{milliseconds:9.4f} ms  {', '.join([*rates, ratio])}")
+        case = Case(run, {"torch": peers} if callable(peers) else peers, moved, flops)
+        own, times = case.times()
+        lines = {"this kernel": own, **times}
+        width = max(map(len, lines))
+        for name, milliseconds in lines.items():
+            rates = ", ".join(
+                [*case.rates(milliseconds), f"{milliseconds / own:.2f} times as long"]
+            )
+            print(f"{name:<{width}}{milliseconds:9.4f} ms  {rates}")
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the function by ``torch.compile``; on the emulator, as it is."""
@@ -201,21 +219,19 @@ class Example:
 
         Args:
             shapes: arguments of ``case``.
-            case: returns what is timed: a launch, the same by others, the bytes that must move.
+            case: returns what is timed.
         """
         if self.args.device != "cuda":
             return
-        print(f"{'shape':<16}{'time':>12}{'speed':>12}  ratio to the best peer")
+        print(f"{'shape':<24}{'time':>12}  {'speed':<22}ratio to the best peer")
         for shape in shapes:
             torch.cuda.empty_cache()
-            run, peers, moved = case(*shape)
-            own = _median(run)
-            times = {name: _median(peer) for name, peer in peers.items()}
-            best = min(times, key=times.__getitem__)
-            print(
-                f"{' x '.join(map(str, shape)):<16}{own:9.4f} ms{moved / own / 1e9:7.2f} TB/s"
-                f"  {times[best] / own:.2f} of {best}"
-            )
+            line = case(*shape)
+            own, times = line.times()
+            best = min(times, key=times.__getitem__, default=None)
+            ratio = f"{times[best] / own:.2f} of {best}" if best else "no peer takes it"
+            sizes = " x ".join(map(str, shape))
+            print(f"{sizes:<24}{own:9.4f} ms  {', '.join(line.rates(own)):<22}{ratio}")
 
 
 def _add(parser: argparse.ArgumentParser, name: str, option: Option) -> None:
@@ -230,6 +246,14 @@ def _add(parser: argparse.ArgumentParser, name: str, option: Option) -> None:
     else:
         kind = type(option.small)
         parser.add_argument(f"--{name}", type=kind, choices=option.choices, help=text)
+
+
+def optional(module: str, name: str) -> Callable[..., Any] | None:
+    """Returns a function of a package that need not be there, as of a peer; None without it."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ImportError:
+        return None
 
 
 def _median(function: Callable[[], Any]) -> float:
