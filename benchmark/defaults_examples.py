@@ -241,8 +241,11 @@ def decoding(sizes: tuple[int, int], kernel: Any = None) -> Any:
     """One query of each sequence."""
     batch, keys = sizes
     if kernel is None:
-        splits = flash_decoding.default_splits(batch, KV_HEADS, keys, TARGET)
-        function = flash_decoding.flash_decoding(batch, keys, HEADS, KV_HEADS, DIM, splits)
+        tiles = flash_decoding.default_tiles(TARGET, DIM, HEADS // KV_HEADS)
+        shared = batch, KV_HEADS, keys, TARGET, tiles["block_N"]
+        splits = flash_decoding.default_splits(*shared)
+        sizes = batch, keys, HEADS, KV_HEADS, DIM
+        function = flash_decoding.flash_decoding(*sizes, splits, **tiles)
         return function, attention_forward.PASS_CONFIGS
     half = torch.float16
     q = normal(batch, HEADS, DIM, dtype=half)

@@ -54,6 +54,7 @@ def combine(Parts, Lse, Out, splits, dim):
         lse = T.alloc_fragment((splits,), "float32")
         highest, total = (T.alloc_fragment((1,), "float32") for _ in range(2))
         result = T.alloc_fragment((dim,), "float32")
+        T.pdl_sync()
         T.copy(Lse[b, head, :], lse)
         T.reduce_max(lse, highest, dim=0)
         for s in T.Parallel(splits):
@@ -79,6 +80,16 @@ def default_splits(batch, kv_heads, keys, target, block_N=128):
 def rows_of(group):
     """Returns the rows of the smallest gemms that have as many heads."""
     return 16 if group <= 16 else -(-group // 64) * 64
+
+
+def default_tiles(target, dim, group):
+    """Returns arguments of ``flash_decoding``: the most keys a block that there is room for."""
+    rows, room = rows_of(group), CUDA(target).smem_cap
+    for block_N in (128, 64, 32):
+        elements = rows * (dim + block_N) + 4 * block_N * dim  # Q, weights, and two stages
+        if 2 * elements + 4096 <= room:
+            break
+    return {"block_N": block_N, "threads": max(128, 2 * rows)}
 
 
 def flash_decoding(
@@ -168,8 +179,11 @@ def main():
 
     def case(each, heads, kv_heads, dim):
         batch, keys = len(each), max(each)
-        splits = args.splits or default_splits(batch, kv_heads, keys, args.target)
-        function = flash_decoding(batch, keys, heads, kv_heads, dim, splits, args.dtype)
+        tiles = default_tiles(args.target, dim, heads // kv_heads)
+        shared = batch, kv_heads, keys, args.target, tiles["block_N"]
+        splits = args.splits or default_splits(*shared)
+        sizes = batch, keys, heads, kv_heads, dim
+        function = flash_decoding(*sizes, splits, args.dtype, **tiles)
         kernel = example.compile(function, pass_configs=PASS_CONFIGS)
         q = example.normal(batch, heads, dim, dtype=args.dtype)
         k, v = (example.normal(batch, keys, kv_heads, dim, dtype=args.dtype) for _ in range(2))
