@@ -11,6 +11,7 @@ the next sequence: its keys are masked, and a block stores only the rows of its 
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import random
 
@@ -146,7 +147,9 @@ def by_flash_attention(q, k, v, ends, longest, window):
     """
     from torch.nn.attention.varlen import varlen_attn  # since torch 2.10
 
-    shared = {"enable_gqa": True} if q.shape[1] != k.shape[1] else {}
+    # Before torch 2.12 heads are shared without being asked for.
+    asks = "enable_gqa" in inspect.signature(varlen_attn).parameters
+    shared = {"enable_gqa": True} if asks and q.shape[1] != k.shape[1] else {}
     return varlen_attn(q, k, v, ends, ends, longest, longest, window_size=window, **shared)
 
 

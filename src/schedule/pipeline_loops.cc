@@ -245,7 +245,10 @@ RegisterShares ShareRegisters(const ir::KernelLaunchNode* launch, int64_t consum
   constexpr int64_t kUnit = 8;
   // What the block is launched with, the same for each thread, is all that it has to share.
   const int64_t threads = consumers + service;
-  const int64_t registers = 65536 / threads / kUnit * kUnit * threads;
+  const auto resident = launch->attrs.Get("min_blocks_per_sm");
+  const int64_t blocks = resident ? (*resident).cast<int64_t>() : 1;
+  const int64_t launched = 65536 / blocks / threads / kUnit * kUnit;
+  const int64_t registers = launched * threads;
   if (service != kWarpgroup || consumers <= kWarpgroup) return {};
   std::vector<int64_t> given = {-1, -1};
   if (auto attr = launch->attrs.Get("set_max_nreg")) {
@@ -255,6 +258,8 @@ RegisterShares ShareRegisters(const ir::KernelLaunchNode* launch, int64_t consum
   constexpr int64_t kForDescriptors = 56;
   int64_t producer = issues_gemms ? kForDescriptors : consumers > 2 * kWarpgroup ? 32 : 40;
   if (given[0] >= 0) producer = given[0];
+  // Where many blocks share an SM, producers have nothing to give away.
+  if (producer >= launched && given[1] < 0) return {};
   int64_t left = (registers - service * producer) / consumers / kUnit * kUnit;
   if (given[1] > left) {
     TL_USER_ERROR(kResource, launch->span,
