@@ -6,10 +6,11 @@ as attention without a softmax, over earlier chunks by the state:
     O = (Q K^T, masked) V + Q S        S += K^T V
 
 A block keeps ``block_V`` columns of the state of one head in registers, and goes through the
-chunks.
+chunks. Where these are too few blocks for a GPU, a sequence has ``segments``: a launch before sums
+up what each of them adds to the state, so that all can begin at once.
 
     python linear_attention.py [--batch 1] [--length 200] [--heads 2] [--dim 64] [--dim_v 128]
-                        [--dtype bfloat16] [--target sm_90a] [--device cpu]
+                        [--segments 0] [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import functools
 import torch
 
 import tilelang.language as T
+from tilelang.carver.arch import CUDA
 from tilelang.tools.example import Case, Example, Option, optional
 
 #: of tables: sequences, their tokens, heads, dimensions of K and of V
@@ -31,13 +33,43 @@ SHAPES = (
 )
 
 
+def default_segments(batch, length, heads, dim_v, target, chunk=64, block_V=64):
+    """Returns the segments, of four chunks or more, with which no multiprocessor idles."""
+    blocks, chunks = batch * heads * -(-dim_v // block_V), -(-length // chunk)
+    most = max(1, min(CUDA(target).compute_max_core // blocks, chunks // 4))
+    return -(-chunks // -(-chunks // most))
+
+
+@T.macro
+def sum_up(K, V, Parts, chunks, chunk, block_V, threads):
+    """Parts (batch, heads, segments, dim, dim_v): what the ``chunks`` of each add to the state."""
+    batch, heads, segments, dim, dim_v = Parts.shape
+    grid = T.ceildiv(dim_v, block_V), heads * (segments - 1), batch  # nobody needs the last
+    with T.Kernel(*grid, threads=threads) as (bx, by, b):
+        k = T.alloc_shared((chunk, dim), K.dtype)
+        v = T.alloc_shared((chunk, block_V), V.dtype)
+        state = T.alloc_fragment((dim, block_V), "float32")
+        h, segment, column = by % heads, by // heads, bx * block_V
+        T.clear(state)
+        for c in T.Pipelined(chunks, num_stages=2):
+            t = (segment * chunks + c) * chunk
+            T.copy(K[b, t : t + chunk, h, :], k)
+            T.copy(V[b, t : t + chunk, h, column : column + block_V], v)
+            T.gemm(k, v, state, transpose_A=True)
+        T.copy(state, Parts[b, h, segment, :, column : column + block_V])
+
+
 def linear_attention(
-    batch, length, heads, dim, dim_v, dtype="bfloat16", chunk=64, block_V=64, threads=128
-):
+    batch, length, heads, dim, dim_v, segments=1, dtype="bfloat16", chunk=64, block_V=64,
+    threads=128,
+):  # fmt: skip
     """Returns a prim_func of Q, K (batch, length, heads, dim), V and Out (.., dim_v), and State.
 
-    State (batch, heads, dim, dim_v) float32 is S after the last token.
+    State (batch, heads, dim, dim_v) float32 is S after the last token. Each of ``segments`` blocks
+    goes through a part of the sequence, after a launch that sums up what all add to the state.
     """
+    chunks = -(-length // chunk)
+    each = -(-chunks // segments)  # of a segment
 
     @T.prim_func
     def linear_attention(
@@ -47,7 +79,11 @@ def linear_attention(
         Out: T.Tensor((batch, length, heads, dim_v), dtype),
         State: T.Tensor((batch, heads, dim, dim_v), "float32"),
     ):
-        with T.Kernel(T.ceildiv(dim_v, block_V), heads, batch, threads=threads) as (bx, h, b):
+        Parts = T.alloc_global((batch, heads, segments, dim, dim_v), "float32")
+        if segments > 1:
+            sum_up(K, V, Parts, each, chunk, block_V, threads)
+        grid = T.ceildiv(dim_v, block_V), heads * segments, batch
+        with T.Kernel(*grid, threads=threads) as (bx, by, b):
             q, k = (T.alloc_shared((chunk, dim), dtype) for _ in range(2))
             v = T.alloc_shared((chunk, block_V), dtype)
             state = T.alloc_fragment((dim, block_V), "float32")
@@ -55,11 +91,17 @@ def linear_attention(
             scores = T.alloc_fragment((chunk, chunk), "float32")
             visible = T.alloc_shared((chunk, chunk), dtype)
             out = T.alloc_fragment((chunk, block_V), "float32")
-            column = bx * block_V
+            h, segment, column = by % heads, by // heads, bx * block_V
+            begin = segment * each
 
             T.clear(state)
-            for c in T.Pipelined(T.ceildiv(length, chunk), num_stages=2):
-                t = c * chunk
+            if segments > 1:
+                for earlier in T.serial(segment):
+                    for i, j in T.Parallel(dim, block_V):
+                        if column + j < dim_v:
+                            state[i, j] += Parts[b, h, earlier, i, column + j]
+            for c in T.Pipelined(T.min(each, chunks - begin), num_stages=2):
+                t = (begin + c) * chunk
                 T.copy(Q[b, t : t + chunk, h, :], q)
                 T.copy(K[b, t : t + chunk, h, :], k)
                 T.copy(V[b, t : t + chunk, h, column : column + block_V], v)
@@ -71,7 +113,8 @@ def linear_attention(
                 T.gemm(visible, v, out)
                 T.gemm(k, v, state, transpose_A=True)
                 T.copy(out, Out[b, t : t + chunk, h, column : column + block_V])
-            T.copy(state, State[b, h, :, column : column + block_V])
+            if segment == segments - 1:
+                T.copy(state, State[b, h, :, column : column + block_V])
 
     return linear_attention
 
@@ -102,12 +145,15 @@ def main():
         heads=Option("heads", 2, 16),
         dim=Option("elements of a head of Q and K", 64, 128),
         dim_v=Option("elements of a head of V", 128),
+        segments=Option("blocks that share a sequence; 0: as many as pay", 0),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
 
     def case(batch, length, heads, dim, dim_v):
-        kernel = example.compile(linear_attention(batch, length, heads, dim, dim_v, args.dtype))
+        segments = args.segments or default_segments(batch, length, heads, dim_v, args.target)
+        sizes = batch, length, heads, dim, dim_v, segments
+        kernel = example.compile(linear_attention(*sizes, args.dtype))
         q, k = (example.normal(batch, length, heads, dim, dtype=args.dtype) for _ in range(2))
         v = example.normal(batch, length, heads, dim_v, dtype=args.dtype)
         out = example.output(*v.shape, dtype=args.dtype)

@@ -34,6 +34,12 @@ SHAPES = (
 )
 
 
+def tiles(hidden, width, block_N=0):
+    """Returns arguments of ``expert_gradients``: wide tiles, which read least, if filled."""
+    block_N = block_N or (256 if -width % 256 < 128 else 128)
+    return {"block_M": 128, "block_N": block_N, "num_stages": 4 if block_N == 128 else 3}
+
+
 def expert_gradients(
     rows, experts, hidden, width, dtype, blocks, scheduler, block_M=128, block_N=128, num_stages=4
 ):
@@ -112,9 +118,10 @@ def main():
             used[first : first + count] = True
         x, dy = (example.normal(rows, n, dtype=args.dtype) * used for n in (hidden, width))
         blocks = args.blocks or CUDA(args.target).compute_max_core
-        sizes = rows, experts, hidden, width
-        kernel = example.compile(expert_gradients(*sizes, args.dtype, blocks, args.scheduler))
-        order = deepest_first(counts, -(-hidden // 128) * -(-width // 128))
+        sizes, own = (rows, experts, hidden, width), tiles(hidden, width)
+        function = expert_gradients(*sizes, args.dtype, blocks, args.scheduler, **own)
+        kernel = example.compile(function)
+        order = deepest_first(counts, -(-hidden // own["block_M"]) * -(-width // own["block_N"]))
         dw = example.output(experts, hidden, width, dtype=args.dtype)
         run = functools.partial(kernel, x, dy, offsets, order, dw)
         product, ends = torch.nn.functional.grouped_mm, offsets[1:]
