@@ -46,6 +46,7 @@ PASS_CONFIGS = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
 
 
 SHORT = 512  # queries or keys
+FEW = 128  # keys
 
 #: of torch, by the name of who wrote them
 BACKENDS = {
@@ -97,6 +98,14 @@ def default_tiles(target, dim, dim_v=None, lengths=None) -> dict[str, Any]:
     if target == "sm_80":
         return {"block_M": 128, "block_N": 64, "threads": 256, "num_stages": 2, "parts": 4}
     if lengths is not None and max(dim, dim_v or dim) <= 64:
+        if lengths[1] <= FEW:
+            return {
+                "block_M": 64,
+                "block_N": -(-lengths[1] // 16) * 16,
+                "threads": 128,
+                "num_stages": 2,
+                "tiles": max(1, min(8, lengths[0] // 512)),
+            }
         short = min(lengths) <= SHORT
         tiles = (64, 80, 128) if short else (256, 64, 512)
         return {**dict(zip(("block_M", "block_N", "threads"), tiles, strict=True)), "num_stages": 2}
@@ -210,16 +219,72 @@ def normalize(result, highest, sums, total, scale):
         total[i] = (highest[i] * scale + T.log2(total[i])) * math.log(2)
 
 
+def few_keys(shape, dtype, block_M, block_N, threads, num_stages, tiles):
+    """Returns a prim_func as that of ``attention`` for at most ``block_N`` keys.
+
+    Keys and values stay where they are while a block goes through ``tiles`` tiles of queries.
+    """
+    batch, queries, keys, heads, kv_heads, dim, dim_v = shape
+    scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
+
+    @T.prim_func
+    def few_keys(
+        Q: T.Tensor((batch, queries, heads, dim), dtype),
+        K: T.Tensor((batch, keys, kv_heads, dim), dtype),
+        V: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
+        Out: T.Tensor((batch, queries, heads, dim_v), dtype),
+        Lse: T.Tensor((batch, heads, queries), "float32"),
+    ):
+        grid = T.ceildiv(queries, block_M * tiles), heads, batch
+        with T.Kernel(*grid, threads=threads) as (bx, by, bz):
+            Q_shared = T.alloc_shared((block_M, dim), dtype)
+            K_shared = T.alloc_shared((block_N, dim), dtype)
+            V_shared = T.alloc_shared((block_N, dim_v), dtype)
+            Out_shared = T.alloc_shared((block_M, dim_v), dtype)
+            scores = T.alloc_fragment((block_M, block_N), "float32")
+            weights = T.alloc_fragment((block_M, block_N), dtype)
+            result = T.alloc_fragment((block_M, dim_v), "float32")
+            highest, total = (T.alloc_fragment((block_M,), "float32") for _ in range(2))
+            head = by // (heads // kv_heads)
+
+            T.copy(K[bz, 0:block_N, head, :], K_shared)
+            T.copy(V[bz, 0:block_N, head, :], V_shared)
+            for n in T.Pipelined(tiles, num_stages=num_stages):
+                first = (bx * tiles + n) * block_M
+                T.copy(Q[bz, first : first + block_M, by, :], Q_shared)
+                T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
+                if keys < block_N:
+                    hide(scores, 0, keys - 1, None)
+                T.reduce_max(scores, highest, dim=1)
+                for i, j in T.Parallel(block_M, block_N):
+                    scores[i, j] = T.exp2(scores[i, j] * scale - highest[i] * scale)
+                T.reduce_sum(scores, total, dim=1)
+                T.copy(scores, weights)
+                T.gemm(weights, V_shared, result, clear_accum=True)
+                for i, j in T.Parallel(block_M, dim_v):
+                    result[i, j] /= total[i]
+                for i in T.Parallel(block_M):
+                    total[i] = (highest[i] * scale + T.log2(total[i])) * math.log(2)
+                T.copy(result, Out_shared)
+                T.copy(Out_shared, Out[bz, first : first + block_M, by, :])
+                T.copy(total, Lse[bz, by, first : first + block_M])
+
+    return few_keys
+
+
 def attention(
     shape, causal=False, dtype="bfloat16", block_M=128, block_N=128, threads=256, num_stages=2,
-    lazy=False, group=1, parts=8, polynomial=0,
+    lazy=False, group=1, parts=8, polynomial=0, tiles=1,
 ):  # fmt: skip
     """Returns a prim_func of Q, K, V, Out, all of ``dtype``, and Lse (float32), shaped by a Shape.
 
     Lse is the natural logarithm of the sum of exp(score) over the keys. With ``causal`` the last
     query sees all keys, the one before all but the last, and so on: there are at least as many keys
     as queries. ``lazy``, ``group``, ``parts`` and ``polynomial``: see the top of this file.
+    ``tiles`` is how many of queries a block has, one after another, where it has all keys at once.
     """
+    if tiles > 1 and not causal:
+        return few_keys(shape, dtype, block_M, block_N, threads, num_stages, tiles)
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
     slack = 8 / scale if lazy else 0

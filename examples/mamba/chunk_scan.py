@@ -70,7 +70,6 @@ def chunk_scan(
             T.gemm(own_c, before, y, transpose_B=True, clear_accum=True)
             for i, j in T.Parallel(block_T, head_dim):
                 y[i, j] *= grown[i]
-
             for k in T.Pipelined(block + 1, num_stages=2):
                 s, column = k * block_T, c * chunk + k * block_T
                 T.copy(B[b, column : column + block_T, :], tile_b)
