@@ -45,8 +45,7 @@ from tilelang.tools.example import Case, Example, Option
 PASS_CONFIGS = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
 
 
-SHORT = 512  # queries or keys
-FEW = 128  # keys
+FEW = 96  # keys, which are one tile
 
 #: of torch, by the name of who wrote them
 BACKENDS = {
@@ -75,8 +74,8 @@ def default_tiles(target, dim, dim_v=None, lengths=None) -> dict[str, Any]:
     """Returns arguments of ``attention``: tiles that registers and shared memory have room for.
 
     ``dim_v`` is that of V, by default the one of Q and K. ``lengths`` are those of queries and
-    keys: with 64 dimensions, several small blocks share a multiprocessor where sequences are short,
-    and where they are long four warpgroups share their keys.
+    keys: with 64 dimensions, four warpgroups share their keys, or several small blocks a
+    multiprocessor where all keys are a tile.
 
     On Blackwell a warpgroup has 128 rows; while the tensor core works for one of them, the other
     has its softmax. 256 dimensions leave room for one of them alone, in two warpgroups. The weights
@@ -98,17 +97,13 @@ def default_tiles(target, dim, dim_v=None, lengths=None) -> dict[str, Any]:
     if target == "sm_80":
         return {"block_M": 128, "block_N": 64, "threads": 256, "num_stages": 2, "parts": 4}
     if lengths is not None and max(dim, dim_v or dim) <= 64:
-        if lengths[1] <= FEW:
-            return {
-                "block_M": 64,
-                "block_N": -(-lengths[1] // 16) * 16,
-                "threads": 128,
-                "num_stages": 2,
-                "tiles": max(1, min(8, lengths[0] // 512)),
-            }
-        short = min(lengths) <= SHORT
-        tiles = (64, 80, 128) if short else (256, 64, 512)
-        return {**dict(zip(("block_M", "block_N", "threads"), tiles, strict=True)), "num_stages": 2}
+        few = lengths[1] <= FEW
+        tiles = (64, -(-lengths[1] // 16) * 16, 128) if few else (256, 64, 512)
+        return {
+            **dict(zip(("block_M", "block_N", "threads"), tiles, strict=True)),
+            "num_stages": 2,
+            "blocks": CUDA(target).compute_max_core * (3 if few else 1),
+        }
     wide = dim + (dim_v or dim) > 320  # two stages of 128 keys and values beside Q: 245 KiB
     return {
         "block_M": 128,
@@ -168,7 +163,9 @@ def online_softmax(
     for i in T.Parallel(rows):
         factor[i] = 1
         if slack is None or highest[i] != previous[i]:
-            factor[i] = T.exp2(previous[i] * scale - highest[i] * scale)
+            # Not previous * scale - highest * scale: where a multiplication and a subtraction are
+            # one instruction, that is not 0 for equal numbers, and large for large ones.
+            factor[i] = T.exp2((previous[i] - highest[i]) * scale)
     for i, j in T.Parallel(rows, keys):
         scores[i, j] = power(scores[i, j] * scale - highest[i] * scale, j, polynomial)
     for i, j in T.Parallel(*sums.shape):
@@ -219,75 +216,53 @@ def normalize(result, highest, sums, total, scale):
         total[i] = (highest[i] * scale + T.log2(total[i])) * math.log(2)
 
 
-def few_keys(shape, dtype, block_M, block_N, threads, num_stages, tiles):
-    """Returns a prim_func as that of ``attention`` for at most ``block_N`` keys.
+@T.macro
+def attend_rows(
+    Q, K, V, Out, Lse, Q_shared, Out_shared, state, place, diagonal, scale, slack, block_N, stages,
+    polynomial=0,
+):  # fmt: skip
+    """Computes a tile of Out; ``place`` is its sequence, head and first query."""
+    result, highest, sums, total = state
+    block_M, dim_v = result.shape
+    b, head, first = place
+    at = b, head // (Q.shape[2] // K.shape[2])
+    T.copy(Q[b, first : first + block_M, head, :], Q_shared)
+    attend(
+        Q_shared, K, V, result, highest, sums,
+        at, K.shape[1], diagonal, scale, slack, block_N, stages, polynomial,
+    )  # fmt: skip
+    normalize(result, highest, sums, total, scale)
+    T.copy(result, Out_shared[:, :dim_v])
+    T.copy(Out_shared[:, :dim_v], Out[b, first : first + block_M, head, :])
+    T.copy(total, Lse[b, head, first : first + block_M])
 
-    Keys and values stay where they are while a block goes through ``tiles`` tiles of queries.
-    """
-    batch, queries, keys, heads, kv_heads, dim, dim_v = shape
-    scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
 
-    @T.prim_func
-    def few_keys(
-        Q: T.Tensor((batch, queries, heads, dim), dtype),
-        K: T.Tensor((batch, keys, kv_heads, dim), dtype),
-        V: T.Tensor((batch, keys, kv_heads, dim_v), dtype),
-        Out: T.Tensor((batch, queries, heads, dim_v), dtype),
-        Lse: T.Tensor((batch, heads, queries), "float32"),
-    ):
-        grid = T.ceildiv(queries, block_M * tiles), heads, batch
-        with T.Kernel(*grid, threads=threads) as (bx, by, bz):
-            Q_shared = T.alloc_shared((block_M, dim), dtype)
-            K_shared = T.alloc_shared((block_N, dim), dtype)
-            V_shared = T.alloc_shared((block_N, dim_v), dtype)
-            Out_shared = T.alloc_shared((block_M, dim_v), dtype)
-            scores = T.alloc_fragment((block_M, block_N), "float32")
-            weights = T.alloc_fragment((block_M, block_N), dtype)
-            result = T.alloc_fragment((block_M, dim_v), "float32")
-            highest, total = (T.alloc_fragment((block_M,), "float32") for _ in range(2))
-            head = by // (heads // kv_heads)
-
-            T.copy(K[bz, 0:block_N, head, :], K_shared)
-            T.copy(V[bz, 0:block_N, head, :], V_shared)
-            for n in T.Pipelined(tiles, num_stages=num_stages):
-                first = (bx * tiles + n) * block_M
-                T.copy(Q[bz, first : first + block_M, by, :], Q_shared)
-                T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
-                if keys < block_N:
-                    hide(scores, 0, keys - 1, None)
-                T.reduce_max(scores, highest, dim=1)
-                for i, j in T.Parallel(block_M, block_N):
-                    scores[i, j] = T.exp2(scores[i, j] * scale - highest[i] * scale)
-                T.reduce_sum(scores, total, dim=1)
-                T.copy(scores, weights)
-                T.gemm(weights, V_shared, result, clear_accum=True)
-                for i, j in T.Parallel(block_M, dim_v):
-                    result[i, j] /= total[i]
-                for i in T.Parallel(block_M):
-                    total[i] = (highest[i] * scale + T.log2(total[i])) * math.log(2)
-                T.copy(result, Out_shared)
-                T.copy(Out_shared, Out[bz, first : first + block_M, by, :])
-                T.copy(total, Lse[bz, by, first : first + block_M])
-
-    return few_keys
+@T.macro
+def state_of(block_M, dim_v, parts):
+    """Returns the result of a tile, the maxima of its rows, and sums of their weights."""
+    result = T.alloc_fragment((block_M, dim_v), "float32")
+    highest, total = (T.alloc_fragment((block_M,), "float32") for _ in range(2))
+    sums = T.alloc_fragment((block_M, parts), "float32")
+    return result, highest, sums, total
 
 
 def attention(
     shape, causal=False, dtype="bfloat16", block_M=128, block_N=128, threads=256, num_stages=2,
-    lazy=False, group=1, parts=8, polynomial=0, tiles=1,
+    lazy=False, group=1, parts=8, polynomial=0, blocks=0,
 ):  # fmt: skip
     """Returns a prim_func of Q, K, V, Out, all of ``dtype``, and Lse (float32), shaped by a Shape.
 
     Lse is the natural logarithm of the sum of exp(score) over the keys. With ``causal`` the last
     query sees all keys, the one before all but the last, and so on: there are at least as many keys
-    as queries. ``lazy``, ``group``, ``parts`` and ``polynomial``: see the top of this file.
-    ``tiles`` is how many of queries a block has, one after another, where it has all keys at once.
+    as queries. ``lazy``, ``group``, ``parts`` and ``polynomial``: see the top of this file. Where
+    all tiles take as long (not ``causal``), ``blocks`` is how many blocks share them; 0: a block
+    for each.
     """
-    if tiles > 1 and not causal:
-        return few_keys(shape, dtype, block_M, block_N, threads, num_stages, tiles)
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
     slack = 8 / scale if lazy else 0
+    rows = T.ceildiv(queries, block_M)
+    options = scale, slack, block_N, num_stages, polynomial
 
     @T.prim_func
     def attention(
@@ -297,28 +272,29 @@ def attention(
         Out: T.Tensor((batch, queries, heads, dim_v), dtype),
         Lse: T.Tensor((batch, heads, queries), "float32"),
     ):
-        with T.Kernel(
-            T.ceildiv(queries, block_M) * group, heads // group, batch, threads=threads
-        ) as (bx, group_index, bz):
-            Q_shared = T.alloc_shared((block_M, dim), dtype)
-            result = T.alloc_fragment((block_M, dim_v), "float32")
-            highest, total = (T.alloc_fragment((block_M,), "float32") for _ in range(2))
-            sums = T.alloc_fragment((block_M, parts), "float32")
-
-            row, by = bx // group, group_index * group + bx % group
-            first = (T.ceildiv(queries, block_M) - 1 - row if causal else row) * block_M
-            at = bz, by // (heads // kv_heads)
-            diagonal = first + keys - queries if causal else None  # last key of the first row
-
-            T.copy(Q[bz, first : first + block_M, by, :], Q_shared)
-            attend(
-                Q_shared, K, V, result, highest, sums,
-                at, keys, diagonal, scale, slack, block_N, num_stages, polynomial,
-            )  # fmt: skip
-            normalize(result, highest, sums, total, scale)
-            T.copy(result, Q_shared[:, :dim_v])  # the tile of Q is no longer needed
-            T.copy(Q_shared[:, :dim_v], Out[bz, first : first + block_M, by, :])
-            T.copy(total, Lse[bz, by, first : first + block_M])
+        tensors = Q, K, V, Out, Lse
+        if blocks and not causal:
+            with T.Kernel(blocks, threads=threads) as block:
+                Q_shared = T.alloc_shared((block_M, dim), dtype)
+                Out_shared = T.alloc_shared((block_M, dim_v), dtype)
+                state = state_of(block_M, dim_v, parts)
+                last = rows * heads * batch - 1
+                for i in T.Pipelined(T.ceildiv(last + 1 - block, blocks), num_stages=2):
+                    # Of a number in bounds the compiler knows that the tile is within Out.
+                    tile = T.min(block + i * blocks, last)
+                    place = tile // rows // heads, tile // rows % heads, tile % rows * block_M
+                    attend_rows(*tensors, Q_shared, Out_shared, state, place, None, *options)
+        else:
+            grid = rows * group, heads // group, batch
+            with T.Kernel(*grid, threads=threads) as (bx, group_index, bz):
+                Q_shared = T.alloc_shared((block_M, dim), dtype)
+                state = state_of(block_M, dim_v, parts)
+                row, by = bx // group, group_index * group + bx % group
+                first = (rows - 1 - row if causal else row) * block_M
+                diagonal = first + keys - queries if causal else None  # last key of the first row
+                place = bz, by, first
+                # The tile of Q is no longer needed when that of Out is there.
+                attend_rows(*tensors, Q_shared, Q_shared, state, place, diagonal, *options)
 
     return attention
 

@@ -21,7 +21,7 @@ import math
 
 import attention_forward
 import torch
-from attention_forward import attend, normalize
+from attention_forward import attend_rows, state_of
 
 import tilelang.language as T
 
@@ -95,9 +95,7 @@ def attention(
         with T.Kernel(blocks, threads=threads) as block:
             Q_shared = T.alloc_shared((block_M, dim), dtype)
             Out_shared = T.alloc_shared((block_M, dim_v), dtype)
-            result = T.alloc_fragment((block_M, dim_v), "float32")
-            highest, total = (T.alloc_fragment((block_M,), "float32") for _ in range(2))
-            sums = T.alloc_fragment((block_M, parts), "float32")
+            state = state_of(block_M, dim_v, parts)
 
             for i in T.Pipelined(Starts[block + 1] - Starts[block], num_stages=2):
                 # Of a number in bounds the compiler knows that the tile is within Out.
@@ -106,18 +104,11 @@ def attention(
                 bz = by // heads
                 head = by % heads
                 first = row * block_M
-                at = bz, head // (heads // kv_heads)
                 diagonal = first + keys - queries if causal else None  # last key of the first row
-
-                T.copy(Q[bz, first : first + block_M, head, :], Q_shared)
-                attend(
-                    Q_shared, K, V, result, highest, sums,
-                    at, keys, diagonal, scale, slack, block_N, num_stages,
+                attend_rows(
+                    Q, K, V, Out, Lse, Q_shared, Out_shared, state,
+                    (bz, head, first), diagonal, scale, slack, block_N, num_stages,
                 )  # fmt: skip
-                normalize(result, highest, sums, total, scale)
-                T.copy(result, Out_shared)
-                T.copy(Out_shared, Out[bz, first : first + block_M, head, :])
-                T.copy(total, Lse[bz, head, first : first + block_M])
 
     return attention_persistent
 

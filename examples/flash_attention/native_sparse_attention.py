@@ -31,7 +31,7 @@ SHAPES = (
 
 
 def native_sparse_attention(
-    batch, length, heads, kv_heads, dim, block, selected, dtype="bfloat16", threads=32, num_stages=2
+    batch, length, heads, kv_heads, dim, block, selected, dtype="bfloat16", threads=32
 ):
     """Returns a prim_func of Q, K, V, Blocks and Out.
 
@@ -54,8 +54,7 @@ def native_sparse_attention(
             q = T.alloc_shared((group, dim), dtype)
             k, v = (T.alloc_shared((block, dim), dtype) for _ in range(2))
             scores = T.alloc_fragment((group, block), "float32")
-            of_warps = T.alloc_fragment if threads == 32 else T.alloc_shared
-            weights = of_warps((group, block), dtype)
+            weights = T.alloc_fragment((group, block), dtype)
             result = T.alloc_fragment((group, dim), "float32")
             highest = T.alloc_fragment((group,), "float32")
             sums = T.alloc_fragment((group, 1), "float32")
@@ -64,15 +63,14 @@ def native_sparse_attention(
             T.clear(result)
             T.clear(sums)
             T.fill(highest, -1e30)
-            for n in T.Pipelined(selected, num_stages=num_stages):
+            for n in T.serial(selected):
                 first = Blocks[b, t, head, n] * block
                 if (first >= 0) & (first <= t):
                     T.copy(K[b, first : first + block, head, :], k)
-                    T.gemm(q, k, scores, transpose_B=True, clear_accum=True)
-                    if first + block > t:
-                        hide(scores, first, t, None)
-                    online_softmax(scores, weights, result, highest, sums, scale, None)
                     T.copy(V[b, first : first + block, head, :], v)
+                    T.gemm(q, k, scores, transpose_B=True, clear_accum=True)
+                    hide(scores, first, t, None)
+                    online_softmax(scores, weights, result, highest, sums, scale, None)
                     T.gemm(weights, v, result)
             for i, j in T.Parallel(group, dim):
                 result[i, j] /= sums[i, 0]

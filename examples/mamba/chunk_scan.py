@@ -26,6 +26,12 @@ from tilelang.tools.example import Case, Example, Option, optional
 NEVER = -1e30  # of a logarithm: exp2 of it is 0
 
 
+def default_tiles(chunk, head_dim):
+    """Returns arguments of ``chunk_scan``: for wide heads, more tokens share states."""
+    wide = head_dim > 64 and chunk > 64
+    return {"block_T": 128, "threads": 256} if wide else {"block_T": 64, "threads": 128}
+
+
 def chunk_scan(
     batch, chunks, chunk, heads, head_dim, state, dtype="bfloat16", block_T=64, threads=128
 ):
@@ -127,7 +133,8 @@ def main():
 
     def case(batch, chunks, chunk, heads, head_dim, state):
         sizes = batch, chunks, chunk, heads, head_dim, state
-        kernel = example.compile(chunk_scan(*sizes, args.dtype))
+        function = chunk_scan(*sizes, args.dtype, **default_tiles(chunk, head_dim))
+        kernel = example.compile(function)
         tokens = chunks * chunk
         x = example.normal(batch, tokens, heads, head_dim, dtype=args.dtype)
         b, c = (example.normal(batch, tokens, state, dtype=args.dtype) for _ in range(2))

@@ -35,7 +35,7 @@ SHAPES = (
 
 def chunk_state(
     batch, chunks, chunk, heads, head_dim, state, dtype="bfloat16", block_P=64, block_N=128,
-    block_T=64, threads=128,
+    block_T=64, threads=128, num_stages=2, staged=True,
 ):  # fmt: skip
     """Returns a prim_func of X, B, Dt, DA and States.
 
@@ -65,7 +65,7 @@ def chunk_state(
             n = tile % T.ceildiv(state, block_N) * block_N
 
             T.clear(sums)
-            for k in T.Pipelined(T.ceildiv(chunk, block_T), num_stages=2):
+            for k in T.Pipelined(T.ceildiv(chunk, block_T), num_stages=num_stages):
                 t = k * block_T
                 first = c * chunk + t
                 T.copy(X[b, first : first + block_T, h, p : p + block_P], x)
@@ -77,7 +77,12 @@ def chunk_state(
                     # Tokens after the last one are those of the next chunk.
                     x_weighed[i, j] = T.if_then_else(t + j < chunk, x[j, i] * weight[j], 0)
                 T.gemm(x_weighed, tile_b, sums)
-            T.copy(sums, States[b, c, h, p, n])
+            if staged:
+                sums_shared = T.alloc_shared((block_P, block_N), "float32")
+                T.copy(sums, sums_shared)
+                T.copy(sums_shared, States[b, c, h, p, n])
+            else:
+                T.copy(sums, States[b, c, h, p, n])
 
     return chunk_state
 
