@@ -244,6 +244,25 @@ def test_scales_of_fp4_are_exact(dtype):
     assert torch.equal(c, want)
 
 
+@pytest.mark.parametrize(
+    "script", ["attention_window", "flash_decoding", "mla_decode", "paged_decoding_fp8"]
+)
+def test_equal_maxima_give_a_factor_of_one(monkeypatch, capsys, script):
+    """ptxas fuses a * c - b * c, which is then the rounding error of b * c: 1e21 of -1e30."""
+    run(
+        monkeypatch,
+        f"flash_attention/{script}",
+        "--target",
+        "sm_90a",
+        "--device",
+        "cpu",
+        "--source",
+    )
+    factors = re.findall(r"factor\w*(?:\[\w+\])? = (exp2f.*);", capsys.readouterr().out)
+    assert factors
+    assert all(re.match(r"exp2f\(\(previous.* - highest.*\) \* ", text) for text in factors)
+
+
 def test_all_are_in_the_index():
     pictures = re.findall(r"generated/examples/(\S+)/\w+\.svg", (DOCS / "examples.md").read_text())
     assert sorted(set(pictures)) == scripts()
