@@ -34,8 +34,8 @@ SHAPES = (
 
 
 def chunk_state(
-    batch, chunks, chunk, heads, head_dim, state, dtype="bfloat16", block_P=64, block_N=128,
-    block_T=64, threads=128, num_stages=2, staged=True,
+    batch, chunks, chunk, heads, head_dim, state, dtype="bfloat16", block_P=64, block_N=0,
+    block_T=64, threads=128,
 ):  # fmt: skip
     """Returns a prim_func of X, B, Dt, DA and States.
 
@@ -44,6 +44,7 @@ def chunk_state(
     state) float32.
     """
     tokens, log2e = chunks * chunk, math.log2(math.e)
+    block_N = block_N or (64 if state <= 64 else 128)
 
     @T.prim_func
     def chunk_state(
@@ -65,7 +66,7 @@ def chunk_state(
             n = tile % T.ceildiv(state, block_N) * block_N
 
             T.clear(sums)
-            for k in T.Pipelined(T.ceildiv(chunk, block_T), num_stages=num_stages):
+            for k in T.Pipelined(T.ceildiv(chunk, block_T), num_stages=2):
                 t = k * block_T
                 first = c * chunk + t
                 T.copy(X[b, first : first + block_T, h, p : p + block_P], x)
@@ -77,12 +78,7 @@ def chunk_state(
                     # Tokens after the last one are those of the next chunk.
                     x_weighed[i, j] = T.if_then_else(t + j < chunk, x[j, i] * weight[j], 0)
                 T.gemm(x_weighed, tile_b, sums)
-            if staged:
-                sums_shared = T.alloc_shared((block_P, block_N), "float32")
-                T.copy(sums, sums_shared)
-                T.copy(sums_shared, States[b, c, h, p, n])
-            else:
-                T.copy(sums, States[b, c, h, p, n])
+            T.copy(sums, States[b, c, h, p, n])
 
     return chunk_state
 
