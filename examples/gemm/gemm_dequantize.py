@@ -8,8 +8,7 @@ of scales arrive ahead of the work on them, and leave the L2 cache first. Blocks
 are few of them; their sums are added up afterwards, by blocks that are launched before.
 
 * ``int4``: whole numbers of -8 to 7, a scale of A's type for 64 of them (as of GPTQ and AWQ).
-* ``fp4``: float4_e2m1fn, a power of two for 32 of them (MXFP4 of the OCP Microscaling Formats); in
-  float16 from 2**-16 to 2**8.
+* ``fp4``: float4_e2m1fn, a power of two for 32 of them (MXFP4 of the OCP Microscaling Formats).
 
     python gemm_dequantize.py [--weights int4] [--m 40] [--n 200] [--k 512] [--dtype float16]
                               [--target sm_90a] [--device cpu]
@@ -26,9 +25,6 @@ from tilelang.tools.example import Example, Option
 GROUPS = {"int4": 64, "fp4": 32}
 #: where the codes of fp4 lie in a half of a word: the bit of the sign, the first of the others
 FP4_BITS = ((15, 9), (12, 6), (14, 3), (13, 0))
-#: weights of fp4 and their sums are smaller by this power of two, so that one multiplication, by
-#: what :func:`power_of_two` gives, makes a pair of them
-LEFT_OUT = {"float16": 7, "bfloat16": 64}
 #: the values of float4_e2m1fn by their codes
 E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
@@ -50,11 +46,11 @@ def decode(word, place, weights, dtype):
         bits = T.if_then_else(low, word & 0x000F000F ^ 0x64086408, word & 0x00F000F0 ^ 0x54805480)
         return T.reinterpret(bits, pair) - T.if_then_else(low, T.float16(1032), T.float16(72))
     # Sign, two bits of exponent and one of the fraction, as those of the smallest numbers.
-    size = 0x0E000E00 if dtype == "float16" else 0x01C001C0
+    size, least = (0x0E000E00, 2.0**14) if dtype == "float16" else (0x01C001C0, 2.0**126)
     bits = T.Select(place == 0, of_fp4(word, 0, size), of_fp4(word, 1, size))
     for last in range(2, 4):
         bits = T.Select(place == last, of_fp4(word, last, size), bits)
-    return T.reinterpret(bits, pair)
+    return T.reinterpret(bits, pair) * T.cast(least, dtype)
 
 
 def of_fp4(word, place, size):
@@ -68,14 +64,11 @@ def of_fp4(word, place, size):
 
 
 def power_of_two(exponent, dtype):
-    """Returns 2 ** (exponent - 127) of a uint8, times what :func:`decode` and the sums leave out.
-
-    It is zero or infinity beyond the numbers of the type.
-    """
-    fraction, bias, least = (10, 15, 14) if dtype == "float16" else (7, 127, 126)
-    field = T.cast(exponent, "int32") - 127 + bias + least - LEFT_OUT[dtype]
-    field = T.max(T.min(field, 2 * bias + 1), 0)
-    return T.reinterpret(T.cast(field << fraction, "uint16"), dtype)
+    """Returns 2 ** (exponent - 127) of a uint8; zero or infinity beyond the numbers of the type."""
+    exponent, fraction = T.cast(exponent, "int32"), 7
+    if dtype == "float16":
+        exponent, fraction = T.max(T.min(exponent - 112, 31), 0), 10
+    return T.reinterpret(T.cast(exponent << fraction, "uint16"), dtype)
 
 
 def tiles(M, N, K, target):
@@ -119,7 +112,6 @@ def gemm_dequantize(
     scale_dtype = dtype if weights == "int4" else "uint8"
     steps = T.ceildiv(T.ceildiv(K, block_K), parts)
     policy = "evict_first" if block_M >= M else None  # words that nobody reads again
-    unit = 1.0 if weights == "int4" else 2.0 ** LEFT_OUT[dtype]
 
     @T.prim_func
     def gemm_dequantize(
@@ -156,9 +148,9 @@ def gemm_dequantize(
                 T.gemm(W_local, A_shared, C_local, transpose_B=True)
             for i, j in T.Parallel(block_N, block_M):
                 if parts == 1:
-                    C_shared[j, i] = C_local[i, j] * unit
+                    C_shared[j, i] = C_local[i, j]
                 elif (bx * block_N + i < N) & (by * block_M + j < M):
-                    Sums[part, by * block_M + j, bx * block_N + i] = C_local[i, j] * unit
+                    Sums[part, by * block_M + j, bx * block_N + i] = C_local[i, j]
             if parts == 1:
                 T.copy(C_shared, C[by * block_M, bx * block_N])
         if parts > 1:
