@@ -144,6 +144,12 @@ class Selector : public analysis::ScopedMutator {
   Stmt Rewrite(const ir::WhileNode* op) override {
     return InLoop(op, [&] { return ScopedMutator::Rewrite(op); });
   }
+  Stmt Rewrite(const ir::IfNode* op) override {
+    branchings_.push_back(op);
+    Stmt result = ScopedMutator::Rewrite(op);
+    branchings_.pop_back();
+    return result;
+  }
   Stmt Rewrite(const ir::FillNode* op) override { return op::ExpandFill(op); }
   Stmt Rewrite(const ir::CopyNode* op) override {
     if (op->block.defined() && !op->mbar.defined()) return op::StoreToBlock(op);
@@ -366,11 +372,48 @@ class Selector : public analysis::ScopedMutator {
     if (uses.address_taken) return "the address of " + name + " is used elsewhere";
     if (load && uses.writes > 0) return "the kernel also writes " + name;
     if (!load && uses.reads > 0) return "the kernel also reads " + name;
-    if (!load && uses.writes > uses.tile_stores) return "threads also write " + name;
+    if (!load && uses.writes > uses.tile_stores) {
+      std::string obstacle = ThreadsObstacle(op, uses);
+      if (!obstacle.empty()) return obstacle;
+    }
     if (uses_->Of(shared).address_taken) {
       return "the address of " + std::string(shared->name) + " is used elsewhere";
     }
     return "";
+  }
+
+  // Threads may write the tensor where this store does not run: in the other branch, and in turns
+  // of loops that the program says are apart.
+  std::string ThreadsObstacle(const ir::CopyNode* op, const BufferUses::Uses& uses) {
+    const Buffer& tensor = op->dst->buffer;
+    std::string obstacle = "threads also write " + std::string(tensor->name);
+    int others = uses.writes - 1;
+    for (const ir::IfNode* branching : branchings_) others -= WritesBeside(op, branching);
+    if (others > 0) return obstacle;
+    for (const auto& [loop, turns] : loops_) {
+      if (!turns.ArePromised(tensor)) {
+        return obstacle +
+               " in other turns of a loop; T.assume_disjoint says that turns store apart";
+      }
+    }
+    for (const auto& [loop, turns] : loops_) used_.insert({loop.get(), std::string(tensor->name)});
+    return "";
+  }
+
+  // How many statements write its tensor in the branch that runs instead of the store's.
+  int WritesBeside(const ir::CopyNode* op, const ir::IfNode* branching) {
+    if (!branching->else_case.defined() || !uniformity_->IsUniform(branching->condition)) return 0;
+    bool is_in_then = false;
+    ir::WalkStmts(branching->then_case, [&](const Stmt& s) {
+      is_in_then = is_in_then || s.get() == op;
+      return !is_in_then;
+    });
+    int writes = 0;
+    const Stmt& other = is_in_then ? branching->else_case : branching->then_case;
+    ir::WalkEffects(other, [&](const ir::Effect& effect) {
+      writes += effect.Writes() && effect.buffer.same_as(op->dst->buffer);
+    });
+    return writes;
   }
 
   Target target_;
@@ -384,6 +427,7 @@ class Selector : public analysis::ScopedMutator {
   const ir::KernelLaunchNode* launch_ = nullptr;
   op::LayoutMap annotated_;
   std::vector<std::pair<Stmt, analysis::LoopTurns>> loops_;  // around
+  std::vector<const ir::IfNode*> branchings_;                // around
   // Promises that were needed: of a loop, for a tensor.
   std::set<std::pair<const ffi::Object*, std::string>> used_;
   std::string obstacle_;  // of the last instruction that was asked

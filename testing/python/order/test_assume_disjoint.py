@@ -92,6 +92,72 @@ def test_tiles_of_persistent_blocks():
     assert torch.equal(y, x)
 
 
+def ragged(promise: bool, blocks: int = 1, beside: str = "else", uniform: bool = True):
+    """Tiles that end at rows of a table: whole ones are stored by TMA, others by threads."""
+
+    @T.macro
+    def by_threads(tile, Y, first, end):
+        for r, c in T.Parallel(ROWS, COLUMNS):
+            if first + r < end:
+                Y[first + r, c] = tile[r, c]
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((ROWS * TURNS, COLUMNS), "float16"),
+        table: T.Tensor((TURNS + 1,), "int32"),
+        Y: T.Tensor((ROWS * TURNS, COLUMNS), "float16"),
+    ):
+        with T.Kernel(blocks, threads=128) as block:
+            tile = T.alloc_shared((ROWS, COLUMNS), "float16")
+            for i in T.serial(TURNS // blocks):
+                if promise:
+                    T.assume_disjoint(Y, i)
+                place = i * blocks + block
+                first, end = T.max(table[place], 0), table[place + 1]
+                T.copy(X[first, 0], tile)
+                whole = end - first >= ROWS if uniform else T.get_thread_binding() < 64
+                if whole:
+                    T.copy(tile, Y[first, 0])
+                    if beside == "then":
+                        by_threads(tile, Y, first, end)
+                else:
+                    by_threads(tile, Y, first, end)
+
+    return tilelang.compile(main, target="sm_90a")
+
+
+def stores(kernel) -> int:
+    return kernel.get_kernel_source().count("tma_store(")
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("blocks", [1, 2, TURNS])
+def test_threads_store_in_the_other_branch(blocks):
+    kernel = ragged(True, blocks)
+    assert stores(kernel) == 1
+    assert not told(kernel)
+    ends = torch.tensor([0, 32, 37, 69, 101, 120, 152]).int()
+    x = torch.randn(ROWS * TURNS, COLUMNS).half()
+    y = torch.full_like(x, float("nan"))
+    kernel(x, ends, y)
+    assert torch.equal(y[:152], x[:152])
+    assert y[152:].isnan().all()
+
+
+def why(kernel) -> str:
+    return next(r.message for r in kernel.remarks if "tile, Y[" in r.message)
+
+
+def test_stores_of_threads_that_are_not_known_to_be_apart():
+    kernel = ragged(False)
+    assert stores(kernel) == 0
+    assert "threads also write Y in other turns of a loop; T.assume_disjoint says" in why(kernel)
+    for options in ({"beside": "then"}, {"uniform": False}):
+        kernel = ragged(True, **options)
+        assert stores(kernel) == 0
+        assert why(kernel).endswith("threads also write Y")
+
+
 @pytest.mark.parametrize(
     ("what", "message"),
     [
