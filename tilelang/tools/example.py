@@ -96,7 +96,8 @@ class Example:
 
         Args:
             description: of the script; its first lines are printed by ``--help``.
-            targets: (names) for which the kernels can be compiled.
+            targets: (names) for which the kernels can be compiled; "sm_100a" stands for "sm_103a",
+                too, and the last one is the default.
             options: by name; those of a bool are flags.
         """
         parser = argparse.ArgumentParser(
@@ -105,10 +106,11 @@ class Example:
         for name, option in options.items():
             _add(parser, name, option)
         gpu = str(device_target() or "")
+        offered = [*targets, *["sm_103a"] * ("sm_100a" in targets)]
         parser.add_argument(
             "--target",
-            choices=targets,
-            default=gpu if gpu in targets else targets[-1],
+            choices=offered,
+            default=gpu if gpu in offered else targets[-1],
             help="architecture to compile for; by default that of the GPU, else %(default)s",
         )
         parser.add_argument(

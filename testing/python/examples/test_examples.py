@@ -143,6 +143,19 @@ def test_on_the_emulator(monkeypatch, capsys, script, arguments, target, schedul
     assert captured.err == ""
 
 
+#: plain, with scale factors, for pairs of blocks, by hand
+OF_BLACKWELLS = ("gemm/gemm_stream_k", "gemm/gemm_nvfp4", "gemm_sm100/gemm_scaled_pairs")
+OF_BLACKWELLS += ("gemm_sm100/gemm_tcgen5mma_ts", "moe/fused_moe_nvfp4")
+
+
+@pytest.mark.parametrize("script", OF_BLACKWELLS)
+def test_b300_is_offered_where_b200_is(monkeypatch, capsys, script):
+    run(monkeypatch, script, "--target", "sm_103a", "--device", "cpu")
+    printed = capsys.readouterr().out
+    assert "(sm_103a)" in printed
+    assert printed.endswith("correct\n")
+
+
 @pytest.fixture
 def memory_of_the_gpu(tmp_path_factory):
     """References of large problems take most of it: one process at a time has them."""
@@ -198,8 +211,17 @@ def test_options(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         Example("A script.", **options)
     text = " ".join(capsys.readouterr().out.split())
+    assert "{sm_80,sm_90a,sm_100a,sm_103a}" in text
+    assert "that of the GPU, else sm_100a" in text
     for part in ("A script.", "rows of X; 10 (4096 on a GPU)", "hide later keys", "[1, 2]"):
         assert part in text
+
+
+def test_b300_is_offered_for_blackwell_alone(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["script.py", "--target", "sm_103a"])
+    with pytest.raises(SystemExit):
+        Example("A script.", ("sm_80", "sm_90a"))
+    assert "invalid choice: 'sm_103a'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("sms", "parts"), [(66, 4), (114, 7), (132, 8)])
