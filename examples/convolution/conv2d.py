@@ -6,13 +6,14 @@ them: each place is a box of the tensor, which the tensor memory accelerator loa
 outside of the image. Else ``T.im2col`` gathers a tile of A from wherever its rows are.
 
     python conv2d.py [--batch 2] [--height 13] [--width 11] [--channels 64] [--features 72]
-                     [--kernel 3] [--stride 1] [--dilation 1] [--pad 1] [--dtype float16]
-                     [--target sm_90a] [--device cpu]
+                     [--kernel 3] [--stride 1] [--dilation 1] [--pad 1] [--blocks 3]
+                     [--dtype float16] [--target sm_90a] [--device cpu]
 """
 
 import torch
 
 import tilelang.language as T
+from tilelang.carver.arch import CUDA
 from tilelang.tools.example import Example, Option
 
 STEP = 64  # channels
@@ -78,15 +79,17 @@ def conv2d(
 
 def conv2d_images(
     batch, height, width, channels, features, kernel, stride, dilation, pad, dtype,
-    images=64, places=2, block_N=128, threads=256, num_stages=3,
+    blocks=132, images=64, places=2, block_N=128, threads=256, num_stages=3,
 ):  # fmt: skip
     """As ``conv2d``, of Y (batch, places of the output, features); channels are whole steps.
 
-    A tile has ``images`` rows of each of ``places`` places.
+    A tile has ``images`` rows of each of ``places`` places. Each of ``blocks`` computes one tile
+    after another, and loads for the next one while it stores the last.
     """
     rows, columns = extents(height, width, kernel, stride, dilation, pad)
     steps = channels // STEP
     groups = T.ceildiv(rows * columns, places)
+    domain = groups * T.ceildiv(batch, images), T.ceildiv(features, block_N)
 
     @T.prim_func
     def conv2d_images(
@@ -94,46 +97,48 @@ def conv2d_images(
         W: T.Tensor((kernel * kernel * channels, features), dtype),
         Y: T.Tensor((batch, rows * columns, features), dtype),
     ):
-        grid = T.ceildiv(features, block_N), groups * T.ceildiv(batch, images)
-        with T.Kernel(*grid, threads=threads) as (bx, by):
+        with T.Kernel(blocks, threads=threads) as block:
             X_shared = T.alloc_shared((places * images, STEP), dtype)
             W_shared = T.alloc_shared((STEP, block_N), dtype)
             Y_local = T.alloc_fragment((places * images, block_N), "float32")
             Y_shared = T.alloc_shared((places * images, block_N), dtype)
-            first, image = by % groups * places, by // groups * images
-
-            T.clear(Y_local)
-            for k in T.Pipelined(kernel * kernel * steps, num_stages=num_stages):
-                down, right = k // steps // kernel * dilation, k // steps % kernel * dilation
-                channel = k % steps * STEP
+            for by, bx in T.Persistent(domain, blocks, block, group_size=16):
+                first, image = by % groups * places, by // groups * images
+                T.clear(Y_local)
+                for k in T.Pipelined(kernel * kernel * steps, num_stages=num_stages):
+                    down, right = k // steps // kernel * dilation, k // steps % kernel * dilation
+                    channel = k % steps * STEP
+                    for p in list(range(places)):
+                        h = (first + p) // columns * stride + down - pad
+                        w = (first + p) % columns * stride + right - pad
+                        T.copy(
+                            X[image : image + images, h, w, channel : channel + STEP],
+                            X_shared[p * images : (p + 1) * images, :],
+                        )
+                    T.copy(W[k // steps * channels + channel, bx * block_N], W_shared)
+                    T.gemm(X_shared, W_shared, Y_local)
+                T.copy(Y_local, Y_shared)
                 for p in list(range(places)):
-                    h = (first + p) // columns * stride + down - pad
-                    w = (first + p) % columns * stride + right - pad
                     T.copy(
-                        X[image : image + images, h, w, channel : channel + STEP],
-                        X_shared[p * images : (p + 1) * images, :],
+                        Y_shared[p * images : (p + 1) * images, :],
+                        Y[image : image + images, first + p, bx * block_N : (bx + 1) * block_N],
                     )
-                T.copy(W[k // steps * channels + channel, bx * block_N], W_shared)
-                T.gemm(X_shared, W_shared, Y_local)
-            T.copy(Y_local, Y_shared)
-            for p in list(range(places)):
-                T.copy(
-                    Y_shared[p * images : (p + 1) * images, :],
-                    Y[image : image + images, first + p, bx * block_N : (bx + 1) * block_N],
-                )
 
     return conv2d_images
 
 
-def program(image, features, window, dtype, target):
-    """Returns the prim_func for these sizes, and the shape of its Y."""
+def program(image, features, window, dtype, target, blocks=0):
+    """Returns the prim_func for these sizes, and the shape of its Y.
+
+    ``blocks`` share the tiles, where they do; 0 stands for one a multiprocessor.
+    """
     rows, columns = extents(*image[1:3], *window)
     problem = (*image, features, *window, dtype)
     chosen = boxes(image[0], image[3], features, target)
     if chosen is None:
         func = conv2d(*problem, **tiles(features, target))
         return func, (image[0] * rows * columns, features)
-    func = conv2d_images(*problem, **chosen)
+    func = conv2d_images(*problem, blocks or CUDA(target).compute_max_core, **chosen)
     return func, (image[0], rows * columns, features)
 
 
@@ -150,12 +155,13 @@ def main():
         stride=Option("pixels between places", 1),
         dilation=Option("pixels between elements of the kernel", 1),
         pad=Option("zeros around the image", 1),
+        blocks=Option("blocks that share boxes of images; 0: one a multiprocessor", 3, 0),
         dtype=Option("element type", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args
     image = args.batch, args.height, args.width, args.channels
     window = args.kernel, args.stride, args.dilation, args.pad
-    func, shape = program(image, args.features, window, args.dtype, args.target)
+    func, shape = program(image, args.features, window, args.dtype, args.target, args.blocks)
     compiled = example.compile(func)
     x = example.normal(*image, dtype=args.dtype)
     w = example.normal(args.kernel, args.kernel, args.channels, args.features, dtype=args.dtype)

@@ -1,27 +1,34 @@
-"""GEMM on Hopper in clusters of blocks that share their tiles of A: C = A @ B^T.
+"""GEMM on Hopper in clusters of blocks that share their tiles of B: C = A @ B^T.
 
-A pipeline by hand. In each block one warp loads, eight compute. The tile of A goes to all blocks of
-a cluster at once; who loads it must know that its slot is free in all of them, so the consumers of
-every block release it in every block. (T.Pipelined is shorter, and the L2 cache merges loads of
-neighbouring blocks anyway: measure before you use this.)
+A pipeline by hand. In each block one warp loads, eight compute. The blocks of a cluster have tiles
+of C one above the other; the tile of B goes to all of them at once. Who loads it must know that its
+slot is free in all of them, so a thread of each warp that computes releases it in every block.
+Clusters take one tile after another: the next ones load while the last ones are stored.
+(T.Pipelined is shorter, and the L2 cache merges loads of neighbouring blocks anyway: measure before
+you use this.)
 
-    python gemm_multicast.py [--m 256] [--n 512] [--k 256] [--blocks 2] [--device cpu]
+    python gemm_multicast.py [--m 512] [--n 512] [--k 256] [--blocks 2] [--grid 4]
+                             [--device cpu]
 """
 
 import tilelang.language as T
+from tilelang.carver.arch import CUDA
 from tilelang.tools.example import Example, Option
 
 
 def gemm_multicast(
-    M, N, K, blocks, block_M=128, block_N=256, block_K=64, stages=3, panel=8, dtype="bfloat16"
-):
+    M, N, K, blocks, grid=132, block_M=128, block_N=256, block_K=64, stages=4, group=8,
+    columns=64, dtype="bfloat16",
+):  # fmt: skip
     """Returns C (M, N) = A (M, K) @ B (N, K)^T, all of ``dtype``, as a prim_func.
 
-    ``blocks`` form a cluster along N; ``block_M``, ``block_N * blocks`` and ``block_K`` divide M, N
-    and K.
+    ``blocks`` form a cluster along M; ``block_M * blocks``, ``block_N`` and ``block_K`` divide M, N
+    and K. ``grid`` blocks are a multiple of it. ``group`` rows of clusters are walked through
+    together, so that the L2 cache serves them. Results are stored ``columns`` at a time, which
+    leaves room for stages.
     """
-    everyone = (1 << blocks) - 1
-    rows, across = M // block_M, N // block_N // blocks  # of clusters
+    everyone, steps = (1 << blocks) - 1, K // block_K
+    domain = M // block_M // blocks, N // block_N  # of clusters
 
     @T.prim_func
     def gemm_multicast(
@@ -29,39 +36,44 @@ def gemm_multicast(
         B: T.Tensor((N, K), dtype),
         C: T.Tensor((M, N), dtype),
     ):
-        with T.Kernel(rows * across * blocks, threads=288, cluster_dims=(blocks, 1, 1)) as index:
-            # Panels of some rows: clusters that run together load few different tiles.
-            cluster = index // blocks
-            first = cluster // (panel * across) * panel
-            height = T.min(panel, rows - first)
-            by = first + cluster % (panel * across) % height
-            bx = cluster % (panel * across) // height * blocks + index % blocks
+        with T.Kernel(grid, threads=384, cluster_dims=blocks) as index:
             a = T.alloc_shared((stages, block_M, block_K), dtype)
             b = T.alloc_shared((stages, block_N, block_K), dtype)
             c = T.alloc_fragment((block_M, block_N), "float32")
-            out = T.alloc_shared((block_M, block_N), dtype)
+            out = T.alloc_shared((block_M, columns), dtype)
             full = T.alloc_barrier([32] * stages)
-            empty = T.alloc_cluster_barrier([256 * blocks] * stages)
-            if T.get_warp_idx() == 8:
-                for k in T.serial(K // block_K):
-                    s = k % stages
-                    T.mbarrier_wait_parity(empty[s], k // stages % 2 ^ 1)
-                    row, column = by * block_M, bx * block_N
-                    T.tma_copy(
-                        A[row, k * block_K], a[s, :, :], barrier=full[s], cluster_mask=everyone
-                    )
-                    T.tma_copy(B[column, k * block_K], b[s, :, :], barrier=full[s])
-                    T.mbarrier_arrive(full[s])
+            empty = T.alloc_cluster_barrier([8 * blocks] * stages)  # warps that compute
+            use = T.alloc_var("int32", init=0)  # of slots
+            cluster, rank = index // blocks, index % blocks
+            if T.get_thread_binding() >= 256:
+                T.set_max_nreg(40, 0)
+                if T.get_warp_idx() == 8:
+                    for by, bx in T.Persistent(domain, grid // blocks, cluster, group):
+                        for k in T.serial(steps):
+                            s, row = use % stages, (by * blocks + rank) * block_M
+                            T.mbarrier_wait_parity(empty[s], use // stages % 2 ^ 1)
+                            T.tma_copy(A[row, k * block_K], a[s, :, :], barrier=full[s])
+                            T.tma_copy(
+                                B[bx * block_N, k * block_K], b[s, :, :], barrier=full[s],
+                                cluster_mask=everyone,
+                            )  # fmt: skip
+                            T.mbarrier_arrive(full[s])
+                            use += 1
             else:
-                T.clear(c)
-                for k in T.serial(K // block_K):
-                    s = k % stages
-                    T.mbarrier_wait_parity(full[s], k // stages % 2)
-                    T.gemm(a[s, :, :], b[s, :, :], c, transpose_B=True)
-                    for rank in T.serial(blocks):
-                        T.mbarrier_arrive(empty[s], rank)
-                T.copy(c, out)
-                T.copy(out, C[by * block_M, bx * block_N])
+                T.set_max_nreg(232, 1)
+                for by, bx in T.Persistent(domain, grid // blocks, cluster, group):
+                    T.clear(c)
+                    for _ in T.serial(steps):
+                        s = use % stages
+                        T.mbarrier_wait_parity(full[s], use // stages % 2)
+                        T.gemm(a[s, :, :], b[s, :, :], c, transpose_B=True)
+                        if T.get_lane_idx() == 0:
+                            for other in T.serial(blocks):
+                                T.mbarrier_arrive(empty[s], other)
+                        use += 1
+                    for part in list(range(0, block_N, columns)):
+                        T.copy(c[:, part : part + columns], out)
+                        T.copy(out, C[(by * blocks + rank) * block_M, bx * block_N + part])
 
     return gemm_multicast
 
@@ -71,13 +83,15 @@ def main():
     example = Example(
         __doc__,
         ("sm_90a",),
-        m=Option("rows of A and C, a multiple of 128", 256, 4096),
-        n=Option("rows of B, columns of C, a multiple of 256 * blocks", 512, 4096),
+        m=Option("rows of A and C, a multiple of 128 * blocks", 512, 4096),
+        n=Option("rows of B, columns of C, a multiple of 256", 512, 4096),
         k=Option("columns of A and B, a multiple of 64", 256, 4096),
         blocks=Option("of a cluster", 2),
+        grid=Option("blocks of the grid, a multiple; 0: one a multiprocessor", 4, 0),
     )
     args = example.args
-    kernel = example.compile(gemm_multicast(args.m, args.n, args.k, args.blocks))
+    grid = args.grid or CUDA(args.target).compute_max_core // args.blocks * args.blocks
+    kernel = example.compile(gemm_multicast(args.m, args.n, args.k, args.blocks, grid))
     a = example.normal(args.m, args.k, dtype="bfloat16")
     b = example.normal(args.n, args.k, dtype="bfloat16")
     c = example.output(args.m, args.n, dtype="bfloat16")

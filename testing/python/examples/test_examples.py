@@ -73,6 +73,7 @@ ARGUMENTS = {
         "--k 600",
         "--m 72 --n 130 --k 300 --dtype float8_e5m2 --out_dtype bfloat16",
     ],
+    "gemm/grouped_gemm": ["", "--sizes 7 300 0 0 257 --n 264 --blocks 4"],
     "gemm_sm100/gemm_mxfp8": ["", "--format mxfp6 --m 200 --n 264 --k 384"],
     "gemm/gemm_nvfp4": ["--n 136", "--format mxfp8 --m 72 --n 160 --k 224"],
     "norm/rms_norm": ["", "--rows 37 --columns 66", "--rows 2 --columns 17001"],

@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "gemm_sm90"
     ("name", "arguments"),
     [
         ("gemm_multicast", []),
-        ("gemm_multicast", ["--m", "128", "--n", "1024", "--k", "320", "--blocks", "4"]),
+        ("gemm_multicast", ["--m", "1024", "--n", "256", "--k", "320", "--blocks", "4"]),
     ],
 )
 def test_example(monkeypatch, capsys, name, arguments):
