@@ -22,12 +22,12 @@ def tiles(promote_every, target):
     are staged, shared memory holds them, too.
     """
     wide = not promote_every and target == "sm_90a"
-    return {"block_N": 256 if wide else 128, "num_stages": 3 if wide else 4}
+    return {"block_N": 256, "num_stages": 3, "group": 12} if wide else {}
 
 
 def gemm_fp8(
     M, N, K, promote_every, dtype, out_dtype, block_M=128, block_N=128, block_K=128, threads=256,
-    num_stages=4, blocks=132,
+    num_stages=4, blocks=132, group=8,
 ):  # fmt: skip
     """Returns C (M, N) = A (M, K) @ B (N, K)^T of ``dtype``, scaled, as a prim_func.
 
@@ -54,7 +54,7 @@ def gemm_fp8(
             scale_b = T.alloc_fragment((block_N,), "float32")
 
             sizes = [T.ceildiv(M, block_M), T.ceildiv(N, block_N)]
-            for by, bx in T.Persistent(sizes, blocks, block, group_size=8):
+            for by, bx in T.Persistent(sizes, blocks, block, group_size=group):
                 T.clear(C_local)
                 for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
                     T.copy(A[by * block_M, k * block_K], A_shared)

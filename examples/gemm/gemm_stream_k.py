@@ -7,37 +7,60 @@ steps; the others leave their sums in memory. Blocks walk backwards through thei
 they leave for the next block they compute first, and what they wait for last. As each of them waits
 for blocks before it alone, they all must run at once, or begin in order.
 
-    python gemm_stream_k.py [--m 200] [--n 264] [--k 520] [--blocks 5] [--dtype float16]
-                            [--target sm_90a] [--device cpu]
+To leave sums and to add them up takes time, too: where waves of whole tiles are estimated to take
+no longer, no steps are shared.
+
+    python gemm_stream_k.py [--m 200] [--n 264] [--k 520] [--blocks 5] [--shared 4]
+                            [--dtype float16] [--target sm_90a] [--device cpu]
 """
 
 import tilelang.language as T
+from tilelang.carver.arch import CUDA
 from tilelang.tools.example import Example, Option
 
+#: clocks of a step of 128 rows, by columns, and of a column's sums to leave and to add (H200)
+STEP = {256: 1024, 192: 790, 128: 620}
+EXCHANGE = 100
 
-def tiles(M, N, target):
-    """Returns a tile's columns and the stages that the target has room for, as keywords.
 
-    Of 256 and 192 columns those that compute less beyond N.
+def tiles(M, N, K, blocks, target):
+    """Returns a tile's columns, stages and how many tiles are shared, as keywords.
+
+    The columns are those of which the shorter of both ways is estimated to be shortest.
     """
     if target != "sm_90a":
-        return {"block_N": 128, "num_stages": 3 if target == "sm_100a" else 2}
-    narrow = N <= 128 or M <= 128
-    return {"block_N": 128 if narrow else min((256, 192), key=lambda n: -(-N // n) * n)}
+        stages = 3 if CUDA(target).target.has_tcgen05 else 2
+        return {"block_N": 128, "num_stages": stages}
+    steps, ways = -(-K // 64), []
+    for columns in [128] if N <= 128 or M <= 128 else [256, 192]:
+        count, clocks = -(-M // 128) * -(-N // columns), steps * STEP[columns]
+        stages = 3 if columns == 256 else 4
+        ways.append((-(-count // blocks) * clocks, {"shared": 0}, columns, stages))
+        shared = count * clocks / blocks + EXCHANGE * columns
+        ways.append((shared, {}, columns, stages))
+    _, way, columns, stages = min(ways, key=lambda way: way[0])
+    return {**way, "block_N": columns, "num_stages": stages}
+
+
+def shared_tiles(count, blocks):
+    """Returns how many tiles fill no whole wave, and one wave more."""
+    return count - max(0, count // blocks - (count % blocks > 0)) * blocks
 
 
 def gemm_stream_k(
-    M, N, K, blocks, dtype, block_M=128, block_N=128, block_K=64, num_stages=3, group=12
-):
+    M, N, K, blocks, dtype, block_M=128, block_N=128, block_K=64, num_stages=3, shared=None,
+    group=12,
+):  # fmt: skip
     """Returns C (M, N) = A (M, K) @ B (K, N) of ``dtype`` as a prim_func; sums are float32.
 
+    The steps of the first ``shared`` tiles are one list; by default those of ``shared_tiles``.
     ``group`` rows of tiles are walked through together, so that the L2 cache serves them.
     """
     threads, steps = 256, -(-K // block_K)
     rows, columns = -(-M // block_M), -(-N // block_N)
-    waves = max(0, rows * columns // blocks - (rows * columns % blocks > 0))
-    shared = rows * columns - waves * blocks  # tiles whose steps are shared
+    shared = shared_tiles(rows * columns, blocks) if shared is None else shared
     total, share = shared * steps, max(1, -(-shared * steps // blocks))  # steps; of a block
+    octets = blocks, block_M // 8, block_N // 8, 8, 8  # what a warp has side by side
 
     @T.prim_func
     def gemm_stream_k(
@@ -46,22 +69,20 @@ def gemm_stream_k(
         C: T.Tensor((M, N), dtype),
     ):
         left = T.alloc_global((blocks, threads), "int32", zeroed=True)
-        sums = T.alloc_global((blocks, block_M, block_N), "float32")
+        sums = T.alloc_global(octets, "float32")
         with T.Kernel(blocks, threads=threads) as block:
             A_shared = T.alloc_shared((block_M, block_K), dtype)
             B_shared = T.alloc_shared((block_K, block_N), dtype)
             C_shared = T.alloc_shared((block_M, block_N), dtype)
             C_local = T.alloc_fragment((block_M, block_N), "float32")
             step = T.alloc_var("int32")  # the end of what is to do of the list
-            turn = T.alloc_var("int32", init=0)  # of whole tiles
+            next_tile = T.alloc_var("int32", init=shared + block)  # of whole ones
 
             begin = T.min(block * share, total)
             step = T.min(begin + share, total)
-            while step > begin or turn < waves:
+            while step > begin or next_tile < rows * columns:
                 whole = step <= begin
-                tile = T.if_then_else(
-                    whole, shared + turn * blocks + block, T.max(step - 1, 0) // steps
-                )
+                tile = T.if_then_else(whole, next_tile, T.max(step - 1, 0) // steps)
                 last = T.if_then_else(whole, steps, step - tile * steps)
                 first = T.if_then_else(whole, 0, T.max(begin - tile * steps, 0))
                 by, bx = place_of(tile, rows, columns, group)
@@ -75,14 +96,14 @@ def gemm_stream_k(
                     T.gemm(A_shared, B_shared, C_local)
                 if last < steps:
                     for i, j in T.Parallel(block_M, block_N):
-                        sums[block, i, j] = C_local[i, j]
+                        sums[block, i // 8, j // 8, i % 8, j % 8] = C_local[i, j]
                     T.atomic_store(left[block, T.get_thread_binding()], 1, "release")
                 else:
                     if first > 0:
                         add_others(C_local, sums, left, tile * steps // share, block)
                     T.copy(C_local, C_shared)
                     T.copy(C_shared, C[row, column])
-                turn += T.if_then_else(whole, 1, 0)
+                next_tile += T.if_then_else(whole, blocks, 0)
                 step -= T.if_then_else(whole, 0, last - first)
 
     return gemm_stream_k
@@ -101,7 +122,7 @@ def add_others(C_local, sums, left, begin, end):
     for other in T.serial(begin, end):
         take(left, other)
         for i, j in T.Parallel(*C_local.shape):
-            C_local[i, j] += sums[other, i, j]
+            C_local[i, j] += sums[other, i // 8, j // 8, i % 8, j % 8]
 
 
 @T.macro
@@ -110,7 +131,7 @@ def take(left, other):
     thread, found = T.get_thread_binding(), T.alloc_var("int32", init=0)
     while found == 0:
         found = T.atomic_load(left[other, thread], "acquire")
-    T.atomic_store(left[other, thread], 0)
+    T.atomic_store(left[other, thread], 0, "relaxed")  # for the next launch
 
 
 def main():
@@ -121,11 +142,14 @@ def main():
         n=Option("columns of B and C", 264, 1664),
         k=Option("columns of A, rows of B", 520, 8192),
         blocks=Option("blocks: as many as run at a time, one a multiprocessor", 5, 132),
+        shared=Option("tiles whose steps are shared; -1: as estimated", 4, -1),
         dtype=Option("element type of A, B and C", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args
     sizes = args.m, args.n, args.k
-    own = tiles(args.m, args.n, args.target)
+    own = tiles(*sizes, args.blocks, args.target)
+    if args.shared >= 0:
+        own["shared"] = args.shared
     kernel = example.compile(gemm_stream_k(*sizes, args.blocks, args.dtype, **own))
     a = example.normal(args.m, args.k, dtype=args.dtype)
     b = example.normal(args.k, args.n, dtype=args.dtype)
