@@ -12,6 +12,7 @@
 #include "op/effect.h"
 #include "op/issue.h"
 #include "target/warp.h"
+#include "transform/tile_cutter.h"
 
 namespace tilelang::transform {
 

@@ -8,10 +8,6 @@
 
 namespace tilelang::transform {
 
-// Rows and columns of C in the transposed product are multiples of these (op/gemm_wgmma.h).
-inline constexpr int64_t kRowUnit = 8;
-inline constexpr int64_t kColumnUnit = 64;
-
 // Whether blocks can share the iterations of a plain gemm (transform/plain_gemm.h) of so many, and
 // each of them store as many rows of the tile: the launch does nothing else than to copy the result
 // to its tensor, once, and the transposed product has its rows in 8s.

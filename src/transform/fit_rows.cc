@@ -42,8 +42,6 @@ struct TileChoice {
   double cost;
 };
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 class RowFitter : public ir::StmtMutator {
  public:
   RowFitter(const ir::Func& func, const Target& target) : func_(func), target_(target) {}

@@ -20,7 +20,6 @@ namespace {
 
 constexpr int64_t kThreeTimes = 3 * kWgmmaRows;  // for each of as many warpgroups
 constexpr int kOperandBits = 16;
-constexpr int64_t kRowUnit = 8;  // of the transposed product
 
 // The elements that tiles of `from` cover along an axis: as many as the `tensor` of the operand
 // has, where this is known; as many as the grid divides, where it is written as their number over

@@ -7,6 +7,9 @@
 
 namespace tilelang::transform {
 
+// Tiles of so many elements that cover an extent, or steps of so many.
+inline int64_t CeilDiv(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
+
 struct TileExtents {
   int64_t rows;
   int64_t columns;

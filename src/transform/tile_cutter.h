@@ -14,6 +14,9 @@ namespace tilelang::transform {
 
 // Tiles have a multiple of so many rows.
 inline constexpr int64_t kWgmmaRows = 64;
+// Rows and columns of tiles of the transposed product are multiples of these (op/gemm_wgmma.h).
+inline constexpr int64_t kRowUnit = 8;
+inline constexpr int64_t kColumnUnit = kWgmmaRows;
 
 // `block`: the index of the block that goes along the dimension, in steps of `from`, or which the
 // body does not use, where there is one; null where one block has all of it, and tensors have no

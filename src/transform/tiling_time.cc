@@ -45,8 +45,6 @@ constexpr double kHidden = 0.1;
 // Products of float64 take so many times what their bits say.
 constexpr double kDouble = 4;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 Rates RatesOf(const Target& target, int64_t operand_bits) {
   auto known = [&](const Rates& row) { return row.generation <= target->major; };
   Rates rates = *std::find_if(std::rbegin(kRates), std::rend(kRates), known);

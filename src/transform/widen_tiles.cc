@@ -58,14 +58,11 @@ class TileWidener : public ir::StmtMutator {
     ir::Expr columns = ExtentOfTensor(plain, ir::GemmDim::kN);
     if (!rows.defined() || !columns.defined() || !ir::AsInt(rows) || !ir::AsInt(columns)) return;
     TileGrid grid = GridOf(op, plain);
-    auto tiles_of = [](const ir::Expr& extent, int64_t of_tile) {
-      return (*ir::AsInt(extent) + of_tile - 1) / of_tile;
-    };
     std::vector<std::pair<double, TileExtents>> tiles;
     for (const TileExtents& tile : TilesOfAnyRows()) {
-      int64_t down = tiles_of(rows, tile.rows);
+      int64_t down = CeilDiv(*ir::AsInt(rows), tile.rows);
       grid.tile = tile;
-      grid.tiles = down * tiles_of(columns, tile.columns);
+      grid.tiles = down * CeilDiv(*ir::AsInt(columns), tile.columns);
       tiles.emplace_back(PlanPersistent(grid, down, target_).cost, tile);
     }
     std::stable_sort(tiles.begin(), tiles.end(),
