@@ -29,8 +29,10 @@ constexpr int64_t kLineBytes = 128;
 constexpr int64_t kThreads = 256;
 constexpr int64_t kRowBytes = 2048;
 constexpr int64_t kRows = 4;
-// A tensor that so many blocks load costs less where it is copied first.
+// A tensor that so many blocks load, or one with a loop of so many iterations, costs less where it
+// is copied first: below, the launch takes longer than threads that load.
 constexpr int64_t kFewestLoads = 4;
+constexpr int64_t kFewestIterations = 16;
 
 // A tensor and its copy.
 struct Realigned {
@@ -192,12 +194,14 @@ class RowRealigner : public ir::StmtMutator {
   // Copies for the tensors of its loop whose rows begin anywhere, where it is worth it for each.
   static std::vector<Realigned> CopiesFor(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
     std::vector<Realigned> copies;
+    bool is_long = ir::AsInt(plain.loop->extent).value_or(0) >= kFewestIterations;
     for (const ir::CopyNode* load : plain.loads) {
       const Buffer& tensor = load->src->buffer;
       bool seen = std::any_of(copies.begin(), copies.end(),
                               [&](const Realigned& each) { return each.tensor.same_as(tensor); });
       if (seen || BeginsAtVectors(tensor)) continue;
-      if (!CanCopy(op, tensor) || TimesLoaded(plain, load) < kFewestLoads) return {};
+      bool pays = is_long || TimesLoaded(plain, load) >= kFewestLoads;
+      if (!pays || !CanCopy(op, tensor)) return {};
       copies.push_back({tensor, CopyOf(tensor)});
     }
     return copies;

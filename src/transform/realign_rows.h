@@ -12,7 +12,7 @@ namespace tilelang::transform {
 // lines of L2, as those beyond the tensor's would be.
 //
 // Threads load such tiles element by element, and once for each block that has them. Only where
-// that is many times: the copy is read and written once. Of tensors of two or three dimensions
+// that is long: the copy is read and written once. Of tensors of two or three dimensions
 // whose rows have a length that the program knows, on targets with wgmma. A remark says so.
 ir::Func RealignRows(const ir::Func& func, const Target& target);
 

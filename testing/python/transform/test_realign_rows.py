@@ -145,6 +145,12 @@ def test_others_stay_as_they_are(options):
     assert not remarks(**options)
 
 
+@pytest.mark.parametrize("options", [{"rows": 1}, {"rows": T.dynamic("rows")}, {"columns": 65}])
+def test_long_loops_pay_for_one_load(options):
+    (message,) = remarks(depth=16 * 32 - 1, **options)
+    assert "A (rows of 512 instead of 511 elements)" in message
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_100a"])
 def test_targets_without_wgmma_stay_as_they_are(target):
     assert not remarks_of("realign_rows", program(), target)
