@@ -92,8 +92,9 @@ SHAPES = [*CHOSEN, *HELD_BACK]
 FEW = [(m, n, k) for m in (1, 8, 16, 32) for n, k in ((14336, 4096), (4096, 14336))]
 FEW += [(100, 2048, 8192), (512, 2048, 8192), (1024, 1024, 4096), (16, 1024, 4096)]
 FEW += [(m, 4096, 4096) for m in (128, 256, 300, 384, 600)] + [(192, 6144, 4096), (400, 8192, 4096)]
-#: the order of blocks of a wave and tiles of 192 rows are not made on these
-FEW_HELD_BACK = [(72, 8192, 3072), (160, 8192, 4096), (257, 5120, 5120)]
+FEW += [(160, 8192, 4096)]
+#: tiles that divide the rows evenly, and blocks that share K, are not made on these
+FEW_HELD_BACK = [(72, 8192, 3072), (257, 5120, 5120)]
 FEW_HELD_BACK += [(352, 6144, 2048), (448, 3072, 8192), (576, 11008, 4096)]
 HELD = {*HELD_BACK, *FEW_HELD_BACK}
 PLAIN = {"m": 128, "n": 128, "stages": 3, "panel": 0, "staged": False, "order": "NN"}

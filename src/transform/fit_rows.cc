@@ -31,6 +31,9 @@ constexpr int64_t kMostCount = 16;  // tiles one below the other
 // longer it takes for tiles of B whose rows are half of a line.
 constexpr double kMemory = 2.4e-6;
 constexpr double kHalfLines = 1.08;
+// Where narrow tiles are for most multiprocessors, the part of what takes less time, of tiles and
+// of memory, that the other does not hide.
+constexpr double kNotHidden = 0.3;
 
 // Sums have other bits where blocks share K: for as much less time only.
 constexpr double kWorthParts = 0.92;
@@ -118,10 +121,16 @@ class RowFitter : public ir::StmtMutator {
     tile.rows = std::min(tile.rows, CeilDiv(rows_, kWgmmaRows) * kWgmmaRows);
     while (Of(tile).tiles * 2 <= target_->sm_count && tile.columns > 32) tile.columns /= 2;
     double memory = tile.columns < kColumnUnit ? kHalfLines * memory_ : memory_;
-    double least = std::max(Of(tile).Cost(target_), memory);
-    if (Of(kNarrow).tiles <= target_->sm_count) return least;
-    for (const TileExtents& wide : kWider) least = std::min(least, Of(wide).Cost(target_));
-    return least;
+    double least = Of(tile).Cost(target_);
+    if (Of(kNarrow).tiles > target_->sm_count) {
+      for (const TileExtents& wide : kWider) least = std::min(least, Of(wide).Cost(target_));
+    }
+    return BesideMemory(least, memory);
+  }
+  // What a wave of tiles takes beside the time of their bytes.
+  double BesideMemory(double cost, double memory) const {
+    bool few = 2 * Of(kNarrow).tiles <= target_->sm_count;
+    return std::max(cost, memory) + (few ? 0 : kNotHidden * std::min(cost, memory));
   }
 
   // The best tiles that divide the rows evenly, of blocks that are all there at a time.
@@ -137,7 +146,8 @@ class RowFitter : public ir::StmtMutator {
         if (of_tile > kMostRows || !HasRegisters(tile)) continue;
         TileGrid grid = Of(tile);
         if (grid.tiles > ClustersAtOnce(parts)) continue;
-        double cost = grid.CostOfParts(parts, memory_);
+        double cost = parts == 1 ? BesideMemory(grid.CostOfTile(), memory_)
+                                 : grid.CostOfParts(parts, memory_);
         if (cost < best.cost) best = {tile, parts, cost};
       }
     }

@@ -72,7 +72,6 @@ double TileGrid::Cost(const Target& target) const {
 }
 
 double TileGrid::CostOfParts(int64_t parts, double memory) const {
-  if (parts == 1) return std::max(CostOfTile(), memory);
   auto sent =
       static_cast<double>(tile.rows * tile.columns * (parts - 1)) / static_cast<double>(parts);
   TileGrid part = *this;
