@@ -12,6 +12,7 @@
 #include "op/effect.h"
 #include "op/issue.h"
 #include "target/warp.h"
+#include "transform/tile_cost.h"
 #include "transform/tile_cutter.h"
 
 namespace tilelang::transform {
@@ -24,8 +25,6 @@ using ir::Stmt;
 using op::I32;
 
 namespace {
-
-constexpr int kStagedBits = 16;  // of elements that leave through shared memory
 
 // The one copy of the result to its tensor; null where the launch does more.
 const ir::CopyNode* OnlyStore(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
@@ -146,7 +145,7 @@ class Exchange {
     extents.Set(dim, ir::Const(extents[dim].dtype(), rows_));
     Region own(store_->dst->buffer, mins, extents);
     Region from = Region::Whole(total_);
-    if (own->buffer->dtype.bits == kStagedBits) {
+    if (own->buffer->dtype.bits == kResultBits) {
       Buffer staged = Tile("staged", own->buffer->dtype, rows_, columns_, "shared.dyn");
       stmts->push_back(ir::Alloc(staged, span_));
       stmts->push_back(ir::Copy(from, Region::Whole(staged), {}, span_));
@@ -206,7 +205,7 @@ class PartAdder : public ir::StmtMutator {
   // The iterations of this block.
   Stmt Rewrite(const ir::ForNode* op) override {
     if (op != plain_.loop) return ir::ffi::GetRef<Stmt>(op);
-    Expr steps = I32((*ir::AsInt(op->extent) + parts_ - 1) / parts_);
+    Expr steps = I32(CeilDiv(*ir::AsInt(op->extent), parts_));
     Expr first = ir::CastTo(op->var.dtype(), part_ * steps);
     Stmt body = ir::Substitute(op->body, {{op->var, op->var + first}});
     return ir::For(op->var, op->min, ir::CastTo(op->extent.dtype(), steps), op->Kind(), body,
@@ -247,7 +246,7 @@ int64_t BytesOfExchange(const PlainGemm& plain, int64_t parts) {
   int64_t elements = 1;
   for (const Expr& extent : plain.gemms[0]->result()->buffer->shape) elements *= *ir::AsInt(extent);
   int64_t own = elements / parts;
-  return own * (2 * (parts - 1) * 4 + kStagedBits / 8);
+  return own * (2 * (parts - 1) * 4 + kResultBits / 8);
 }
 
 Stmt InParts(const ir::KernelLaunchNode* launch, int64_t parts) {

@@ -12,6 +12,7 @@
 #include "target/warp.h"
 #include "transform/add_parts.h"
 #include "transform/loop_stages.h"
+#include "transform/residency.h"
 #include "transform/retile.h"
 #include "transform/slice_epilogue.h"
 #include "transform/tile_cost.h"
@@ -93,8 +94,8 @@ class RowFitter : public ir::StmtMutator {
     return tile.columns / kColumnUnit * kWarpgroup;
   }
   static bool HasRegisters(const TileExtents& tile) {
-    int64_t most = tile.columns > 2 * kColumnUnit ? 96 : 144;
-    return tile.rows * tile.columns / ThreadsOf(tile) <= most;
+    int64_t threads = ThreadsOf(tile);
+    return tile.rows * tile.columns / threads <= MostBesideLoader(threads);
   }
 
   // Tiles of a launch by as many blocks each; null where that is not possible.

@@ -17,8 +17,6 @@ using ir::StmtKind;
 
 namespace {
 
-constexpr int64_t kResultBits = 16;
-
 // Elements that are added to a tensor are so by whichever thread.
 bool AddsUp(const ir::Expr& e) {
   const auto* call = e.as<ir::CallNode>();

@@ -9,6 +9,9 @@
 
 namespace tilelang::transform {
 
+// Of elements of a result that go through shared memory (transform/stage_results.h).
+inline constexpr int64_t kResultBits = 16;
+
 struct PlainGemm {
   const ir::ForNode* loop = nullptr;       // pipelined, in no other loop, of two stages or more
   std::vector<const ir::CopyNode*> loads;  // in the loop: of tensors to shared tiles

@@ -13,6 +13,7 @@
 #include "op/effect.h"
 #include "transform/loop_stages.h"
 #include "transform/plain_gemm.h"
+#include "transform/tile_cost.h"
 
 namespace tilelang::transform {
 
@@ -61,7 +62,7 @@ bool CanCopy(const ir::KernelLaunchNode* op, const Buffer& tensor) {
 Buffer CopyOf(const Buffer& tensor) {
   int64_t line = kLineBytes / ir::Bytes(tensor->dtype);
   Array<Expr> shape = tensor->shape;
-  int64_t columns = (*ir::AsInt(shape.back()) + line - 1) / line * line;
+  int64_t columns = CeilDiv(*ir::AsInt(shape.back()), line) * line;
   shape.Set(shape.size() - 1, ir::Const(shape.back().dtype(), columns));
   return Buffer(std::string(tensor->name) + "_rows", tensor->dtype, shape, {}, "global", {},
                 tensor->span);
@@ -77,7 +78,7 @@ int64_t TimesLoaded(const PlainGemm& plain, const ir::CopyNode* load) {
       auto tile = ir::AsInt(c->region->extents[*c->DimAlong(other)]);
       Expr extent = ExtentOfTensor(plain, other);
       auto all = extent.defined() ? ir::AsInt(extent) : std::nullopt;
-      return tile && all ? (*all + *tile - 1) / *tile : 0;
+      return tile && all ? CeilDiv(*all, *tile) : 0;
     }
   }
   return 0;
@@ -92,7 +93,7 @@ Part PartOf(const Realigned& each, const Expr& block, const ir::Span& span) {
   const Array<Expr>& shape = each.copy->shape;
   int64_t width = kRowBytes / ir::Bytes(each.copy->dtype);
   auto i32 = [](const Expr& e) { return ir::CastTo(ir::dtypes::kInt32, e); };
-  Expr columns = op::I32((*ir::AsInt(shape.back()) + width - 1) / width);
+  Expr columns = op::I32(CeilDiv(*ir::AsInt(shape.back()), width));
   Expr rows = ir::CeilDiv(i32(shape[shape.size() - 2]), op::I32(kRows));
   Expr row = ir::FloorDiv(block, columns);
   Array<Expr> mins, extents;

@@ -49,11 +49,10 @@ bool HasGemms(const ir::KernelLaunchNode* launch) {
   return ir::HasStmt(launch->body, [&](const Stmt& s) { return s->kind == ir::StmtKind::kGemm; });
 }
 
-// Registers for fragments that threads of two or three warpgroups have beside one that loads. Of
-// 232 and 160: sums of 128 x 256 and 192 x 192, and values of rows and columns.
-int64_t MostBesideLoader(int64_t threads) { return threads > 2 * kWarpgroup ? 96 : 144; }
-
 }  // namespace
+
+// Of 232 and 160: sums of 128 x 256 and 192 x 192, and values of rows and columns.
+int64_t MostBesideLoader(int64_t threads) { return threads > 2 * kWarpgroup ? 96 : 144; }
 
 int64_t BlocksOf(const ir::KernelLaunchNode* launch) {
   constexpr int64_t kMany = std::numeric_limits<int32_t>::max();

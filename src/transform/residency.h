@@ -13,6 +13,8 @@ int64_t BlocksOf(const ir::KernelLaunchNode* launch);
 // Bytes of the shared tiles of a launch; a tile that a pipelined loop loads counts for each stage.
 int64_t SharedBytes(const ir::KernelLaunchNode* launch);
 
+// Registers for fragments that threads of two or three warpgroups have beside one that loads.
+int64_t MostBesideLoader(int64_t threads);
 // Registers of a thread for the elements of all fragments.
 int64_t FragmentRegisters(const ir::KernelLaunchNode* launch);
 // Whether two or three warpgroups beside one that loads have registers for the fragments, and as
