@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "arith/analyzer.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "op/copy.h"
@@ -42,16 +43,35 @@ const ir::CopyNode* OnlyStore(const ir::KernelLaunchNode* launch, const PlainGem
   return found;
 }
 
-// Whether iterations behind those of the loop would multiply zeros: the tensors end with it.
+// Whether sums begin with zero whatever the iteration, so that those of blocks can be added.
+bool BeginsWithZero(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  const ir::GemmNode* gemm = plain.gemms[0];
+  const Buffer& c = gemm->result()->buffer;
+  bool zero = false;
+  for (const Stmt& s : launch->body.as<ir::SeqNode>()->stmts) {
+    const auto* fill = s.as<ir::FillNode>();
+    if (fill != nullptr && fill->dst->buffer.same_as(c)) zero = IsZeroFill(s, c);
+  }
+  return zero && ir::IsConst(gemm->clear_accum, 0);
+}
+
+// Whether iterations behind those of the loop would multiply zeros: the tensors end with it, of
+// which each iteration loads the next elements.
 bool EndsWithTensors(const PlainGemm& plain) {
-  int64_t end = *ir::AsInt(plain.loop->extent) * *ir::AsInt(plain.gemms[0]->Depth());
+  int64_t depth = *ir::AsInt(plain.gemms[0]->Depth());
+  int64_t end = *ir::AsInt(plain.loop->extent) * depth;
+  arith::Analyzer analyzer;
   for (const ir::GemmOperandNode* input : plain.gemms[0]->Inputs()) {
     size_t from_last = input->region->extents.size() - *input->DimAlong(ir::GemmDim::kK);
     for (const ir::CopyNode* load : plain.loads) {
       if (!load->dst->buffer.same_as(input->buffer())) continue;
       const Array<Expr>& shape = load->src->buffer->shape;
       auto extent = ir::AsInt(shape[shape.size() - from_last]);
-      if (!extent || *extent > end) return false;
+      const Expr& min = load->src->mins[shape.size() - from_last];
+      Expr first = ir::Substitute(min, {{plain.loop->var, plain.loop->min}});
+      bool follows = analyzer.StrideOf(min, plain.loop->var) == depth &&
+                     ir::IsConst(analyzer.Simplify(first), 0);
+      if (!extent || *extent > end || !follows) return false;
     }
   }
   return true;
@@ -233,6 +253,7 @@ class PartAdder : public ir::StmtMutator {
 
 bool CanShareIterations(const ir::KernelLaunchNode* launch, const PlainGemm& plain, int64_t parts) {
   if (launch->grid.size() != 2 || OnlyStore(launch, plain) == nullptr) return false;
+  if (!BeginsWithZero(launch, plain)) return false;
   auto iterations = ir::AsInt(plain.loop->extent);
   const Array<Expr>& shape = plain.gemms[0]->result()->buffer->shape;
   auto rows = ir::AsInt(shape[0]), columns = ir::AsInt(shape[1]);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/async.h"
+#include "ir/effects.h"
 #include "ir/intrinsics.h"
 #include "ir/padded.h"
 #include "ir/visitor.h"
@@ -56,6 +57,17 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   return open;
 }
 
+// Whether blocks may change what others load.
+bool Writes(const ir::KernelLaunchNode* launch, const std::vector<const ir::CopyNode*>& loads) {
+  bool writes = false;
+  ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
+    writes = writes || (effect.Writes() && std::any_of(loads.begin(), loads.end(), [&](auto* load) {
+                          return load->src->buffer.same_as(effect.buffer);
+                        }));
+  });
+  return writes;
+}
+
 // The loads and gemms of a loop that does nothing else.
 bool Collect(const Stmt& body, PlainGemm* plain) {
   if (const auto* seq = body.as<ir::SeqNode>()) {
@@ -107,7 +119,7 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
       if (!loaded) return {};
     }
   }
-  return LeavesThreadsOpen(launch) ? found : PlainGemm{};
+  return LeavesThreadsOpen(launch) && !Writes(launch, found.loads) ? found : PlainGemm{};
 }
 
 ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along) {
@@ -122,6 +134,13 @@ ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along) {
     }
   }
   return ir::Expr();
+}
+
+bool IsZeroFill(const Stmt& s, const ir::Buffer& c) {
+  const auto* fill = s.as<ir::FillNode>();
+  if (fill == nullptr || !fill->dst->buffer.same_as(c) || !fill->dst.IsWhole()) return false;
+  const auto* zero = fill->value.as<ir::FloatImmNode>();
+  return ir::IsConst(fill->value, 0) || (zero != nullptr && zero->value == 0);
 }
 
 bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {

@@ -28,12 +28,15 @@ int64_t PartsOfK(const ir::KernelLaunchNode* launch);
 // The gemm of a launch whose loop does nothing else, and which has no other pipelined loop; no loop
 // otherwise. Neither has the program anything in it that depends on which thread runs what, or on
 // how many there are: thread indices, barriers, arrays of a thread, calls with effects, layouts,
-// registers and blocks of an SM that the program sets.
+// registers and blocks of an SM that the program sets. Nor does it write a tensor that it loads.
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 
 // The extent, along M or N of its first gemm, of the tensor that the operand is loaded from; null
 // where none is found.
 ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along);
+
+// Whether it fills all of the tile with zeros.
+bool IsZeroFill(const ir::Stmt& s, const ir::Buffer& tile);
 
 // Whether such a launch does nothing else than to copy the result, through shared memory or not.
 bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain);

@@ -49,9 +49,11 @@ Stmt Cut(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, 
                         [&](size_t axis) { return !ir::IsConst(op->grid[axis], 1); });
   for (size_t axis : axes) {
     Expr extent = ExtentInside(op->grid[axis]);
-    for (const Expr& end : EndsOf(extent, from, ExtentOfTensor(plain, dim))) {
+    std::vector<Expr> ends = EndsOf(extent, from, ExtentOfTensor(plain, dim));
+    for (const Expr& end : ends) {
       auto known = ir::AsInt(end);
-      bool whole = known && *known % from == 0 && *known % to == 0;
+      // All elements of the grid's tiles; of fewer, other tensors may have more.
+      bool whole = end.same_as(ends.back()) && known && *known % from == 0 && *known % to == 0;
       TileCut cut = {dim, op->block_vars[axis], from, to, whole ? Expr() : end};
       Stmt body = TileCutter(func, op, plain, cut).Body();
       if (!body.defined()) continue;

@@ -13,6 +13,7 @@
 #include "ir/visitor.h"
 #include "op/gemm_tcgen05.h"
 #include "transform/column_pieces.h"
+#include "transform/plain_gemm.h"
 #include "transform/remove_unused.h"
 
 namespace tilelang::transform {
@@ -42,13 +43,6 @@ bool OnlyGemmsTouch(const Stmt& s, const Buffer& c) {
     only = only && (as_c || !effect.buffer.same_as(c));
   });
   return only;
-}
-
-bool IsZeroFill(const Stmt& s, const Buffer& c) {
-  const auto* fill = s.as<ir::FillNode>();
-  if (fill == nullptr || !fill->dst->buffer.same_as(c) || !fill->dst.IsWhole()) return false;
-  const auto* zero = fill->value.as<ir::FloatImmNode>();
-  return ir::IsConst(fill->value, 0) || (zero != nullptr && zero->value == 0);
 }
 
 // All rows of some columns, not of all, that any instruction moves.
