@@ -157,11 +157,11 @@ Dim3 DimOf(const ffi::Array<int64_t>& values, size_t first) {
 
 // dims: grid, block, cluster (three each). settings: dynamic shared bytes, explicit cluster,
 // schedule, seed, instruction limit, threads, sanitize, keep going, programmatic. suppressions:
-// kind, kernel, file, line. timing: device, clock in MHz, most CTAs, sampled, warm L2, recorded; or
-// nothing.
+// kind, kernel, file, line. timing: device, clock in MHz, most CTAs, sampled, warm L2, recorded,
+// registers, what costs nothing, alone; or nothing.
 using Suppressions = ffi::Array<ffi::Tuple<ffi::String, ffi::String, ffi::String, int64_t>>;
-using TimingSettings =
-    ffi::Tuple<ffi::String, double, int64_t, bool, bool, bool, int64_t, ffi::Array<ffi::String>>;
+using TimingSettings = ffi::Tuple<ffi::String, double, int64_t, bool, bool, bool, int64_t,
+                                  ffi::Array<ffi::String>, bool>;
 
 TimingOptions TimingOf(const TimingSettings& settings) {
   TimingOptions options;
@@ -173,6 +173,7 @@ TimingOptions TimingOf(const TimingSettings& settings) {
   options.record = settings.get<5>();
   options.registers = static_cast<int>(settings.get<6>());
   for (const ffi::String& name : settings.get<7>()) options.ablate.insert(std::string(name));
+  options.alone = settings.get<8>();
   return options;
 }
 

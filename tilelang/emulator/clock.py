@@ -67,7 +67,8 @@ def measure(function: Callable[[], Any], sampled: bool = False) -> Clock:
     """Calls a function once and times its launches, away from those who watch launches.
 
     Args:
-        sampled: only the CTAs run that are timed in detail: quicker, but there are no results.
+        sampled: only the CTAs run that are timed in detail: quicker, but the other results do not
+            exist. Those of the timed ones do, since launches that come later may read them.
     """
     from .watch import watching
 

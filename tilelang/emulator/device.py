@@ -466,9 +466,11 @@ class Kernel:
         """Times a launch by the model of the device's GPU, and reports.
 
         Args:
-            grid, block, args, options: as of :meth:`launch`. What the kernel writes is not
-                complete afterwards: only the CTAs that are timed in detail run, unless ``timing``
-                says otherwise.
+            grid, block, args, options: as of :meth:`launch`. What the kernel writes is
+                arbitrary afterwards: only the CTAs that are timed in detail run, and even they
+                leave out products of tensor cores where in no kernel of the module a branch, an
+                address or a barrier depends on a value of memory. ``timing=TimingOptions()``
+                computes all.
             timing: how; see :class:`tilelang.emulator.TimingOptions`.
 
         Raises:

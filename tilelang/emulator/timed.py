@@ -43,8 +43,13 @@ class TimingOptions:
     """How a launch is timed.
 
     Attributes:
-        sampled: only the CTAs that are timed in detail run; the results of the others do not
-            exist. False: all run, and the results are those of every launch.
+        sampled: only the CTAs that are timed in detail run. The results of the others do not exist;
+            those of the timed ones do, unless ``alone``. False: all run, and the results are those
+            of every launch.
+        alone: only kernels of the same module read what the launch writes; ``profile`` sets it.
+            A launch that is ``sampled``, too, leaves products of tensor cores out, and its results
+            are arbitrary, where in no kernel of the module a branch, an address or a barrier
+            depends on a value of memory.
         l2: ``"cold"``: inputs lie in HBM when the launch begins; ``"warm"``: in L2.
         clock_mhz: clock of the SMs; 0: that of the architecture.
         record: keep what each warp and engine did when; False keeps sums only.
@@ -65,6 +70,7 @@ class TimingOptions:
     ctas: int = 0
     registers: int = 0
     ablate: frozenset[str] = frozenset()
+    alone: bool = False
 
     def __post_init__(self) -> None:
         if self.l2 not in ("cold", "warm"):
@@ -92,11 +98,12 @@ class TimingOptions:
         return (
             arch, float(self.clock_mhz), int(self.ctas), bool(self.sampled), self.l2 == "warm",
             bool(self.record), int(self.registers), sorted(self.ablate),
+            bool(self.alone),
         )  # fmt: skip
 
 
 #: Settings of a launch that is not timed.
-NOT_TIMED: tuple[Any, ...] = ("", 0.0, 0, False, False, False, 0, [])
+NOT_TIMED: tuple[Any, ...] = ("", 0.0, 0, False, False, False, 0, [], False)
 
 
 def timing_options(value: Any) -> TimingOptions | None:

@@ -32,6 +32,7 @@ class Launch:
         self.grid, self.block = tuple(extents[:3]), tuple(extents[3:6])
         self.cluster = tuple(extents[6:])
         self._execute = execute
+        self._undone = False
 
     def run(self, **changes: Any) -> LaunchReport:
         """Runs it once, with other :class:`~tilelang.emulator.Options` than the launch's own."""
@@ -46,20 +47,26 @@ class Launch:
         """What runs inside of the block leaves memory as it was."""
         memory = self.memory()
         before = [part.copy() for part in memory]
+        self._undone = True
         try:
             yield
         finally:
+            self._undone = False
             for part, values in zip(memory, before, strict=True):
                 part[...] = values
 
     def profile(self, timing: TimingOptions | None = None) -> Report:
-        """Times it by the model; its memory changes, as that of ``Kernel.profile``."""
+        """Times it by the model; its memory changes, unless that is :meth:`undone`.
+
+        By default only the CTAs that are timed in detail run. They compute all that they write
+        unless it is undone, since later launches may read it.
+        """
         from .timing import profile_call
 
         def call(how: TimingOptions) -> list[Timing | None]:
             return [self.run(timing=how).timing]
 
-        return profile_call(call, timing)
+        return profile_call(call, timing, alone=self._undone)
 
 
 #: Runs a launch, or several times, and returns the report that its caller is to have.

@@ -328,8 +328,10 @@ class JITKernel:
 
         Args:
             args: as of a call, on the CPU; without any they are made as ``get_profiler`` makes
-                them. What the kernel writes is not complete afterwards: only the CTAs that are
-                timed in detail run, unless ``timing`` says otherwise.
+                them. What the kernel writes is arbitrary afterwards: only the CTAs that are timed
+                in detail run, and even they leave out products of tensor cores where in no grid of
+                the kernel a branch, an address or a barrier depends on a value of memory.
+                ``timing=TimingOptions()`` computes all.
             timing: how; see :class:`tilelang.emulator.TimingOptions`.
 
         Returns:

@@ -34,6 +34,7 @@ struct Suppression {
 struct TimingOptions {
   std::string arch;              // of the device; empty: it is not timed
   bool sampled = false;          // only the CTAs that are timed run
+  bool alone = false;            // only kernels of its module read what it writes
   bool warm = false;             // inputs lie in L2 at the start
   bool record = true;            // keep what happened when
   double clock_mhz = 0;          // 0: that of the architecture
@@ -82,8 +83,8 @@ struct Launch {
   LaunchOptions options;
   std::vector<uint8_t> params;
   AccessObserver* observer = nullptr;
-  std::vector<bool> timed_clusters;  // have been run
-  bool skips_products = false;       // of tensor cores: nobody wants them, and they decide nothing
+  std::vector<bool> timed_clusters;      // have been run
+  bool skips_products = false;           // of tensor cores: nothing that is done depends on them
   std::shared_ptr<TimingResult> timing;  // of a timed launch that succeeded
   // Of a programmatic launch: the grid before this one, which may still run. nullptr: it has ended.
   std::shared_ptr<PreviousGrid> previous;

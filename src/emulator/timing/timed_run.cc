@@ -47,6 +47,16 @@ double ClockOf(const Launch& launch, const Figures& figures, const CostTable& co
   return costs.multiplies() ? figures.tensor_clock_mhz : figures.clock_mhz;
 }
 
+// Whether products of tensor cores can be left out: they change neither what this grid does nor
+// what others do. Which kernels of the module run in its call, and how often, is not known here.
+bool ProductsAreUnread(const Launch& launch) {
+  const TimingOptions& timing = launch.options.timing;
+  return timing.sampled && timing.alone &&
+         std::none_of(
+             launch.kernel.module->kernels.begin(), launch.kernel.module->kernels.end(),
+             [](const auto& kernel) { return !kernel->unsupported && MemoryDecides(*kernel); });
+}
+
 }  // namespace
 
 TimedRun::TimedRun(Launch& launch, GridShadow* shadow, const Cluster** current)
@@ -68,7 +78,7 @@ void TimedRun::Choose() {
   everything_ = launch_.kernel.couples;
   const uint64_t of_sm = (clusters + groups - 1) / groups;
   // Of persistent clusters the first ones mostly have more work than the last one. If only what is
-  // timed runs, grids that come later find results of both.
+  // timed runs, grids that come later find what both wrote, less products that are left out.
   const bool ends = of_sm == 1 && groups > 1 &&
                     (launch_.options.timing.sampled || !ClustersAreUniform(launch_.kernel));
   const int timed = static_cast<int>(everything_ ? groups : 1) * extent;
@@ -190,7 +200,7 @@ void TimedRun::FindSharing() {
 
 void TimedRun::Run() {
   launch_.timed_clusters.assign(launch_.clusters(), false);
-  launch_.skips_products = launch_.options.timing.sampled && !ProductsDecide(launch_.kernel);
+  launch_.skips_products = ProductsAreUnread(launch_);
   Choose();
   FindSharing();
   next_ = std::make_unique<Earliest>(residents_.size());

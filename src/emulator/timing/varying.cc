@@ -86,7 +86,7 @@ bool ClustersAreUniform(const Kernel& kernel) {
                       [&](const Op& op) { return Branches(kernel, varying, op); });
 }
 
-bool ProductsDecide(const Kernel& kernel) {
+bool MemoryDecides(const Kernel& kernel) {
   using C = InstructionClass;
   const Varying varying(
       kernel, [](Special) { return false; }, [&](uint32_t pc) { return Loads(kernel, pc); });

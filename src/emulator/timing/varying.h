@@ -41,9 +41,10 @@ class Varying {
 // where a cluster lies in the grid nor on values of memory. False when that is not known.
 bool ClustersAreUniform(const Kernel& kernel);
 
-// Which way the program takes, and where it accesses memory, may depend on what tensor cores
-// compute. Products pass through memory, so each value of it counts as one.
-bool ProductsDecide(const Kernel& kernel);
+// Which way the program takes, and where it accesses memory, may depend on a value that it loads or
+// that an engine computes. Whether that is a product of tensor cores is not known: those pass
+// through memory.
+bool MemoryDecides(const Kernel& kernel);
 
 }  // namespace tilelang::emulator
 

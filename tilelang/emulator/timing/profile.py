@@ -20,15 +20,18 @@ Call = Callable[[TimingOptions], "list[Timing | None]"]
 Again = Callable[[frozenset[str], int], "Timing | None"]
 
 
-def profile_call(call: Call, timing: TimingOptions | None) -> Report:
+def profile_call(call: Call, timing: TimingOptions | None, alone: bool = True) -> Report:
     """Times a call; the report is of the grid that takes longest and knows the others.
 
     By default only what is timed in detail runs.
 
+    Args:
+        alone: nobody reads what the call writes, as :class:`TimingOptions` has it.
+
     Raises:
         ArgumentError: the call launches nothing, as with tensors without elements.
     """
-    how = timing or TimingOptions(sampled=True)
+    how = dataclasses.replace(timing or TimingOptions(sampled=True), alone=alone)
 
     def again(grid: int) -> Again:
         """What times a grid once more, without its timeline."""
