@@ -1,8 +1,8 @@
 """What the parameters of a function stand for: found by tracing it with other values of each.
 
 A parameter is a tile's extent where that extent follows it and the tensors do not; its name says
-nothing. Where neither the grid nor a loop makes up for another tile, or makes up for a part of it
-only, the program computes something else with it: such tiles are left out.
+nothing. What is not proved to compute the same with another tile keeps the default: a parameter
+whose tiles :mod:`.same_work` tells apart, and tiles that the grid and the loops do not make up for.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class Roles:
         self.kernel = TracedKernel(trace({}), sizes)
         #: Which extent of the tile each extent of the grid or a loop is divided by.
         self._divides: dict[int, set[str]] = {}
+        #: The parameters that each of these follows.
+        self._followed: dict[int, set[str]] = {}
         self.names: dict[str, str] = {}
         for name, value in defaults.items():
             if name not in given and type(value) is int and value > 0:
@@ -71,21 +73,51 @@ class Roles:
         """
         try:
             other = TracedKernel(self._trace(config), self._sizes)
-        except Exception:  # the search tells what is wrong with it
-            return True
+            return self._covers(other)
+        except Exception:  # it cannot be traced, so that nothing is known of it
+            return False
+
+    def _covers(self, other: TracedKernel) -> bool:
         mine, theirs = self.kernel.tiles(), other.tiles()
-        for role in set(mine).difference(*self._divides.values()):
+        changed = {role for role in mine if theirs[role] != mine[role]}
+        for role in changed.difference(*self._divides.values()):
             if not self._size(mine[role], mine[role]) <= theirs[role] <= mine[role]:
                 return False
-        for place, roles in self._divides.items():
-            if len(roles) > 1 or len(other.extents) != len(self.kernel.extents):
-                continue
-            (role,) = roles
-            unknown = _ODD * mine[role]
-            default = self.kernel.number(self.kernel.extents[place], unknown) * mine[role]
-            covered = other.number(other.extents[place], unknown) * theirs[role]
-            if covered < self._size(default, mine[role], unknown):
+            if not self._is_all_of_tensors(other, mine[role], theirs[role]):
                 return False
+        if changed and len(other.extents) != len(self.kernel.extents):
+            return False
+        return all(
+            self._covers_place(other, place, role)
+            for place, roles in self._divides.items()
+            for role in roles & changed
+        )
+
+    def _covers_place(self, other: TracedKernel, place: int, role: str) -> bool:
+        """Whether the extent of a grid or loop makes up for another tile of a role."""
+        mine, theirs = self.kernel.tiles()[role], other.tiles()[role]
+        extents = self.kernel.extents[place], other.extents[place]
+        unknown = _ODD * mine
+        if not self.kernel.is_size(extents[0]) or not other.is_size(extents[1]):
+            default = self.kernel.by_block(extents[0], unknown)
+            covered = other.by_block(extents[1], unknown)
+            # More than the default is other work here: nothing tells that it is masked.
+            return bool(default) and [each * mine for each in default] == [
+                each * theirs for each in covered
+            ]
+        if len(self._followed[place]) > 1:
+            return False
+        work = self.kernel.number(extents[0], unknown) * mine
+        return other.number(extents[1], unknown) * theirs >= self._size(work, mine, unknown)
+
+    def _is_all_of_tensors(self, other: TracedKernel, mine: int, theirs: int) -> bool:
+        """Whether copies of a tile that nothing counts take the same part of a tensor."""
+        for a, b in zip(self.kernel.work.regions, other.work.regions, strict=True):
+            for size, small, large in zip(a.buffer.shape, a.extents, b.extents, strict=True):
+                extents = self.kernel.number(small), other.number(large)
+                size = self.kernel.number(size)
+                if extents == (mine, theirs) and min(mine, size) != min(theirs, size):
+                    return False
         return True
 
     def _size(self, covered: int, tile: int, unknown: int = 0) -> int:
@@ -97,6 +129,7 @@ class Roles:
     def _look_at(self, name: str, default: int) -> None:
         roles: set[str] = set()
         moved: set[int] = set()
+        divides: dict[int, set[str]] = {}
         for value in (2 * default, *(default >> n for n in range(1, default.bit_length()))):
             if moved and value < default:
                 break
@@ -105,18 +138,24 @@ class Roles:
                 other = TracedKernel(self._trace({name: value}), self._sizes)
             if other is None or not _same(self.kernel.tensors, other.tensors):
                 continue
-            roles |= self._followers(other, default, value)
-            extents = zip(self.kernel.extents, other.extents, strict=False)
-            changed = {place for place, (a, b) in enumerate(extents) if str(a) != str(b)}
+            found = self._followers(other, default, value)
             mine, theirs = self.kernel.tiles(), other.tiles()
             tiles = {role for role in mine if mine[role] != theirs.get(role)}
+            if tiles and not self.kernel.work.is_same(other.work, default, value):
+                return
+            if self.kernel.uses_threads and other.threads != self.kernel.threads:
+                return
+            roles |= found
+            extents = zip(self.kernel.extents, other.extents, strict=False)
+            changed = {place for place, (a, b) in enumerate(extents) if str(a) != str(b)}
             for place in changed if tiles else ():
-                self._divides.setdefault(place, set()).update(tiles)
+                divides.setdefault(place, set()).update(tiles)
             moved |= changed
-        if self.kernel.uses_threads and not moved:
-            roles.discard("threads")
         for role in roles:
             self.names.setdefault(role, name)
+        for place in divides if roles else ():
+            self._divides.setdefault(place, set()).update(divides[place])
+            self._followed.setdefault(place, set()).add(name)
 
     def _followers(self, other: TracedKernel, default: int, value: int) -> set[str]:
         """The roles whose number is the parameter's value in both kernels."""

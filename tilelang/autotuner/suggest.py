@@ -70,6 +70,8 @@ def configurations(
     """
     roles = Roles(trace, defaults, given, sizes)
     if not roles.names:
+        if given and not any(type(v) is int for n, v in defaults.items() if n not in given):
+            return [Suggestion({}, math.inf)]  # the call gives all of them
         raise ConfigError(
             f"autotune without configs= finds no parameter of {function} that it can choose",
             notes=[

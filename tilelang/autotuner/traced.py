@@ -12,6 +12,7 @@ from ..errors import UnsupportedError
 from ..ir.evaluate import evaluate, variables
 from ..ir.expr import Var
 from ..ir.stmt import ir_function
+from .same_work import Work
 
 #: Sizes that only the call knows are ranked as this one.
 TYPICAL = 4096
@@ -30,6 +31,9 @@ class TracedKernel:
             copies or stores to, in order.
         tensors: the buffers among its parameters.
         extents: of the axes of its grids, then of its loops.
+        axes: the variables of grids.
+        work: what it does with the elements of its tiles.
+        counts_threads: whether it has barriers that count threads.
         stages: of its pipelined loops.
     """
 
@@ -41,6 +45,7 @@ class TracedKernel:
         self.reductions: list[Any] = []
         self.launches: list[Any] = []
         self.results: list[Any] = []
+        self.counts_threads = False
         function = ir_function(func)
         self.tensors = [each for each in function.params if hasattr(each, "shape")]
         notes = {  # by class, since there are many nodes
@@ -51,10 +56,15 @@ class TracedKernel:
             nodes.KernelLaunch: self.launches.append,
             nodes.Copy: self._note_copy,
             nodes.Store: lambda node: self._note_result(node.buffer),
+            nodes.Alloc: self._note_tile,
+            nodes.MbarrierInit: self._note_barrier,
+            nodes.Barrier: self._note_barrier,
         }
         tvm_ffi.structural_walk(function, lambda node: notes.get(type(node), _nothing)(node))
         self.extents = [axis for launch in self.launches for axis in launch.grid]
-        self.extents += [loop.extent for loop in self._loops]
+        self.axes = [var for launch in self.launches for var in launch.block_vars]
+        self.work = Work(function)
+        self.extents += [self.work.meaning(loop.extent) for loop in self._loops]
         noted = [int(loop.annotations.get("num_stages", 0)) for loop in self._loops]
         self.stages = [count for count in noted if count]
 
@@ -62,14 +72,20 @@ class TracedKernel:
         self._parallel.append(list(copy.src.extents))
         self._note_result(copy.dst.buffer)
 
+    def _note_tile(self, alloc: Any) -> None:
+        self.counts_threads |= "barrier" in str(alloc.buffer.scope)
+
+    def _note_barrier(self, barrier: Any) -> None:
+        self.counts_threads |= getattr(barrier, "count", None) is not None
+
     def _note_result(self, buffer: Any) -> None:
         if str(buffer.scope) == "global":
             self.results.append(buffer)
 
     @property
     def uses_threads(self) -> bool:
-        """Whether the program says what a thread does."""
-        return any(map(_uses_threads, self.launches))
+        """Whether the program says what a thread does, or counts them at barriers."""
+        return self.counts_threads or any(map(_uses_threads, self.launches))
 
     @property
     def threads(self) -> int:
@@ -120,6 +136,30 @@ class TracedKernel:
         for extent in self.launches[0].grid:
             blocks *= self.number(extent)
         return blocks
+
+    def is_size(self, expr: Any) -> bool:
+        """Whether an extent is known to a launch: a number of constants and sizes of tensors."""
+        shapes = [extent for tensor in self.tensors for extent in tensor.shape]
+        sizes = [var for extent in shapes for var in variables(extent)]
+        try:
+            evaluate(expr, dict.fromkeys(sizes, TYPICAL))
+        except (KeyError, UnsupportedError):
+            return False
+        return True
+
+    def by_block(self, expr: Any, unknown: int) -> list[int]:
+        """An extent in the first, a middle and the last block; empty where more decides."""
+        shapes = [extent for tensor in self.tensors for extent in tensor.shape]
+        values = {v: self.number(v, unknown) for each in shapes for v in variables(each)}
+        found = []
+        for part in (0, 1, 2):
+            for axis, extent in zip(self.axes, self.extents, strict=False):
+                values[axis] = (self.number(extent, unknown) - 1) * part // 2
+            try:
+                found.append(int(evaluate(expr, values)))
+            except (KeyError, UnsupportedError):
+                return []
+        return found
 
     def number(self, expr: Any, typical: int = 0) -> int:
         """A constant; what only the call knows counts as a typical size of its class."""
