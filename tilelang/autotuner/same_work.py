@@ -101,8 +101,8 @@ class Work:
         return expr
 
     def _counts(self) -> list[int]:
-        lists = (self._extents, self._positions, self._comparisons, self.regions, self._parallel)
-        lists += (self.names,)
+        lists: list[list[Any]] = [self._extents, self._positions, self._comparisons]
+        lists += [self.regions, self._parallel, self.names]
         return [len(each) for each in lists]
 
     # Numbers of a tile ----------------------------------------------------------------------
@@ -164,7 +164,7 @@ class _Meeting:
         self._mine, self._theirs, self._ratio = mine, theirs, ratio
         self._moved = moved
         self._moving = [mine._variables[place] for place in moved]
-        self._kept = []
+        self._kept: list[Any] = []
         for (name, a), (_, b) in zip(mine.names, theirs.names, strict=True):
             moves = self._moves(a) or str(a) != str(b)
             (self._moving if moves else self._kept).append(name)
