@@ -423,11 +423,6 @@ bool DividesRows(const ir::GemmNode* op, int64_t warpgroups) {
   return (PrefersTransposed(op) ? n : m) % (warpgroups * kWgmmaRows) == 0;
 }
 
-bool HasOwnRows(const ir::GemmNode* op) {
-  const WgmmaPlanNode* plan = PlanOf(op);
-  return !plan->transposed && plan->grid.n == 1;
-}
-
 bool MustBeWgmma(const ir::GemmNode* op) { return op->annotations.count("is_wgmma") != 0; }
 
 int64_t GroupsInFlight(const ir::GemmNode* op) {

@@ -36,9 +36,6 @@ bool PrefersTransposed(const ir::GemmNode* op);
 // Whether so many warpgroups can each have a multiple of the instruction's rows.
 bool DividesRows(const ir::GemmNode* op, int64_t warpgroups);
 
-// Whether each warpgroup computes whole rows of C, as no other does.
-bool HasOwnRows(const ir::GemmNode* op);
-
 // T.wgmma_gemm, which no other instruction may carry out.
 bool MustBeWgmma(const ir::GemmNode* op);
 // How many groups of wgmma may stay in flight after the gemm, -1: all of them (wg_wait=).

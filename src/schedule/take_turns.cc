@@ -61,7 +61,7 @@ std::optional<TurnRange> TurnOf(const ir::SeqNode* body) {
       continue;
     }
     // Warpgroups that share rows wait for each other's, which those with a later turn cannot give.
-    if (!op::HasOwnRows(gemm) || uses_results) return std::nullopt;
+    if (op::PrefersTransposed(gemm) || uses_results) return std::nullopt;
     gemms.push_back(gemm);
     if (!turn) turn = TurnRange{i, i};
     turn->last = i;
