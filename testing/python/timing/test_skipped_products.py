@@ -128,7 +128,9 @@ def test_products_that_decide_in_a_later_grid_are_computed(arch, second):
 def test_products_that_decide_in_no_grid_of_a_call_are_not_computed(arch):
     kernel = tilelang.compile(_chain("added"), target=arch)
     (times, c), (expected, _) = _profiled(kernel, True), _profiled(kernel, False)
-    assert (c != 64).all() and len(times) == 2 and times == expected  # nor is tensor memory written
+    # Tensor memory, too, is left as it was: what C gets of it is anything.
+    assert (c != 64).all() if arch == "sm_100a" else not c.any()
+    assert len(times) == 2 and times == expected
 
 
 @pytest.mark.parametrize("arch", ARCHES)
