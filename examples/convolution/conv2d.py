@@ -132,14 +132,16 @@ def program(image, features, window, dtype, target, blocks=0):
 
     ``blocks`` share the tiles, where they do; 0 stands for one a multiprocessor.
     """
-    rows, columns = extents(*image[1:3], *window)
-    problem = (*image, features, *window, dtype)
-    chosen = boxes(image[0], image[3], features, target)
+    batch, height, width, channels = image
+    kernel, stride, dilation, pad = window
+    problem = batch, height, width, channels, features, kernel, stride, dilation, pad, dtype
+    rows, columns = extents(height, width, kernel, stride, dilation, pad)
+    chosen = boxes(batch, channels, features, target)
     if chosen is None:
         func = conv2d(*problem, **tiles(features, target))
-        return func, (image[0] * rows * columns, features)
+        return func, (batch * rows * columns, features)
     func = conv2d_images(*problem, blocks or CUDA(target).compute_max_core, **chosen)
-    return func, (image[0], rows * columns, features)
+    return func, (batch, rows * columns, features)
 
 
 def main():

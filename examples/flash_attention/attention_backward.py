@@ -344,8 +344,8 @@ def main(kernels=Backward, text=__doc__, **limits):
     example = Example(text, **limits, **options(names, 256, 4096))
     args = example.args
 
-    def case(*sizes):
-        shape = Shape(*sizes, sizes[-1])
+    def case(batch, queries, keys, heads, kv_heads, dim):
+        shape = Shape(batch, queries, keys, heads, kv_heads, dim, dim)
         compiled = {"target": args.target, "compile": example.compile}
         backward = kernels(shape, args.causal, args.dtype, **compiled)
         of_q = shape.batch, shape.queries, shape.heads, shape.dim

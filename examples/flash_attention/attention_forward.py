@@ -389,7 +389,8 @@ def main(attention=attention, default_tiles=default_tiles, text=__doc__, share_o
     lengths, heads = (args.queries, args.keys), heads_of(args)
     line, inputs, results = case(args.batch, *lengths, *heads, args.dim, args.dim_v or args.dim)
     line.run()
-    exact = reference(*inputs, args.causal)
+    q, k, v = inputs
+    exact = reference(q, k, v, args.causal)
     for name, got, want, tolerance in zip(
         ("Out", "Lse"), results, exact, (2**-7, 1e-4), strict=True
     ):

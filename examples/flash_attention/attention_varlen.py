@@ -149,8 +149,9 @@ def by_flash_attention(q, k, v, ends, longest, window):
 
     # Before torch 2.12 heads are shared without being asked for.
     asks = "enable_gqa" in inspect.signature(varlen_attn).parameters
-    shared = {"enable_gqa": True} if asks and q.shape[1] != k.shape[1] else {}
-    return varlen_attn(q, k, v, ends, ends, longest, longest, window_size=window, **shared)
+    if asks and q.shape[1] != k.shape[1]:
+        varlen_attn = functools.partial(varlen_attn, enable_gqa=True)
+    return varlen_attn(q, k, v, ends, ends, longest, longest, window_size=window)
 
 
 def one_by_one(q, k, v, lengths, causal):
@@ -196,7 +197,8 @@ def main():
 
     line, inputs, results = case(args.lengths, *heads_of(args), args.dim)
     line.run()
-    exact = reference_varlen(*inputs, args.causal)
+    q, k, v, cu_queries, cu_keys = inputs
+    exact = reference_varlen(q, k, v, cu_queries, cu_keys, args.causal)
     for name, got, want, tolerance in zip(
         ("Out", "Lse"), results, exact, (2**-7, 1e-4), strict=True
     ):

@@ -146,11 +146,10 @@ def main():
         used = None if args.no_sink else sinks
         peers = {"eager torch": functools.partial(reference_window, q, k, v, used, window)}
         if queries == keys:
-            packed = [x.flatten(0, 1) for x in (q, k, v)]
-            ends = offsets([queries] * batch, args.device)
-            peers["FlashAttention 2, no sinks"] = functools.partial(
-                by_flash_attention, *packed, ends, queries, (window - 1, 0)
-            )
+            q_packed, k_packed, v_packed = (x.flatten(0, 1) for x in (q, k, v))
+            packed = q_packed, k_packed, v_packed, offsets([queries] * batch, args.device)
+            by_fa2 = functools.partial(by_flash_attention, *packed, queries, (window - 1, 0))
+            peers |= {"FlashAttention 2, no sinks": by_fa2}
         flops = 4 * batch * queries * min(window, keys) * heads * dim
         run = functools.partial(kernel, q, k, v, sinks, out)
         return Case(run, peers, flops=flops), (q, k, v), used, out
@@ -162,7 +161,8 @@ def main():
     lengths = args.queries, args.keys
     line, inputs, sinks, out = case(args.batch, *lengths, *heads_of(args), args.dim, args.window)
     line.run()
-    want = reference_window(*(x.double() for x in inputs), sinks, args.window)
+    q, k, v = (x.double() for x in inputs)
+    want = reference_window(q, k, v, sinks, args.window)
     example.check("Out", out, want, tolerance=2**-8)
     example.speed(*line)
     example.table(SHAPES, squares)

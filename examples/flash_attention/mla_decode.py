@@ -165,7 +165,8 @@ def main():
 
     line, inputs, out = case(args.lengths, args.heads)
     line.run()
-    want = reference(*(x.double() for x in inputs), args.lengths, latent)
+    q, cache = (x.double() for x in inputs)
+    want = reference(q, cache, args.lengths, latent)
     example.check("Out", out, want, tolerance=2**-7)
     example.speed(*line)
     example.table(SHAPES, lambda batch, keys, heads: case([keys] * batch, heads)[0])

@@ -165,10 +165,11 @@ def main():
         lengths = torch.tensor(each, dtype=torch.int32, device=args.device)
         indices = example.output(batch, count, dtype="int32")
         run = functools.partial(kernel, q, weights, k, scales, lengths, indices)
-        rounded = [x.bfloat16() for x in (q, weights, k, scales)]
+        q16, weights16, k16, scales16 = (x.bfloat16() for x in (q, weights, k, scales))
+        rounded = q16, weights16, k16, scales16, min(count, keys)
         peers = {
-            "torch": functools.partial(by_torch, *rounded, min(count, keys)),
-            "torch.compile": functools.partial(compiled, *rounded, min(count, keys)),
+            "torch": functools.partial(by_torch, *rounded),
+            "torch.compile": functools.partial(compiled, *rounded),
         }
         moved = sum(each) * (dim + 4 + 2 * 4)
         return Case(run, peers, moved), (q, weights, k, scales), indices

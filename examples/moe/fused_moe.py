@@ -189,7 +189,8 @@ def main():
 
     line, operands, choice, y = case(args.tokens, args.experts, args.k, args.hidden, args.width)
     line.run()
-    example.check("Y", y, reference(*(z.double() for z in operands), *choice), tolerance=2**-8)
+    x, gate, up, back = (z.double() for z in operands)
+    example.check("Y", y, reference(x, gate, up, back, *choice), tolerance=2**-8)
     example.speed(*line)
     example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 

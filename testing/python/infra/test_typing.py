@@ -86,7 +86,7 @@ def _errors(project: Path, *command: str) -> list[str]:
 def _assert_only_what_is_wrong(errors: list[str]) -> None:
     wanted = {"4": "Argument", "5": "get_ptxx", "6": "shap"}
     found = {line.split(":")[1]: line for line in errors if line.startswith("wrong.py:")}
-    assert len(errors) == len(found) == len(wanted), errors
+    assert len(errors) == len(found) == len(wanted), "\n".join(errors)
     for number, text in wanted.items():
         assert text in found[number]
 
