@@ -60,14 +60,36 @@ std::optional<TurnRange> TurnOf(const ir::SeqNode* body) {
       });
       continue;
     }
-    // Warpgroups that share rows wait for each other's, which those with a later turn cannot give.
-    if (op::PrefersTransposed(gemm) || uses_results) return std::nullopt;
+    if (uses_results) return std::nullopt;
     gemms.push_back(gemm);
     if (!turn) turn = TurnRange{i, i};
     turn->last = i;
   }
   bool several = turn && turn->first != turn->last;
   return several && uses_results && has_tiles ? turn : std::nullopt;
+}
+
+// Whether a barrier of all threads may come to stand in the turn: a warpgroup that waited at it
+// would never pass the turn on to those that have to arrive. Threads wait for each other before a
+// gemm reads what they have written, and between uses of shared memory of their own.
+bool MayMeet(const ir::SeqNode* body, const TurnRange& turn) {
+  auto is_operand = [&](const Buffer& tile) {
+    return std::any_of(body->stmts.begin(), body->stmts.end(), [&](const Stmt& s) {
+      const ir::GemmNode* gemm = AsWgmma(s);
+      return gemm != nullptr && gemm->HasInput(tile);
+    });
+  };
+  for (size_t i = 0; i < body->stmts.size(); ++i) {
+    const Stmt& s = body->stmts[i];
+    if (AsWgmma(s) != nullptr || IsWaitForTiles(s)) continue;
+    bool within = i > turn.first && i < turn.last;
+    if (within && ir::HasStmt(s, ir::IsOrdering)) return true;
+    for (const ir::Effect& effect : ir::EffectsOf(s)) {
+      if (!effect.buffer.IsShared()) continue;
+      if (within || (effect.Writes() && is_operand(effect.buffer))) return true;
+    }
+  }
+  return false;
 }
 
 // Clock cycles of an SM.
@@ -124,14 +146,15 @@ class Launch : public analysis::ScopedMutator {
     Stmt self = ScopedMutator::Rewrite(op);
     const auto* loop = self.as<ir::ForNode>();
     const auto* body = loop->body.as<ir::SeqNode>();
-    auto turn = body == nullptr ? std::nullopt : TurnOf(body);
-    if (!turn) return self;
-    Cycles cycles = CyclesOf(body);
     op::ThreadRange active = analysis::ActiveThreads(threads_, &analyzer_);
     bool several = op::IsWarpgroups(active) && active.begin == 0 && active.count > kWarpgroup;
-    bool others = turn_.barrier.defined() && groups_ != active.count / kWarpgroup;
-    if (!several || others || cycles.special < kWorthIt * cycles.tensor) return self;
-    Allocate(active.count / kWarpgroup, loop->span);
+    int64_t groups = active.count / kWarpgroup;
+    bool others = turn_.barrier.defined() && groups_ != groups;
+    auto turn = body == nullptr || !several || others ? std::nullopt : TurnOf(body);
+    if (!turn || MayMeet(body, *turn)) return self;
+    Cycles cycles = CyclesOf(body);
+    if (cycles.special < kWorthIt * cycles.tensor) return self;
+    Allocate(groups, loop->span);
     Remark(loop->span, "pipeline", "warpgroups issue the gemms of an iteration in turn");
     std::vector<Stmt> stmts;
     for (size_t i = 0; i < body->stmts.size(); ++i) {

@@ -88,3 +88,70 @@ def test_gemms_without_functions_between_them_have_none():
             T.copy(d, D)
 
     assert not takes_turns(tilelang.compile(main, target="sm_90a"))
+
+
+def scores_by_columns(who: str, policy, N: int = 64, steps: int = 3):
+    """Sums of exp2 of scores by V; ``who`` says what threads write for the gemms of an iteration.
+
+    "K" and "V": these tiles, from what was loaded; "P": the weights; "shift": a column that they
+    read between the gemms; "barrier": nothing, but they meet there; "": nothing.
+    """
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((128, 64), "bfloat16"), K: T.Tensor((steps * N, 64), "bfloat16"),
+        V: T.Tensor((steps * N, 64), "bfloat16"), Out: T.Tensor((128, 64), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=256):
+            q, p = (T.alloc_shared((128, 64), "bfloat16") for _ in range(2))
+            k, v = (T.alloc_shared((N, 64), "bfloat16") for _ in range(2))
+            zeros = T.alloc_shared((128,), "float32")
+            scores, out = (T.alloc_fragment((128, 64), "float32") for _ in range(2))
+            weights = T.alloc_fragment((128, 64), "bfloat16")
+            shift = T.alloc_fragment((128,), "float32")
+            T.copy(Q, q)
+            T.clear(out)
+            T.clear(shift)
+            for step in T.Pipelined(steps, num_stages=2):
+                T.copy(K[step * N, 0], k)
+                if who == "K":
+                    for i, j in T.Parallel(N, 64):
+                        k[i, j] = -k[i, j]
+                T.gemm(q, k, scores, transpose_B=True, clear_accum=True, policy=policy)
+                if who == "shift":
+                    T.copy(shift, zeros)
+                    for i in T.Parallel(128):
+                        shift[i] = zeros[127 - i]
+                if who == "barrier":
+                    T.sync_threads()
+                T.copy(V[step * N, 0], v)
+                if who == "V":
+                    for i, j in T.Parallel(N, 64):
+                        v[i, j] = -v[i, j]
+                for i, j in T.Parallel(128, N):
+                    scores[i, j] = T.exp2(scores[i, j] * 0.125 - shift[i])
+                if who == "P":
+                    T.copy(scores, p)
+                    T.gemm(p, v, out, policy=policy)
+                else:
+                    T.copy(scores, weights)
+                    T.gemm(weights, v, out, policy=policy)
+            T.copy(out, Out)
+
+    return main
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("policy", list(T.GemmWarpPolicy), ids=lambda policy: policy.name)
+@pytest.mark.parametrize("who", ["", "K", "V", "P", "shift", "barrier"])
+def test_threads_that_wait_for_each_other_take_no_turns(who, policy, device):
+    """They would wait at a barrier within the turn, and those without a turn never come there."""
+    kernel = tilelang.compile(scores_by_columns(who, policy), target="sm_90a")
+    assert takes_turns(kernel) == (who == "")
+    q, k, v = (torch.randn(rows, 64).bfloat16() for rows in (128, 192, 192))
+    out = torch.full((128, 64), float("nan"), device=device)
+    kernel(*(x.to(device) for x in (q, k, v)), out)
+    scores = q.double() @ k.double().T * 0.125
+    want = torch.exp2(-scores if who == "K" else scores) @ (v.double() * (-1 if who == "V" else 1))
+    assert (out.cpu().double() - want).norm() < 4e-3 * want.norm()
