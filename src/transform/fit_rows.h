@@ -7,17 +7,16 @@
 namespace tilelang::transform {
 
 // Gives a plain gemm (transform/plain_gemm.h) with a long loop and 128 x 128 tiles of 16-bit
-// operands, on targets with wgmma, tiles that divide its rows evenly, so that all blocks are in one
-// wave: 300 rows are two tiles of 152, not three of 128. Where rows of a tile are no multiple of
-// 64, wgmma computes it transposed (op/gemm_wgmma.h), whose columns are in 64s. Which tiles, if
-// any, says transform/tile_cost.h, beside what CutTiles and WidenTiles would make.
+// operands, on targets with wgmma, tiles that divide its rows evenly (transform/even_tiles.h), so
+// that all blocks are in one wave: 300 rows are two tiles of 152, not three of 128. Where rows of a
+// tile are no multiple of 64, wgmma computes it transposed (op/gemm_wgmma.h), whose columns are in
+// 64s.
 //
 // Only where all statements treat the rows, and columns, of the result alike, each by itself. Sums
 // of elements keep their order. A remark says it.
 // Where clusters of blocks that share the iterations of a tile (transform/add_parts.h) take clearly
 // less time, they do, and sums may have other last bits: not in functions with the attribute
 // kWholeSums.
-inline constexpr const char* kWholeSums = "whole_sums";
 ir::Func FitRows(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::transform

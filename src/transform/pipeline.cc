@@ -28,6 +28,7 @@
 #include "transform/broadcast_elements.h"
 #include "transform/cut_tiles.h"
 #include "transform/divide_stores.h"
+#include "transform/even_tiles.h"
 #include "transform/expand_unrolled.h"
 #include "transform/fit_blocks.h"
 #include "transform/fit_rows.h"

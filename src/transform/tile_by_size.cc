@@ -12,6 +12,7 @@
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "target/warp.h"
+#include "transform/even_tiles.h"
 #include "transform/launch_condition.h"
 #include "transform/loop_stages.h"
 #include "transform/retile.h"
@@ -35,6 +36,9 @@ constexpr TileExtents kOneWave[] = {{64, 64}, {96, 64}, {128, 64}, kNarrow, {160
 // Of so many rows a tile of 64 is loaded without the others (transform/trim_loads.h).
 constexpr int64_t kFewRows[] = {32, 16};
 
+// For calls of at most so many rows blocks of a cluster may share the iterations of their tile.
+constexpr int64_t kShared[] = {16, 32, 64, 128};
+
 Expr I64(int64_t value) { return ir::Const(ir::dtypes::kInt64, value); }
 Expr Inside(const ir::KernelLaunchNode* op, size_t axis) {
   return ir::CastTo(ir::dtypes::kInt64, ExtentInside(op->grid[axis]));
@@ -46,6 +50,7 @@ struct Version {
   TileExtents tile;
   Expr fits;                // whether it is the one
   std::string remark = "";  // of which rows it is
+  int64_t parts = 1;        // blocks that share K
 };
 
 class SizeVersioner : public ir::StmtMutator {
@@ -107,7 +112,16 @@ class SizeVersioner : public ir::StmtMutator {
       versions.push_back(UpTo(cut.as<ir::KernelLaunchNode>(), *axis, most, tile));
       before = most * tile.rows;
     };
-    if (is_long) {
+    for (int64_t rows : kShared) {
+      EvenTiles even = ChooseEvenTiles(func_, op, plain_, rows, target_);
+      if (even.parts == 1 || even.tile.rows < rows) break;
+      if (even.tile.rows <= before) continue;
+      versions.push_back(UpTo(even.launch.as<ir::KernelLaunchNode>(), *axis, 1, even.tile));
+      versions.back().parts = even.parts;
+      versions.back().remark = " (by clusters of " + std::to_string(even.parts) + ")";
+      before = even.tile.rows;
+    }
+    if (is_long && versions.empty()) {
       int64_t parts = 4;
       while (parts > 1 && columns * parts > target_->sm_count) parts /= 2;
       add({kWgmmaRows, kNarrow.columns / parts}, target_->sm_count >= columns * parts ? 1 : 0);
@@ -193,11 +207,17 @@ class SizeVersioner : public ir::StmtMutator {
       bool last = &version == &versions.back();
       tiles += (tiles.empty() ? "" : last ? " or " : ", ") + Text(version.tile) + version.remark;
     }
+    bool shares = std::any_of(versions.begin(), versions.end(),
+                              [](const Version& version) { return version.parts > 1; });
+    std::string sums = shares ? "Clusters of blocks share the iterations of the loop and add up "
+                                "their sums, which have other last bits than those of one block; "
+                                "the pass option tl.disable_split_k leaves each tile to one block. "
+                              : "";
     Remark(op->span, "tiles",
            "T.Kernel: which tiles are best depends on sizes of the call: there are " +
                std::to_string(versions.size()) + " kernels, of " + tiles +
-               " elements, of which each launch chooses one. The pass option "
-               "tl.disable_launch_versions leaves the one for all sizes");
+               " elements, of which each launch chooses one. " + sums +
+               "The pass option tl.disable_launch_versions leaves the one for all sizes");
   }
 
   ir::Func func_;

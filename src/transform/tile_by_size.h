@@ -12,10 +12,11 @@ namespace tilelang::transform {
 //
 // * where all blocks are in one wave and only the rows are of the call, tiles of 128 x 128 with all
 //   the stages that fit, and of fewer rows and columns as long as more multiprocessors then load;
+//   for few rows and columns those of transform/even_tiles.h whose blocks share K;
 // * else, where they only copy their results, wide tiles: the ones of which transform/tile_cost.h
 //   says that they take the least time. The host computes it from the sizes.
 //
-// Sums of elements keep their order. A remark names the tiles.
+// Sums of elements keep their order, but where blocks share K. A remark names the tiles.
 ir::Func TileBySize(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::transform

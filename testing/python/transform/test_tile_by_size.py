@@ -55,7 +55,7 @@ def on(sm_count):
 def tiles_of(target="sm_90a", **options) -> list[str]:
     """The tiles among which a launch chooses."""
     said = " ".join(r.message for r in remarks_of("tile_by_size", program(**options), target))
-    return re.findall(r"\d+ x \d+(?: \(of at most \d+ rows\))?", said)
+    return re.findall(r"\d+ x \d+(?: \((?:of at most|by clusters of) [^)]*\))?", said)
 
 
 def check(kernel, rows, columns, depth, twice=False):
@@ -102,6 +102,38 @@ def test_few_rows_are_loaded_without_those_that_do_not_exist():
         assert f"expect_tx(a_full[a_slot], {(rows + 32) * 64 * 2}u)" in kernel
 
 
+FEW_COLUMNS = {"columns": 264, "depth": 2040}
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_blocks_share_k_where_few_tiles_are_in_the_grid(transposed):
+    kernel = tilelang.compile(
+        program(**FEW_COLUMNS, transposed=transposed), target=with_sm_count(resolve("sm_90a"), 132)
+    )
+    said = " ".join(remark.message for remark in kernel.remarks)
+    assert "11 kernels, of 32 x 64 (by clusters of 4), 64 x 64 (by clusters of 4)" in said
+    for rows in (1, 16, 33, 128, 129, 300):
+        check(kernel, rows, **FEW_COLUMNS)
+
+
+@pytest.mark.every_schedule
+def test_shared_sums_in_every_order():
+    kernel = tilelang.compile(program(**FEW_COLUMNS), target="sm_90a")
+    check(kernel, 40, **FEW_COLUMNS)
+
+
+@pytest.mark.parametrize("option", ["TL_DISABLE_SPLIT_K", "TL_BATCH_INVARIANT"])
+def test_each_tile_can_be_left_to_one_block(option):
+    configs = {tilelang.PassConfigKey[option]: True}
+    kernel = tilelang.compile(program(**FEW_COLUMNS), target="sm_90a", pass_configs=configs)
+    assert "clusters" not in " ".join(remark.message for remark in kernel.remarks)
+    assert "cluster" not in kernel.get_kernel_source()
+
+
+def test_no_block_shares_k_where_more_is_done_with_the_result():
+    assert not any("clusters" in tiles for tiles in tiles_of(**FEW_COLUMNS, twice=True))
+
+
 def test_results_where_more_is_of_the_call():
     kernel = tilelang.compile(program(columns=N, depth=K, k=32), target=on(5))
     assert "elements, of which each launch" in " ".join(r.message for r in kernel.remarks)
@@ -141,6 +173,7 @@ def test_no_more_rows_are_stored():
 
 
 NARROW = ["64 x 64", "96 x 64", "128 x 64", "128 x 128", "160 x 128"]
+SHARED = [f"{rows} x 64 (by clusters of 4)" for rows in (32, 64, 128)]
 WIDE = ["128 x 256", "192 x 192", "128 x 192"]
 
 
@@ -161,7 +194,8 @@ def few(tile: str) -> list[str]:
         ({"columns": 32768}, WIDE),  # a row of tiles is more than a wave
         ({"depth": 512}, ["128 x 128", *WIDE]),  # few iterations
         ({"twice": True}, [*few("64 x 32"), "64 x 32", *NARROW, "128 x 128"]),
-        ({"columns": 256, "out": "float32"}, [*few("64 x 32"), "64 x 32", *NARROW]),
+        ({"columns": 256, "out": "float32"}, [*SHARED, *NARROW]),
+        ({"columns": 256, "twice": True}, [*few("64 x 32"), "64 x 32", *NARROW]),
     ],
     ids=str,
 )
