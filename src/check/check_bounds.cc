@@ -89,7 +89,7 @@ class BoundsChecker : public analysis::ScopedVisitor {
     bool constant = true;
     for (size_t i = 0; i < vars.size(); ++i) {
       auto min = ir::AsInt(mins[i]), extent = ir::AsInt(extents[i]);
-      if (extent && *extent <= 0) return;
+      if (analyzer_.ConstBounds(extents[i]).hi <= 0) return;
       constant = constant && min && extent;
       if (constant) loops_.push_back({vars[i], {*min, *min + *extent - 1}});
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from transform.kernels import (
     alloc,
     binary,
@@ -19,6 +20,7 @@ from transform.kernels import (
     var,
 )
 
+import tilelang
 import tilelang.language as T
 from tilelang import _ffi, errors
 from tilelang.transform import remarks_of, run_pass
@@ -123,6 +125,23 @@ def test_code_that_never_runs_may_be_out_of_bounds():
     dead = node("If", binary(">", i, imm(9)), store(s, [9]), None)
     check(kernel(*alloc(s), parallel([i], [8], dead)))
     check(kernel(*alloc(s), loop(i, 0, store(s, [9]))))
+
+
+def test_loops_without_an_iteration_may_be_out_of_bounds():
+    """Causal bounds, of a block that has nothing to do: k would end at -1."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), Out: T.Tensor((32, 64), "float16"), steps: T.int32):
+        with T.Kernel(1, threads=128) as bx:
+            tile = T.alloc_shared((32, 64), "float16")
+            T.clear(tile)
+            for k in T.Pipelined(T.min(steps, bx), num_stages=2):
+                T.copy(A[k * 32, 0], tile)
+            T.copy(tile, Out)
+
+    out = torch.ones(32, 64).half()
+    tilelang.compile(main, target="sm_90a")(torch.ones(64, 64).half(), out, 2)
+    assert (out == 0).all()
 
 
 def test_region_out_of_bounds():
