@@ -138,6 +138,15 @@ class Collector : public StmtVisitor {
     VisitExpr(op->value);
     context_.Bind(op);
   }
+  // Only the chosen value is loaded.
+  void Visit(const SelectNode* op) override {
+    VisitExpr(op->condition);
+    context_.guards.push_back(op->condition);
+    VisitExpr(op->true_value);
+    context_.guards.back() = Not(op->condition);
+    VisitExpr(op->false_value);
+    context_.guards.pop_back();
+  }
   void Visit(const IfNode* op) override {
     VisitExpr(op->condition);
     context_.guards.push_back(op->condition);
@@ -257,6 +266,8 @@ class Collector : public StmtVisitor {
     }
     access->actors = {0, points.threads()};
     if (points.TooLarge()) {
+      bool shared = known && effect.buffer.IsShared();
+      if (shared) Narrow(conditions, varying, lanes, access);
       if (!elected && points.active().size() == 1) {
         access->single_thread = static_cast<int32_t>(points.active()[0]);
         access->actors = {points.active()[0], 1};
@@ -290,6 +301,36 @@ class Collector : public StmtVisitor {
     access->actors = last < 0 ? op::ThreadRange{0, 0} : op::ThreadRange{first, last - first + 1};
     if (single && !several) access->single_thread = *single;
     if (known) access->owners = std::make_shared<OwnerMap>(OwnerMap::Of(touches, lanes));
+  }
+
+  // To the bytes from the first to the last element, where these are known: what loops add to the
+  // place whatever the others do is not enumerated.
+  void Narrow(const std::vector<Expr>& conditions, Expr place, int64_t lanes,
+              MemoryAccess* access) const {
+    auto uniform = AsInt(access->uniform);
+    if (!uniform) return;
+    arith::Analyzer analyzer;
+    int64_t below = 0;
+    int64_t above = 0;
+    for (const auto& [var, min, extent] : context_.loops) {
+      auto asks = [&, loop = var](const Expr& condition) { return UsesVar(condition, loop); };
+      auto stride = analyzer.StrideOf(place, var);
+      if (!stride || std::any_of(conditions.begin(), conditions.end(), asks)) continue;
+      place = Substitute(place, {{var, Const(var.dtype(), min)}});
+      (*stride < 0 ? below : above) += *stride * (extent - 1);
+    }
+    Enumeration points(context_, conditions, place);
+    if (points.TooLarge()) return;
+    int64_t first = access->end;
+    int64_t last = access->begin;
+    int64_t size = Bytes(access->buffer->dtype);
+    points.Run([&](int64_t, int32_t, int64_t element) {
+      int64_t at = access->begin + (element + *uniform) * size;
+      first = std::min(first, at + below * size);
+      last = std::max(last, at + (above + lanes) * size);
+    });
+    access->begin = std::max(access->begin, first);
+    access->end = std::max(access->begin, std::min(access->end, last));
   }
 
   // Whether the guard asks for a loop whose variable `place` has no part of.

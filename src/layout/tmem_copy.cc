@@ -175,12 +175,13 @@ int64_t LargestPower(int64_t limit) {
 /*! Covers a demand with instructions of one shape. */
 class Cover {
  public:
-  Cover(const Demand& demand, const TmemAtom& atom, bool pack, bool gaps,
+  Cover(const Demand& demand, const TmemAtom& atom, bool pack, TmemDirection direction,
         const TmemCopyOptions& options)
       : demand_(demand),
         atom_(atom),
         pack_(pack),
-        gaps_(gaps),
+        once_(direction == TmemDirection::kStore),
+        gaps_(!once_ || options.may_clobber),
         max_repeat_(std::min({atom.max_repeat, options.max_repeat,
                               LargestPower(options.max_registers / atom.regs)})),
         origin_(demand.warps, -1) {}
@@ -319,11 +320,19 @@ class Cover {
     return aligned && base->column >= 0;
   }
 
+  /*! Another warp moves the same cells, of the same replicated elements. */
+  bool HasTwinBefore(int64_t warp) const {
+    for (int64_t other = warp % 4; other < warp; other += 4) {
+      if (origin_[other] == origin_[warp]) return true;
+    }
+    return false;
+  }
+
   std::string Finish(TmemCopyPlanNode* plan) const {
     std::optional<int64_t> step;
     int64_t first = -1;
     for (int64_t warp = 0; warp < demand_.warps; ++warp) {
-      if (origin_[warp] < 0) continue;
+      if (origin_[warp] < 0 || (once_ && HasTwinBefore(warp))) continue;
       if (first < 0) first = origin_[warp];
       plan->warps.push_back(warp);
       int64_t group = warp / 4 - plan->FirstGroup();
@@ -342,6 +351,7 @@ class Cover {
   const Demand& demand_;
   const TmemAtom& atom_;
   bool pack_;
+  bool once_;  // of warps that move the same cells one does
   bool gaps_;
   int64_t max_repeat_;
   int64_t half_offset_ = 0;
@@ -366,7 +376,6 @@ TmemCopyPlans PlanTmemCopy(const TmemLayout& tmem, const Fragment& fragment,
   std::string why =
       DemandBuilder(tmem.get(), fragment.get(), options, direction, pack).Build(&demand);
   if (!why.empty()) return {{}, why};
-  bool gaps = direction == TmemDirection::kLoad || options.may_clobber;
   TmemCopyPlans result;
   using enum TmemShape;
   for (TmemShape shape : {k32x32b, k16x256b, k16x128b, k16x64b, k16x32bx2}) {
@@ -375,7 +384,7 @@ TmemCopyPlans PlanTmemCopy(const TmemLayout& tmem, const Fragment& fragment,
     plan->shape = static_cast<int64_t>(shape);
     plan->name = atom.name;
     plan->pack = pack;
-    why = Cover(demand, atom, pack, gaps, options).Run(plan.get());
+    why = Cover(demand, atom, pack, direction, options).Run(plan.get());
     if (why.empty()) {
       result.plans.push_back(TmemCopyPlan(plan));
     } else {

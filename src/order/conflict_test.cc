@@ -184,8 +184,8 @@ std::pair<int64_t, int64_t> ConflictTest::SpanOf(const Access& access) {
   for (const analysis::AccessPtr& part : AccessesOf(access)) {
     bool exact = part->owners != nullptr && ir::AsInt(part->uniform).has_value();
     if (!exact) {
-      span = {access.site->begin, access.site->end};
-      break;
+      span = {std::min(span.first, part->begin), std::max(span.second, part->end)};
+      continue;
     }
     int64_t size = ir::Bytes(part->buffer->dtype);
     for (size_t i = 0; i < part->owners->owner.size(); ++i) {
@@ -206,7 +206,10 @@ bool ConflictTest::TouchesBytes(const Access& access, int64_t begin, int64_t end
   if ((begin <= first && first < end) || (begin < last && last <= end)) return true;
   for (const analysis::AccessPtr& part : AccessesOf(access)) {
     bool exact = part->owners != nullptr && ir::AsInt(part->uniform).has_value();
-    if (!exact) return true;
+    if (!exact) {
+      if (part->begin < end && begin < part->end) return true;
+      continue;
+    }
     int64_t size = ir::Bytes(part->buffer->dtype);
     for (size_t i = 0; i < part->owners->owner.size(); ++i) {
       int32_t owner = part->owners->owner[i];

@@ -105,3 +105,59 @@ def test_threads_beside_warps_that_load_matrices() -> None:
                 T.copy(result, B)
 
     verify_synchronization(compiled(kernel, "sm_80"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("rows", "columns", "threads"), [(16, 104, 256), (24, 64, 128)])
+def test_elements_that_a_choice_does_not_load(rows, columns, threads, target) -> None:
+    """Registers beyond the tile are zero: the slot after it, which is being loaded, is not read."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((80, columns), "float16"), C: T.Tensor((80, columns), "float16"), n: T.int32
+    ):
+        with T.Kernel(1, threads=threads):
+            a, c = (T.alloc_shared((rows, columns), "float16") for _ in range(2))
+            local = T.alloc_fragment((rows, columns), "float16")
+            for k in T.Pipelined(n, num_stages=4):
+                T.copy(A[k * rows, 0], a)
+                T.copy(a, local)
+                T.copy(local, c)
+                T.copy(c, C[k * rows, 0])
+
+    func = compiled(kernel, target)
+    verify_synchronization(func)
+    waits = ("mbarrier_wait", "tl::cp_async_wait")
+    without_waits = [m for key, m in mutants(func) if key[0].startswith(waits)]
+    assert without_waits
+    for mutant in without_waits:
+        with pytest.raises(errors.SynchronizationError):
+            verify_synchronization(mutant)
+
+
+@pytest.mark.parametrize(("rows", "depth"), [(96, 256), (72, 384), (88, 320)])
+def test_a_gemm_by_threads_beside_a_load(rows, depth) -> None:
+    """Of more than a million products, with and without a guard; each reads the slot that came."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((depth, rows * 5), "bfloat16"), C: T.Tensor((rows, 48), "float32"), n: T.int32
+    ):
+        with T.Kernel(1, threads=512):
+            a = T.alloc_shared((depth, rows), "bfloat16")
+            b = T.alloc_shared((depth, 48), "bfloat16")
+            c = T.alloc_fragment((rows, 48), "float32")
+            T.fill(b, 1)
+            T.clear(c)
+            for k in T.Pipelined(n, num_stages=2):
+                T.copy(A[0, k * rows], a)
+                T.gemm(a, b, c, transpose_A=True, policy=T.GemmWarpPolicy.FullCol)
+            T.copy(c, C)
+
+    func = compiled(kernel, "sm_90a")
+    verify_synchronization(func)
+    without_waits = [m for key, m in mutants(func) if key[0].startswith("mbarrier_wait")]
+    assert without_waits
+    for mutant in without_waits:
+        with pytest.raises(errors.SynchronizationError):
+            verify_synchronization(mutant)

@@ -92,3 +92,38 @@ def test_unpacking_stores_would_break_it():
     # Every second element it reads is the empty upper half of a cell.
     assert torch.equal(c[:, ::4], a[:, : k // 2 : 2].float())
     assert torch.equal(c[:, 1::2], torch.zeros(m, k // 2))
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("threads", [256, 384])
+def test_elements_that_several_warpgroups_hold(threads):
+    """mma.sync decides on the fragment; of the warps that hold an element one stores it."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((128, 32), "float16"), B: T.Tensor((32, 32), "float16"),
+        Few: T.Tensor((24, 32), "float16"), C: T.Tensor((128, 32)), D: T.Tensor((128, 24)),
+        steps: T.int32,
+    ):  # fmt: skip
+        with T.Kernel(1, threads=threads):
+            a = T.alloc_fragment((128, 32), "float16")
+            b = T.alloc_shared((32, 32), "float16")
+            few = T.alloc_shared((24, 32), "float16")
+            c = T.alloc_fragment((128, 32), "float32")
+            d = T.alloc_fragment((128, 24), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.copy(Few, few)
+            T.clear(c)
+            T.clear(d)
+            for _ in T.Pipelined(steps, num_stages=2):
+                T.gemm(a, few, d, transpose_B=True)
+                T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C)
+            T.copy(d, D)
+
+    a, b, few = (torch.randint(-3, 4, (rows, 32)).half() for rows in (128, 32, 24))
+    c, d = (torch.full((128, columns), float("nan")) for columns in (32, 24))
+    compile_sm100(main)(a, b, few, c, d, 3)
+    assert torch.equal(c.double(), 3 * a.double() @ b.double().T)
+    assert torch.equal(d.double(), 3 * a.double() @ few.double().T)
