@@ -252,6 +252,16 @@ bool ConflictTest::Conflict(const Access& a, const Access& b, bool own) {
   if (engine_a && engine_b) return true;
   if (engine_a) return TouchesBytes(b, a.touch.begin, a.touch.end);
   if (engine_b) return TouchesBytes(a, b.touch.begin, b.touch.end);
+  // Loops repeat most pairs.
+  Pair pair{a.touch.site, a.touch.instance, static_cast<int>(a.agent),
+            b.touch.site, b.touch.instance, static_cast<int>(b.agent),
+            own ? 1 : 0};
+  auto [it, is_new] = pairs_.try_emplace(pair);
+  if (is_new) it->second = ThreadsConflict(a, b, own);
+  return it->second;
+}
+
+bool ConflictTest::ThreadsConflict(const Access& a, const Access& b, bool own) {
   const Accesses& of_a = AccessesOf(a);
   const Accesses& of_b = AccessesOf(b);
   bool one_site = a.site == b.site && a.touch.instance == b.touch.instance;

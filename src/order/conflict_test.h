@@ -2,13 +2,18 @@
 #ifndef TILELANG_ORDER_CONFLICT_TEST_H_
 #define TILELANG_ORDER_CONFLICT_TEST_H_
 
+#include <array>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analysis/memory_access.h"
 #include "analysis/thread_set.h"
+#include "arith/mix_hash.h"
 #include "order/trace.h"
 
 namespace tilelang::order {
@@ -39,6 +44,16 @@ class ConflictTest {
  private:
   using Accesses = std::vector<analysis::AccessPtr>;
 
+  // Site, instance and agent of both accesses, and `own`.
+  using Pair = std::array<int, 7>;
+  struct PairHash {
+    size_t operator()(const Pair& pair) const {
+      return std::accumulate(pair.begin(), pair.end(), size_t{0}, arith::Mix);
+    }
+  };
+
+  // Of accesses by threads.
+  bool ThreadsConflict(const Access& a, const Access& b, bool own);
   // What the threads touch of the site's buffer, with the values of the instance.
   const Accesses& AccessesOf(const Access& access);
   bool TouchesBytes(const Access& access, int64_t begin, int64_t end);
@@ -57,6 +72,7 @@ class ConflictTest {
   std::unordered_map<const ir::ffi::Object*, ir::Expr> bound_;  // variables that differ by thread
   std::map<std::pair<int, int>, Accesses> accesses_;            // by site and instance
   std::map<std::tuple<int, int, size_t>, std::pair<int64_t, int64_t>> spans_;  // and agent
+  std::unordered_map<Pair, bool, PairHash> pairs_;
 };
 
 }  // namespace tilelang::order
