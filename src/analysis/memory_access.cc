@@ -303,34 +303,46 @@ class Collector : public StmtVisitor {
     if (known) access->owners = std::make_shared<OwnerMap>(OwnerMap::Of(touches, lanes));
   }
 
-  // To the bytes from the first to the last element, where these are known: what loops add to the
-  // place whatever the others do is not enumerated.
-  void Narrow(const std::vector<Expr>& conditions, Expr place, int64_t lanes,
+  // To the bytes from the first to the last element, where these are known.
+  void Narrow(const std::vector<Expr>& conditions, const Expr& place, int64_t lanes,
               MemoryAccess* access) const {
     auto uniform = AsInt(access->uniform);
     if (!uniform) return;
+    arith::Interval elements = BoundsOf(conditions, place);
+    if (!elements.IsFinite()) return;
+    int64_t size = Bytes(access->buffer->dtype);
+    int64_t first = access->begin + (elements.lo + *uniform) * size;
+    int64_t last = access->begin + (elements.hi + *uniform + lanes) * size;
+    access->begin = std::clamp(first, access->begin, access->end);
+    access->end = std::clamp(last, access->begin, access->end);
+  }
+
+  // What loops add to the place, whatever the others do, is not enumerated.
+  arith::Interval BoundsOf(const std::vector<Expr>& conditions, Expr place) const {
     arith::Analyzer analyzer;
-    int64_t below = 0;
-    int64_t above = 0;
+    arith::Interval sum = arith::Interval::Point(0);
     for (const auto& [var, min, extent] : context_.loops) {
       auto asks = [&, loop = var](const Expr& condition) { return UsesVar(condition, loop); };
       auto stride = analyzer.StrideOf(place, var);
       if (!stride || std::any_of(conditions.begin(), conditions.end(), asks)) continue;
       place = Substitute(place, {{var, Const(var.dtype(), min)}});
-      (*stride < 0 ? below : above) += *stride * (extent - 1);
+      sum = sum + arith::Interval{0, extent - 1} * *stride;
     }
     Enumeration points(context_, conditions, place);
-    if (points.TooLarge()) return;
-    int64_t first = access->end;
-    int64_t last = access->begin;
-    int64_t size = Bytes(access->buffer->dtype);
+    if (points.TooLarge()) {
+      for (const auto& ranges : {context_.threads, context_.loops}) {
+        for (const auto& [var, min, extent] : ranges) {
+          analyzer.Bind(var, Const(var.dtype(), min), Const(var.dtype(), extent));
+        }
+      }
+      return sum + analyzer.ConstBounds(place);
+    }
+    std::optional<arith::Interval> found;
     points.Run([&](int64_t, int32_t, int64_t element) {
-      int64_t at = access->begin + (element + *uniform) * size;
-      first = std::min(first, at + below * size);
-      last = std::max(last, at + (above + lanes) * size);
+      arith::Interval point = arith::Interval::Point(element);
+      found = found ? arith::Hull(*found, point) : point;
     });
-    access->begin = std::max(access->begin, first);
-    access->end = std::max(access->begin, std::min(access->end, last));
+    return sum + found.value_or(arith::Interval::Point(0));
   }
 
   // Whether the guard asks for a loop whose variable `place` has no part of.

@@ -21,8 +21,11 @@ Interval BitBounds(ir::BinaryOp op, const Interval& a, const Interval& b) {
     return b.lo >= 0 ? Interval{0, b.hi} : Interval{};
   }
   if (a.lo < 0 || b.lo < 0) return {};
-  int64_t hi = AllOnes(std::max(a.hi, b.hi));
-  return {op == ir::BinaryOp::kBitOr ? std::max(a.lo, b.lo) : 0, hi};
+  // Bits above those of the smaller operand stay, as in swizzled indices.
+  const Interval& large = a.hi < b.hi ? b : a;
+  int64_t changed = AllOnes(std::min(a.hi, b.hi));
+  int64_t lo = op == ir::BinaryOp::kBitOr ? std::max(a.lo, b.lo) : large.lo & ~changed;
+  return {lo, large.hi | changed};
 }
 
 Interval ModBounds(const Interval& a, const Interval& d) {

@@ -253,6 +253,8 @@ bool ConflictTest::Conflict(const Access& a, const Access& b, bool own) {
   if (engine_a) return TouchesBytes(b, a.touch.begin, a.touch.end);
   if (engine_b) return TouchesBytes(a, b.touch.begin, b.touch.end);
   // Loops repeat most pairs.
+  constexpr size_t kMostPairs = 1 << 20;
+  if (pairs_.size() >= kMostPairs) pairs_.clear();
   Pair pair{a.touch.site, a.touch.instance, static_cast<int>(a.agent),
             b.touch.site, b.touch.instance, static_cast<int>(b.agent),
             own ? 1 : 0};

@@ -161,3 +161,25 @@ def test_a_gemm_by_threads_beside_a_load(rows, depth) -> None:
     for mutant in without_waits:
         with pytest.raises(errors.SynchronizationError):
             verify_synchronization(mutant)
+
+
+def test_a_swizzled_tile_that_threads_read_beside_a_load() -> None:
+    """Every warp computes the whole product, of more points than are enumerated."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((955, 104), "float16"), C: T.Tensor((3, 16, 192), "float32")):
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((192, 16), "float16")
+            b = T.alloc_shared((192, 96), "float16")
+            first = T.alloc_fragment((16, 96), "float32")
+            weights = T.alloc_fragment((16, 96), "float16")
+            second = T.alloc_fragment((16, 192), "float32")
+            T.fill(a, 1)
+            for k in T.Pipelined(3, num_stages=2):
+                T.copy(A[k * 192, 0], b)
+                T.gemm(a, b, first, transpose_A=True, clear_accum=True)
+                T.copy(first, weights)
+                T.gemm(weights, b, second, transpose_B=True, clear_accum=True)
+                T.copy(second, C[k, :, :])
+
+    verify_synchronization(compiled(kernel, "sm_90a"))
