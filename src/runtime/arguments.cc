@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "ir/stand_in.h"
 #include "ir/visitor.h"
 #include "runtime/dimension_solver.h"
 #include "runtime/driver.h"
@@ -165,6 +166,10 @@ Signature::Signature(const KernelSpec& spec, const ffi::Array<int64_t>& outputs,
   for (const ir::Buffer& buffer : spec->workspaces) {
     tensor_index_[buffer.get()] = static_cast<int>(params_.size() + workspaces_.size());
     workspaces_.push_back(MakeTensor(buffer, 1, slots));
+    if (auto stand_in = ir::StandInOf(buffer)) {
+      workspaces_.back().passed_instead =
+          PassedInstead{TensorIndex(stand_in->tensor), HostExpr(stand_in->where, slots)};
+    }
   }
   // Only now is it known which parameters are passed and can give values.
   for (Param& param : params_) MarkBinding(&param);
@@ -328,9 +333,19 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
       CheckTensor(params_[i], *state->tensors[i], *state);
     }
   }
+  BindWorkspaces(state);
+}
+
+void Signature::BindWorkspaces(CallState* state) const {
   state->workspaces.resize(workspaces_.size());
   for (size_t i = 0; i < workspaces_.size(); ++i) {
-    if (!workspaces_[i].is_zeroed) BindWorkspace(i, Allocate(workspaces_[i], *state), state);
+    const Param& workspace = workspaces_[i];
+    const auto& instead = workspace.passed_instead;
+    if (instead && instead->where.Evaluate(state->values.data()) != 0) {
+      state->tensors[params_.size() + i] = state->tensors[instead->tensor];
+    } else if (!workspace.is_zeroed) {
+      BindWorkspace(i, Allocate(workspace, *state), state);
+    }
   }
 }
 

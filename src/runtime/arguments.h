@@ -40,8 +40,9 @@ class Signature {
   // ArgumentError if a symbolic dimension is determined by no argument.
   void Seal(const VarSlots& slots);
 
-  // Binds the arguments of a call; allocates outputs and workspaces, but for zeroed ones. Where no
-  // tensor is passed, a further argument may be one that tells the device.
+  // Binds the arguments of a call; allocates outputs and workspaces, but for zeroed ones and those
+  // in whose place the call has a tensor (ir/stand_in.h). Where no tensor is passed, a further
+  // argument may be one that tells the device.
   void Bind(ffi::PackedArgs args, CallState* state) const;
   // Binds zeroed workspaces, for a launch in `stream`.
   void BindZeroed(ZeroedMemory* memory, driver::Stream stream, CallState* state) const;
@@ -60,6 +61,11 @@ class Signature {
     HostExpr program;
     bool binds;  // the place that gives its variable a value
   };
+  // A passed tensor that a workspace is in some calls.
+  struct PassedInstead {
+    int tensor;
+    HostExpr where;
+  };
   struct Param {
     std::string name;
     ir::DType dtype{};
@@ -72,6 +78,7 @@ class Signature {
     std::vector<Extent> shape;
     std::vector<Extent> strides;  // empty: contiguous
     int64_t alignment = 1;
+    std::optional<PassedInstead> passed_instead;
   };
 
   // How a variable follows from a dimension or a stride that is more than the variable.
@@ -102,6 +109,7 @@ class Signature {
   void CheckTensor(const Param& param, const DLTensor& tensor, const CallState& state) const;
   void CheckStrides(const Param& param, const DLTensor& tensor, const CallState& state) const;
   ffi::Tensor Allocate(const Param& param, const CallState& state) const;
+  void BindWorkspaces(CallState* state) const;
   void BindWorkspace(size_t index, ffi::Tensor tensor, CallState* state) const;
   std::string Expectation(const Extent& extent, int64_t value) const;
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "ir/intrinsics.h"
+#include "ir/stand_in.h"
 #include "ir/unaligned_vectors.h"
 #include "ir/visitor.h"
 #include "registry/functions.h"
@@ -148,14 +149,17 @@ KernelSpec SpecOf(const CompiledFunc& compiled) {
     node->params.push_back(buffer ? ffi::Any(Logical(*buffer)) : param);
     if (buffer && writes.Contains(Logical(*buffer))) node->written.push_back(Logical(*buffer));
   }
-  node->alignment = accesses.alignment;
   ir::WalkStmts(compiled->func->body, [&](const ir::Stmt& s) {
     const auto* alloc = s.as<ir::AllocNode>();
-    if (alloc != nullptr && alloc->buffer.IsGlobal()) {
-      node->workspaces.push_back(Logical(alloc->buffer));
+    if (alloc == nullptr || !alloc->buffer.IsGlobal()) return true;
+    ir::Buffer workspace = Logical(alloc->buffer);
+    node->workspaces.push_back(workspace);
+    if (auto stand_in = ir::StandInOf(workspace)) {
+      accesses.Require(stand_in->tensor, accesses.alignment.Get(workspace).value_or(1));
     }
     return true;
   });
+  node->alignment = accesses.alignment;
   return KernelSpec(std::move(node));
 }
 

@@ -9,7 +9,7 @@
 
 namespace tilelang::transform {
 
-// Of elements of a result that go through shared memory (transform/stage_results.h).
+// Of elements of a result that go through shared memory (transform/stage_results.h), by stmatrix.
 inline constexpr int64_t kResultBits = 16;
 
 struct PlainGemm {

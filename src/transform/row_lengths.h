@@ -17,7 +17,7 @@ struct RowTest {
 };
 
 // The test of a launch whose copies or loops go along rows of which that is not known; none where
-// it is. Adds what the launch assumes to the analyzer.
+// it is, or where not all can be. Adds what the launch assumes to the analyzer.
 std::optional<RowTest> RowsOfUnknownLength(const ir::KernelLaunchNode* launch,
                                            arith::Analyzer* analyzer);
 

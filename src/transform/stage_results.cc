@@ -17,6 +17,7 @@
 #include "schedule/channel.h"
 #include "schedule/tile_loop.h"
 #include "transform/loop_stages.h"
+#include "transform/plain_gemm.h"
 #include "transform/residency.h"
 
 namespace tilelang::transform {
@@ -120,8 +121,8 @@ class ResultStager : public analysis::ScopedMutator {
     bool plain = op->annotations.empty() && !op->mbar.defined() && !op->block.defined();
     const Buffer& to = op->dst->buffer;
     bool result = accumulators_.count(op->src->buffer.get()) != 0 && op->src.IsWhole();
-    constexpr int kBits = 16;  // of stmatrix
-    return plain && result && to.IsGlobal() && to->dtype.bits == kBits && to->dtype.lanes == 1 &&
+    bool stored = to.IsGlobal() && to->dtype.bits == kResultBits && to->dtype.lanes == 1;
+    return plain && result && stored &&
            ir::CountEffects(ir::ffi::GetRef<Stmt>(launch_), to) == 1;
   }
   // An SM holds as many blocks as without the tile.

@@ -91,7 +91,8 @@ void VisitFactors(Warp& w, const KindMma& form, const ScaleSlots& slots, bool of
   const uint32_t thread =
       IdOf(w, slots.thread_id, of_a ? "thread-id-a" : "thread-id-b", of_a ? 2 : 4, 1);
   const uint32_t* words = w.Reg<uint32_t>(slots.word);
-  for (uint32_t i = 0; i < (of_a ? kScaledRows : kScaledColumns); ++i) {
+  const uint32_t vectors = of_a ? kScaledRows : kScaledColumns;
+  for (uint32_t i = 0; i < vectors; ++i) {
     const uint32_t lane = of_a ? 4 * (i % 8) + 2 * thread + i / 8 : 4 * i + thread;
     for (int j = 0; j < count; ++j) {
       put(static_cast<int>(i), j, static_cast<uint8_t>(words[lane] >> (8 * (byte + j))));
