@@ -41,9 +41,11 @@ void RemarkNarrowRows(const ParallelInfo& info, int64_t width, Context* ctx) {
     int64_t distance = narrow ? DistanceInTheWay(info, access, ctx) : 0;
     if (distance == 0) continue;
     int64_t lanes = kVectorBytes / element;
+    std::string bytes =
+        std::to_string(width * element) + (width * element == 1 ? " byte" : " bytes");
     Remark(access.span.defined() ? access.span : info.loop()->span, "vectorize",
-           std::string(access.buffer->name) + " is accessed " + std::to_string(width * element) +
-               " bytes at a time: its rows are " + std::to_string(distance) +
+           std::string(access.buffer->name) + " is accessed " + bytes +
+               " at a time: its rows are " + std::to_string(distance) +
                " elements apart, no multiple of 16 bytes. Rows " +
                std::to_string((distance + lanes - 1) / lanes * lanes) +
                " elements apart, as those of a part of a longer tensor (T.StridedTensor), are "

@@ -1,7 +1,6 @@
 #include "runtime/arguments.h"
 
 #include <tvm/ffi/error.h>
-#include <tvm/ffi/extra/c_env_api.h>
 
 #include <algorithm>
 #include <bit>
@@ -12,8 +11,8 @@
 
 #include "ir/stand_in.h"
 #include "ir/visitor.h"
+#include "runtime/device_memory.h"
 #include "runtime/dimension_solver.h"
-#include "runtime/driver.h"
 
 namespace tilelang::runtime {
 
@@ -51,22 +50,6 @@ struct HostAllocator {
     tensor->data = std::aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
   }
   void FreeData(DLTensor* tensor) { std::free(tensor->data); }
-};
-
-// For libraries that lend no allocator of theirs to tvm-ffi (CuPy, JAX).
-struct GpuAllocator {
-  void AllocData(DLTensor* tensor) {
-    driver::DeviceGuard guard(tensor->device.device_id);
-    uint64_t address = 0;
-    size_t bytes = std::max<size_t>(1, ffi::GetDataSize(*tensor));
-    driver::Check(driver::Get().allocate(&address, bytes), "allocating an output");
-    tensor->data = reinterpret_cast<void*>(address);
-  }
-  // Waits for the work of the device that may still use the memory.
-  void FreeData(DLTensor* tensor) {
-    driver::DeviceGuard guard(tensor->device.device_id);
-    driver::Get().free(reinterpret_cast<uint64_t>(tensor->data));
-  }
 };
 
 // Strides are optional in DLPack; without them the tensor is contiguous.
@@ -538,13 +521,10 @@ ffi::Tensor Signature::Allocate(const Param& param, const CallState& state) cons
     shape.push_back(extent.program.Evaluate(state.values.data()));
   }
   ffi::ShapeView view(shape.data(), shape.size());
-  if (TVMFFIEnvGetDLPackManagedTensorAllocator() == nullptr) {
-    if (state.device->device_type == kDLCPU) {
-      return ffi::Tensor::FromNDAlloc(HostAllocator(), view, param.dtype, *state.device);
-    }
-    return ffi::Tensor::FromNDAlloc(GpuAllocator(), view, param.dtype, *state.device);
+  if (state.device->device_type == kDLCPU && !driver::HasLentAllocator()) {
+    return ffi::Tensor::FromNDAlloc(HostAllocator(), view, param.dtype, *state.device);
   }
-  return ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, view, param.dtype, *state.device);
+  return driver::Allocate(view, param.dtype, *state.device);
 }
 
 }  // namespace tilelang::runtime

@@ -12,9 +12,11 @@
 #include <array>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/device_memory.h"
 #include "runtime/driver.h"
 
 namespace tilelang::exported {
@@ -28,6 +30,26 @@ namespace ffi = tvm::ffi;
 inline char* Address(const ffi::TensorView& tensor) {
   return static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset();
 }
+
+// Memory between the launches of a call, or `instead`, where that is no null pointer.
+class Workspace {
+ public:
+  Workspace(int device, const char* dtype, const std::vector<int64_t>& shape,
+            char* instead = nullptr)
+      : address_(instead) {
+    if (instead != nullptr) return;
+    ffi::ShapeView view(shape.data(), shape.size());
+    memory_ = driver::Allocate(view, ffi::StringToDLDataType(dtype), {kDLCUDA, device});
+    address_ = static_cast<char*>(memory_->data_ptr());
+  }
+  char* address() const { return address_; }
+
+ private:
+  std::optional<ffi::Tensor> memory_;
+  char* address_;
+};
+
+inline char* Address(const Workspace& workspace) { return workspace.address(); }
 
 // The checks of a call: each names the argument, what is expected and what came.
 class Arguments {
@@ -183,11 +205,13 @@ uint64_t Bits(Type value) {
   return bits;
 }
 
-// Launches on the caller's stream of the device; an empty grid does nothing.
+// An empty grid is not launched, and no tensor map describes what it would copy.
+inline bool IsEmpty(const std::array<int64_t, 3>& grid) { return grid[0] * grid[1] * grid[2] == 0; }
+
+// Launches on the caller's stream of the device.
 inline void Launch(const Entry& entry, driver::Kernel kernel, int device,
                    std::array<int64_t, 3> grid, std::array<int64_t, 3> block, int64_t shared_memory,
                    std::vector<void*> arguments) {
-  if (grid[0] * grid[1] * grid[2] == 0) return;
   constexpr int64_t kMostBlocks[3] = {0x7FFFFFFF, 65535, 65535};
   driver::LaunchConfig config{};
   for (int i = 0; i < 3; ++i) {

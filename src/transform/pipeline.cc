@@ -204,6 +204,7 @@ Func Configured(const Func& func, const PassConfigs& configs) {
   if (IsSet(configs, "tl.disable_split_k") || IsSet(configs, "tl.batch_invariant")) {
     attrs.Set(kWholeSums, true);
   }
+  if (IsSet(configs, "tl.disable_launch_versions")) attrs.Set(kOneForAllCalls, true);
   return Func(func->name, func->params, func->body, attrs, func->span);
 }
 

@@ -228,7 +228,9 @@ class RowRealigner : public analysis::ScopedMutator {
     Expr realigns = Bool(!copies.empty());
     for (const Realigned& each : copies) realigns = realigns && (each.whole || each.pays);
     realigns = analyzer_.Simplify(realigns);
-    if (ir::IsConst(realigns, 0)) return self;
+    bool always = ir::IsConst(realigns, 1);
+    bool allowed = always || func_->attrs.count(kOneForAllCalls) == 0;
+    if (!allowed || ir::IsConst(realigns, 0)) return self;
     for (Realigned& each : copies) each.copy = CopyOf(each, realigns);
     Stmt gemm = SourceReplacer(plain, copies).MutateStmt(self);
     const auto* launch = gemm.as<ir::KernelLaunchNode>();
@@ -236,7 +238,7 @@ class RowRealigner : public analysis::ScopedMutator {
     Say(op, copies, realigns);
     for (const Realigned& each : copies) allocations_.push_back(ir::Alloc(each.copy, op->span));
     Stmt copying = CopyingLaunch(copies, realigns, op->span);
-    if (ir::IsConst(realigns, 1)) return ir::Seq({copying, gemm}, op->span);
+    if (always) return ir::Seq({copying, gemm}, op->span);
     return ir::Seq(
         {copying, LaunchWhere(realigns, launch), LaunchWhere(Others(copies, realigns), op)},
         op->span);
@@ -326,7 +328,8 @@ class RowRealigner : public analysis::ScopedMutator {
            "T.Kernel: another launch copies " + names +
                " first, to memory of the call: the tensor memory accelerator loads tiles of rows "
                "that are multiples of 16 bytes apart. Tensors with such rows need no copy; " +
-               (always ? "" : TextOfOthers()) + "the pass option tl.disable_row_realignment turns this off");
+               (always ? "" : TextOfOthers()) +
+               "the pass option tl.disable_row_realignment turns this off");
   }
 
   ir::Func func_;

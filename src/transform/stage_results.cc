@@ -122,8 +122,7 @@ class ResultStager : public analysis::ScopedMutator {
     const Buffer& to = op->dst->buffer;
     bool result = accumulators_.count(op->src->buffer.get()) != 0 && op->src.IsWhole();
     bool stored = to.IsGlobal() && to->dtype.bits == kResultBits && to->dtype.lanes == 1;
-    return plain && result && stored &&
-           ir::CountEffects(ir::ffi::GetRef<Stmt>(launch_), to) == 1;
+    return plain && result && stored && ir::CountEffects(ir::ffi::GetRef<Stmt>(launch_), to) == 1;
   }
   // An SM holds as many blocks as without the tile.
   bool Fits(const ir::CopyNode* op) const {

@@ -21,7 +21,7 @@ from ..runtime.nvrtc import template_root
 from .lower import lower
 
 #: The files of src/runtime that a library consists of, in the order of their inclusion.
-_HOST = ("driver.h", "driver.cc", "exported_library.h")
+_HOST = ("driver.h", "driver.cc", "device_memory.h", "exported_library.h")
 _SCALARS = {
     "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
     "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
@@ -51,8 +51,8 @@ def source_of(kernel: Any) -> str:
     """Returns the C++ of a library: one file that needs the headers of tvm-ffi, no others of ours.
 
     Raises:
-        ConfigError: the kernel needs what libraries do not have: workspaces, tensors with strides
-            of their own, dimensions that follow from no single extent.
+        ConfigError: the kernel needs what libraries do not have: memory that is zero between calls,
+            tensors with strides of their own, dimensions that follow from no single extent.
     """
     return _Library(kernel).text()
 
@@ -84,14 +84,10 @@ class _Library:
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
         self._spec = kernel.spec
-        self._names: dict[str, str] = {}
+        self._places: list[tuple[Buffer, str]] = []  # tensors and workspaces, what they are called
         self._variables: list[tuple[Var, str]] = []
-        if len(self._spec.workspaces):
-            reason = "it needs memory of its own between blocks"
-            option = "tl.disable_row_realignment"
-            if any(option in remark.message for remark in kernel.remarks):
-                reason += f": copies of tensors, which the pass option {option} leaves out"
-            raise self._refusal(reason)
+        if any("zeroed" in each.attrs for each in self._spec.workspaces):
+            raise self._refusal("it needs memory that is zero between calls, which no library keeps")
 
     def _refusal(self, reason: str) -> ConfigError:
         return ConfigError(f"kernel {self._kernel.name!r} cannot be exported: {reason}")
@@ -148,7 +144,7 @@ class _Library:
         params = []
         for index, param in enumerate(self._spec.params):
             if isinstance(param, Buffer):
-                self._names[str(param.name)] = f"p{index}"
+                self._places.append((param, f"p{index}"))
                 params.append(f"ffi::TensorView p{index}")
             else:
                 params.append(f"{self._scalar(param)} p{index}")
@@ -162,6 +158,8 @@ class _Library:
         for buffer in buffers:
             yield from self._extents(buffer)
         yield "  driver::DeviceGuard guard(arguments.device());"
+        for index, workspace in enumerate(self._spec.workspaces):
+            yield self._workspace(workspace, f"w{index}")
         yield "  const auto& kernels = TheCode().On(arguments.device());"
         for number, launch in enumerate(self._spec.launches):
             yield from self._launch(number, launch)
@@ -174,7 +172,7 @@ class _Library:
         return "double" if kind.startswith("float") else "bool" if kind == "bool" else "int64_t"
 
     def _tensor(self, buffer: Any) -> Iterator[str]:
-        name, place = str(buffer.name), self._names[str(buffer.name)]
+        name, place = str(buffer.name), self._place(buffer)
         if len(buffer.strides):
             raise self._refusal(f"its tensor {name!r} has strides of its own")
         dtype = buffer.dtype
@@ -194,19 +192,30 @@ class _Library:
                 )
 
     def _extents(self, buffer: Any) -> Iterator[str]:
-        name, place = str(buffer.name), self._names[str(buffer.name)]
+        name, place = str(buffer.name), self._place(buffer)
         for dimension, extent in enumerate(buffer.shape):
             expected = self._expr(extent)
             yield f'  arguments.Extent("{name}", {place}, {dimension}, {expected});'
 
+    def _place(self, buffer: Any) -> str:
+        return next(place for each, place in self._places if each.same_as(buffer))
+
+    def _workspace(self, buffer: Any, place: str) -> str:
+        self._places.append((buffer, place))
+        shape = _braced(map(self._expr, buffer.shape))
+        instead = ""
+        if "stand_in" in buffer.attrs:
+            tensor, where = (buffer.attrs[key] for key in ("stand_in", "stands_in_where"))
+            instead = f", {self._expr(where)} ? Address({self._place(tensor)}) : nullptr"
+        return f'  Workspace {place}(arguments.device(), "{buffer.dtype}", {shape}{instead});'
+
     def _launch(self, number: int, launch: Any) -> Iterator[str]:
-        # No tensor map describes what a launch that is empty for these sizes would copy.
-        first = launch.grid[0]
-        yield f"  if ({self._expr(first.condition)}) {{" if isinstance(first, Select) else "  {"
+        grid, block = self._triple(launch.grid), self._triple(launch.block)
+        yield f"  if (const std::array<int64_t, 3> grid{grid}; !IsEmpty(grid)) {{"
         pointers = []
         for index, arg in enumerate(launch.args):
             if isinstance(arg, Buffer):
-                value = f"Bits(Address({self._names[str(arg.name)]}))"
+                value = f"Bits(Address({self._place(arg)}))"
             elif hasattr(arg, "box"):
                 yield self._map(index, arg)
                 pointers.append(f"&a{index}")
@@ -218,9 +227,8 @@ class _Library:
                 value = f"Bits(static_cast<{kind}>({self._expr(arg)}))"
             yield f"    uint64_t a{index} = {value};"
             pointers.append(f"&a{index}")
-        grid, block = self._triple(launch.grid), self._triple(launch.block)
         yield (
-            f"    Launch(TheCode().entry({number}), kernels[{number}], arguments.device(), {grid}, "
+            f"    Launch(TheCode().entry({number}), kernels[{number}], arguments.device(), grid, "
             f"{block}, {self._expr(launch.shared_memory)}, {{{', '.join(pointers)}}});\n  }}"
         )
 
@@ -235,7 +243,7 @@ class _Library:
         dims, strides = (_braced(map(self._expr, each)) for each in (spec.dims, spec.strides))
         return (
             f'    driver::TensorMap a{index} = Encode("{name}", {form}, arguments.device(), '
-            f"Address({self._names[name]}), {dims}, {strides});"
+            f"Address({self._place(spec.buffer)}), {dims}, {strides});"
         )
 
     def _triple(self, extents: Sequence[Any]) -> str:

@@ -34,8 +34,11 @@ int cuKernelSetAttribute(int attribute, int value, void*, int) {
   std::printf("attribute %d %d\n", attribute, value);
   return 0;
 }
-int cuMemAlloc_v2(uint64_t*, size_t) { return 1; }
-int cuMemFree_v2(uint64_t) { return 1; }
+int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
+  std::printf("allocate %zu\n", bytes);
+  return *address = 0x70000, 0;
+}
+int cuMemFree_v2(uint64_t) { return std::printf("free\n"), 0; }
 int cuMemsetD8Async(uint64_t, unsigned char, size_t, void*) { return 1; }
 int cuStreamIsCapturing(void*, int*) { return 1; }
 int cuTensorMapEncodeTiled(void* map, int dtype, unsigned rank, void* address, const uint64_t* dims,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tvm_ffi
 import tvm_ffi.libinfo
+from transform.odd_rows import program
 
 import tilelang
 import tilelang.language as T
@@ -59,14 +60,17 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-def call(folder: Path, target: str, rows: int, columns: int, capability: int) -> list[str]:
+def call(
+    folder: Path, name: str, *sizes: int, capability: int, function: str = "affine"
+) -> list[str]:
     """What the driver of a GPU of some capability is asked, line by line, or the error."""
-    driver = folder / str(capability)
+    driver = folder / f"{capability}{function}"
     driver.mkdir(exist_ok=True)
+    arguments = 3 if function == "affine" else 0  # of each launch
     build(HERE / "exported_driver.cc", driver / "libcuda.so.1", "-shared", "-fPIC",
-          f"-DCAPABILITY={capability}", "-DARGUMENTS=3")  # fmt: skip
+          f"-DCAPABILITY={capability}", f"-DARGUMENTS={arguments}")  # fmt: skip
     libraries = Path(tvm_ffi.libinfo.find_libtvm_ffi()).parent
-    line = [str(folder / "caller"), str(folder / f"{target}.so"), "affine", str(rows), str(columns)]
+    line = [str(folder / "caller"), str(folder / f"{name}.so"), function, *map(str, sizes)]
     path = f"{driver}:{libraries}"
     done = subprocess.run(
         line, env={**os.environ, "LD_LIBRARY_PATH": path}, capture_output=True, text=True,
@@ -79,7 +83,7 @@ def call(folder: Path, target: str, rows: int, columns: int, capability: int) ->
 @pytest.mark.parametrize(("rows", "columns"), [(4, 32), (5, 60), (1, 4)])
 def test_a_program_in_cpp_launches_without_the_compiler(folder, rows: int, columns: int) -> None:
     for target, capability in (("sm_80", 86), ("sm_90a", 90)):
-        lines = call(folder, target, rows, columns, capability)
+        lines = call(folder, target, rows, columns, capability=capability)
         assert lines[0] == "image 1" and lines[1] == "kernel affine_kernel", lines
         grid = f"launch grid {-(-columns // 32)} {-(-rows // 4)} 1 block 128 1 1"
         assert lines[-1].startswith(grid), lines
@@ -88,12 +92,43 @@ def test_a_program_in_cpp_launches_without_the_compiler(folder, rows: int, colum
 
 def test_a_library_refuses_another_gpu(folder) -> None:
     for target, capability in (("sm_90a", 100), ("sm_80", 90)):
-        (line,) = call(folder, target, 4, 32, capability)
+        (line,) = call(folder, target, 4, 32, capability=capability)
         assert line.startswith("tilelang.TargetError") and "cuda:0 has" in line
 
 
 def test_an_empty_grid_launches_nothing(folder) -> None:
-    assert not any(line.startswith("launch") for line in call(folder, "sm_80", 0, 32, 80))
+    assert not any(line.startswith("launch") for line in call(folder, "sm_80", 0, 32, capability=80))
+
+
+def test_a_library_allocates_what_is_between_its_launches(folder) -> None:
+    """Of a gemm: copies of tensors whose rows are no multiple of 16 bytes apart."""
+    gemm = program(rows=200, columns=256, depth=T.dynamic("K"), dtype="float32", order="NT")
+    tilelang.compile(gemm, target="sm_90a").export_library(folder / "gemm.so")
+
+    def asked(depth: int) -> list[str]:
+        lines = call(folder, "gemm", 200, 256, depth, capability=90, function="main")
+        kinds = ("allocate", "map 7 0x", "launch grid", "free")
+        return [" ".join(each.split()[:3]) for each in lines if each.startswith(kinds)]
+
+    whole = asked(76)  # nothing is copied
+    assert [each for each in whole if "map" not in each] == ["launch grid 4"]
+    assert "map 7 0x10000" in whole and "map 7 0x20000" in whole
+    odd = asked(77)  # rows of 96
+    assert odd[:2] == [f"allocate {200 * 96 * 4}", f"allocate {256 * 96 * 4}"]
+    assert odd[2] == f"launch grid {200 // 4 + 256 // 4}"
+    assert odd.count("map 7 0x70000") == 2 and odd[-3:] == ["launch grid 4", "free", "free"]
+
+
+def test_memory_that_is_zero_between_calls_is_refused(tmp_path: Path) -> None:
+    @T.prim_func
+    def counts(X: T.Tensor((8,), "int32")):
+        seen = T.alloc_global((1,), "int32", zeroed=True)
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                X[i] = seen[0]
+
+    with pytest.raises(ConfigError, match="zero between calls"):
+        tilelang.compile(counts, target="sm_80").export_library(tmp_path / "k.so")
 
 
 def test_python_loads_it_and_is_told_what_is_wrong(folder) -> None:

@@ -116,9 +116,3 @@ def test_results_have_the_same_bits():
         results.append(poisoned((1, 200, 203), "float32", "cpu"))
         tilelang.compile(program(), target="sm_90a", pass_configs=configs)(a, b, results[-1])
     assert torch.equal(*results)
-
-
-def test_libraries_name_the_option(tmp_path):
-    kernel = tilelang.compile(program(), target="sm_90a")
-    with pytest.raises(tilelang.errors.ConfigError, match=r"tl\.disable_row_realignment"):
-        kernel.export_library(tmp_path / "gemm.so")

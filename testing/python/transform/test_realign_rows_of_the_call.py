@@ -147,6 +147,14 @@ def test_what_is_assumed_needs_no_copy():
     assert not remarks_of("realign_rows", inner, "sm_90a")
 
 
+def test_one_kernel_for_all_sizes_has_no_copies():
+    one = {tilelang.PassConfigKey.TL_DISABLE_LAUNCH_VERSIONS: True}
+    kernel = tilelang.compile(of_call(*SIZES), target="sm_90a", pass_configs=one)
+    assert len(kernel.spec.launches) == 1
+    long = of_call("rows", depth=16 * 32 - 1)  # copies pay in all calls
+    assert len(tilelang.compile(long, target="sm_90a", pass_configs=one).spec.launches) == 2
+
+
 def test_pass_option_turns_it_off():
     kernel = tilelang.compile(of_call(*SIZES), target="sm_90a", pass_configs=OFF)
     assert len(kernel.spec.launches) == 2 and not len(kernel.spec.workspaces)
