@@ -377,8 +377,8 @@ class JITKernel:
 
         Raises:
             ConfigError: there is no compiler, or the kernel needs what libraries do not have:
-                memory that is zero between calls, tensors with strides of their own, dimensions that
-                follow from no single extent.
+                memory that is zero between calls, tensors with strides of their own, dimensions
+                that follow from no single extent.
         """
         from . import library
 

@@ -87,7 +87,9 @@ class _Library:
         self._places: list[tuple[Buffer, str]] = []  # tensors and workspaces, what they are called
         self._variables: list[tuple[Var, str]] = []
         if any("zeroed" in each.attrs for each in self._spec.workspaces):
-            raise self._refusal("it needs memory that is zero between calls, which no library keeps")
+            raise self._refusal(
+                "it needs memory that is zero between calls, which no library keeps"
+            )
 
     def _refusal(self, reason: str) -> ConfigError:
         return ConfigError(f"kernel {self._kernel.name!r} cannot be exported: {reason}")

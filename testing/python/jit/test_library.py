@@ -97,7 +97,9 @@ def test_a_library_refuses_another_gpu(folder) -> None:
 
 
 def test_an_empty_grid_launches_nothing(folder) -> None:
-    assert not any(line.startswith("launch") for line in call(folder, "sm_80", 0, 32, capability=80))
+    assert not any(
+        line.startswith("launch") for line in call(folder, "sm_80", 0, 32, capability=80)
+    )
 
 
 def test_a_library_allocates_what_is_between_its_launches(folder) -> None:

@@ -19,7 +19,10 @@ def program(
     of_a = (depth, rows) if order[0] == "T" else (rows, depth)
     of_b = (columns, depth) if order[1] == "T" else (depth, columns)
     leading = (batch,) if batch else ()
-    A_type = T.StridedTensor(of_a, (apart, 1), dtype) if apart else T.Tensor(leading + of_a, dtype)
+    strided = apart is not None
+    A_type = (
+        T.StridedTensor(of_a, (apart, 1), dtype) if strided else T.Tensor(leading + of_a, dtype)
+    )
 
     @T.prim_func
     def main(

@@ -135,6 +135,10 @@ def test_remark_says_which_calls_copy(names, options, text):
         (("rows",), {"depth": 80, "columns": 208}),
         (("depth",), {"rows": 190, "columns": 187, "writes": True}),
         (("rows",), {"columns": 187}),  # three blocks load an element of A
+        (
+            ("apart",),
+            {"columns": 208},
+        ),  # where A itself were loaded, its copy's shape would not fit
     ],
 )
 def test_others_stay_as_they_are(names, options):
@@ -158,3 +162,13 @@ def test_one_kernel_for_all_sizes_has_no_copies():
 def test_pass_option_turns_it_off():
     kernel = tilelang.compile(of_call(*SIZES), target="sm_90a", pass_configs=OFF)
     assert len(kernel.spec.launches) == 2 and not len(kernel.spec.workspaces)
+
+
+def test_batches():
+    kernel = tilelang.compile(of_call("depth", rows=195, columns=208, batch=2), target="sm_90a")
+    torch.manual_seed(0)
+    for depth in (77, 80):
+        a, b = torch.randn(2, 195, depth).half(), torch.randn(2, depth, 208).half()
+        c = poisoned((2, 195, 208), "float32", "cpu")
+        kernel(a, b, c)
+        torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=1e-4, atol=1e-3)
