@@ -62,14 +62,20 @@ Expr BeginsAtVectors(const Buffer& tensor, arith::Analyzer* analyzer) {
   return analyzer->CanProve(ir::Not(whole)) ? Bool(false) : whole;
 }
 
+bool IsPassed(const ir::Func& func, const Buffer& tensor) {
+  return std::any_of(func->params.begin(), func->params.end(),
+                     [&](const ir::Any& param) { return param.as<Buffer>() == tensor; });
+}
+
 // Whether the launch only reads the tensor, which is one of matrices whose rows lie in one piece.
-// In calls that load it itself nothing lies between its rows: the copy's shape is its own then.
-bool CanCopy(const ir::KernelLaunchNode* op, const Realigned& each) {
+// If calls load it itself, it is passed, and nothing lies between its rows: it stands in for the
+// copy, whose shape is its own then.
+bool CanCopy(const ir::Func& func, const ir::KernelLaunchNode* op, const Realigned& each) {
   const Buffer& tensor = each.tensor;
   size_t rank = tensor->shape.size();
   bool matrices = (rank == 2 || rank == 3) && ir::IsConst(tensor.Strides()[rank - 1], 1);
-  bool compact = tensor->strides.empty() || ir::IsConst(each.whole, 0);
-  bool can = matrices && compact && tensor->dtype.bits % 8 == 0;
+  bool stands_in = tensor->strides.empty() && IsPassed(func, tensor);
+  bool can = matrices && (stands_in || ir::IsConst(each.whole, 0)) && tensor->dtype.bits % 8 == 0;
   ir::WalkEffects(op->body, [&](const ir::Effect& effect) {
     can = can && !(effect.Writes() && effect.buffer.same_as(tensor));
   });
@@ -90,13 +96,13 @@ Expr ColumnsOf(const Realigned& each) {
 }
 
 // `realigns`: whether a call has copies at all.
-Buffer CopyOf(const Realigned& each, const Expr& realigns) {
+Buffer CopyOf(const ir::Func& func, const Realigned& each, const Expr& realigns) {
   const Buffer& tensor = each.tensor;
   Array<Expr> shape = tensor->shape;
   shape.Set(shape.size() - 1, ColumnsOf(each));
   ir::Map<ir::String, ir::Any> attrs;
   Expr copies = realigns && ir::Not(each.whole);
-  if (!ir::IsConst(copies, 1)) {
+  if (!ir::IsConst(copies, 1) && IsPassed(func, tensor)) {
     attrs.Set(ir::kStandIn, tensor);
     attrs.Set(ir::kStandsInWhere, ir::Not(copies));
   }
@@ -231,7 +237,7 @@ class RowRealigner : public analysis::ScopedMutator {
     bool always = ir::IsConst(realigns, 1);
     bool allowed = always || func_->attrs.count(kOneForAllCalls) == 0;
     if (!allowed || ir::IsConst(realigns, 0)) return self;
-    for (Realigned& each : copies) each.copy = CopyOf(each, realigns);
+    for (Realigned& each : copies) each.copy = CopyOf(func_, each, realigns);
     Stmt gemm = SourceReplacer(plain, copies).MutateStmt(self);
     const auto* launch = gemm.as<ir::KernelLaunchNode>();
     if (!LoadsByTma(func_, launch, FindPlainGemm(launch), target_)) return self;
@@ -259,7 +265,7 @@ class RowRealigner : public analysis::ScopedMutator {
       Expr whole = seen ? Expr() : BeginsAtVectors(tensor, &analyzer_);
       if (!whole.defined()) continue;
       copies.push_back({tensor, whole, Pays(plain, load), Buffer()});
-      if (!CanCopy(op, copies.back())) return {};
+      if (!CanCopy(func_, op, copies.back())) return {};
     }
     return copies;
   }
