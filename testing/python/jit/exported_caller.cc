@@ -1,6 +1,6 @@
 // A C++ program that calls a function of an exported library with tensors of float32 on a GPU:
-// caller LIBRARY FUNCTION ROWS COLUMNS [DEPTH]. With a depth, of A (ROWS, DEPTH), B (COLUMNS, DEPTH)
-// and C (1, ROWS, COLUMNS). The addresses of the tensors are 0x10000, 0x20000, ...
+// caller LIBRARY FUNCTION ROWS COLUMNS [DEPTH]. With a depth, of A (ROWS, DEPTH), B (COLUMNS,
+// DEPTH) and C (1, ROWS, COLUMNS). The addresses of the tensors are 0x10000, 0x20000, ...
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
