@@ -9,7 +9,18 @@ from typing import Any
 from ..errors import ConfigError
 from ..jit.freeze import freeze
 
+_NO_LISTS = (str, bytes, Mapping)
 Configs = Iterable[Any] | Callable[..., Iterable[Any]]
+
+
+def check(configs: Any) -> None:
+    """Refuses what cannot be configurations."""
+    if callable(configs) or (isinstance(configs, Iterable) and not isinstance(configs, _NO_LISTS)):
+        return
+    raise ConfigError(
+        f"configs={configs!r} is no list of configurations",
+        notes=["give dicts of parameters, configs=[{'block_M': 64}], or a function that does"],
+    )
 
 
 def resolve(configs: Configs, known: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -21,9 +32,10 @@ def resolve(configs: Configs, known: Mapping[str, Any]) -> list[dict[str, Any]]:
         known: the arguments of the call, and values of ``T.const``, by name.
 
     Raises:
-        ConfigError: a configuration is no mapping of names.
+        ConfigError: there are none, or one is no mapping of names.
     """
     found = configs(**_wanted(configs, known)) if callable(configs) else configs
+    check(found)
     result = []
     for config in found:
         if not isinstance(config, Mapping) or not all(isinstance(name, str) for name in config):
@@ -31,6 +43,14 @@ def resolve(configs: Configs, known: Mapping[str, Any]) -> list[dict[str, Any]]:
                 f"a configuration is a dict of parameter names and values, not {config!r}"
             )
         result.append(dict(config))
+    if not result:
+        raise ConfigError(
+            "there are no configurations to choose from",
+            notes=[
+                "configs= has to give one at least, as configs=[{'block_M': 64}]; without it "
+                "@tilelang.autotune finds some"
+            ],
+        )
     return result
 
 

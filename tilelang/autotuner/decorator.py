@@ -19,6 +19,8 @@ from ..jit.kernel import normalize_out_idx
 from ..jit.lower import ir_function
 from ..language.tensor import TensorType
 from ..runtime.arguments import describe
+from ..transform import pass_context
+from ..transform.pass_context import PassContext
 from . import candidates, estimated, suggest
 from .dynamic import TunedKernel, axes_of, class_of
 from .inputs import get_autotune_inputs
@@ -150,8 +152,14 @@ class AutotunedFunction:
         traced = functools.partial(self._traced, args, kwargs)
         if self._is_estimated(sizes, inputs, lambda: traced({})[1]):
             return estimated.choose(traced, found)
-        configs = candidates.narrowed([each.config for each in found], given)
-        return Search(traced, configs, self._settings, inputs, sizes).run()
+        spare = [each.config for each in found if each.spare]
+        configs = candidates.narrowed([each.config for each in found if not each.spare], given)
+        try:
+            return Search(traced, configs, self._settings, inputs, sizes).run()
+        except ConfigError:
+            if not spare:
+                raise
+        return Search(traced, spare, self._settings, inputs, sizes).run()
 
     def _traced(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], config: Mapping[str, Any]
@@ -171,6 +179,13 @@ class AutotunedFunction:
         target = targets.resolve(options().get("target", "auto"))
         return bool(sizes) and place(target, inputs, self._settings) == "emulator"
 
+    def _is_modelled(self, sizes: Mapping[str, int], target: targets.Target) -> bool:
+        """Whether the timing model ranks the candidates."""
+        inputs = get_autotune_inputs()
+        if self._is_estimated(sizes, inputs, lambda: {"target": target}):
+            return False
+        return place(target, inputs, self._settings) == "emulator"
+
     def _candidates(
         self,
         args: tuple[Any, ...],
@@ -181,9 +196,12 @@ class AutotunedFunction:
         name = self.__name__  # type: ignore[attr-defined]
         if self._configs is None:
             options = self.function.describe(args, kwargs)[1]
+            target = targets.resolve(options.get("target", "auto"))
             found = suggest.configurations(
                 lambda config: self._traced(args, kwargs, config)[0],
-                *(self._defaults(), given, options.get("target", "auto"), name, sizes),
+                *(self._defaults(), given, target, name, sizes),
+                topk=self._settings.topk,
+                by_model=self._is_modelled(sizes, target),
             )
         else:
             consts: Mapping[str, int] = {}
@@ -225,7 +243,7 @@ class AutotunedFunction:
     ) -> TunedKernel | None:
         if self._is_given(found, self._given(args, kwargs)):
             return None
-        for config, _ in found:
+        for config, *_ in found:
             with contextlib.suppress(Exception):  # the search tells what is wrong with it
                 func, options = self._traced(args, kwargs, config)
                 break
@@ -254,7 +272,13 @@ class AutotunedFunction:
         return sizes
 
     def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """What a search depends on of the arguments of a call."""
+        """What a search depends on: the arguments of a call, and what surrounds it."""
+        key = self._key_of(args, kwargs)
+        if targets.entered() or pass_context.entered():
+            return key, *map(str, targets.entered()), freeze(PassContext.current().config)
+        return key
+
+    def _key_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if self._dynamic is None:
             eager = isinstance(self.function, EagerFunction)
             self._dynamic = self.function.dynamic_axes(args, kwargs) if eager else {}  # type: ignore[union-attr]
@@ -333,7 +357,8 @@ def autotune(
         ConfigError: there is no such setting, or what is decorated is no ``@tilelang.jit``.
     """
     chosen = ProfileArgs().but(**settings)
-
+    if configs is not None:
+        candidates.check(configs)
     if configs is not None and chosen.by_estimate:
         raise ConfigError(
             "by_estimate ranks the tilings of templates, not configs= that are given",

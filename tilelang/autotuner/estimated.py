@@ -29,7 +29,7 @@ def choose(
     """
     ranked = sorted(suggestions, key=lambda each: each.seconds)
     trials: list[Trial] = []
-    for number, (config, seconds) in enumerate(ranked):
+    for number, (config, seconds, _) in enumerate(ranked):
         try:
             func, options = describe(config)
             kernel = compiler.compile(func, **options)
@@ -46,7 +46,7 @@ def choose(
 
 
 def _estimate(suggestion: Suggestion) -> Trial:
-    config, seconds = suggestion
+    config, seconds, _ = suggestion
     if math.isinf(seconds):
         return Trial(config, reason="no template estimates it")
     return Trial(config, seconds * 1e3)

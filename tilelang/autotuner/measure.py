@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -62,17 +63,22 @@ class Bench:
         self._settings = settings
         self._given = inputs
         self._on_gpu = on_gpu
+        self._lock = threading.Lock()
         self._made: dict[tuple[str, ...], list[Any]] = {}
 
     def inputs(self, kernel: Any) -> list[Any]:
         """Returns the arguments of a call."""
-        settings = self._settings
         outputs = kernel.out_idx or []
         params = [param for i, param in enumerate(kernel.params) if i not in outputs]
         if isinstance(self._given, Mapping):
             return [self._here(self._given[str(param.name)]) for param in params]
         if self._given is not None:
             return [self._here(each) for each in self._given]
+        with self._lock:
+            return self._supplied(kernel, params)
+
+    def _supplied(self, kernel: Any, params: list[Any]) -> list[Any]:
+        settings = self._settings
         key = tuple(map(_signature, params))
         if key in self._made and settings.cache_input_tensors:
             return self._made[key]
@@ -81,9 +87,15 @@ class Bench:
         else:
             device = "cuda" if self._on_gpu else "cpu"
             profiler = Profiler(kernel, settings.supply_type).with_symbols(self._sizes)
-            made = profiler.get_inputs(device)
+            repeats = not self._on_gpu and not self.compares
+            made = profiler.get_inputs(device, repeats=repeats)
         self._made[key] = made
         return made
+
+    @property
+    def compares(self) -> bool:
+        """Whether candidates are compared with a reference."""
+        return self._settings.ref_prog is not None and not self._settings.skip_check
 
     def _here(self, argument: Any) -> Any:
         """The argument where it is needed: the emulator takes tensors of the CPU."""
@@ -96,7 +108,7 @@ class Bench:
             AssertionError: they differ.
         """
         settings = self._settings
-        if settings.skip_check or settings.ref_prog is None:
+        if not self.compares:
             return
         args = _copies(kernel, inputs)
         actual = compare.as_list(kernel(*args))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import concurrent.futures
 import contextvars
 import ctypes
+import functools
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -18,6 +20,7 @@ from ..errors import ConfigError, TileLangError
 from ..jit import compiler
 from ..jit.kernel import JITKernel
 from ..runtime.code import assembling
+from ..transform.pass_context import surroundings
 from . import measure, record
 from .progress import Progress
 from .result import AutotuneResult, Trial
@@ -35,6 +38,12 @@ class _Candidate(NamedTuple):
     key: str
 
 
+class _Outcome(NamedTuple):
+    kernel: JITKernel
+    latency: float
+    rough: bool
+
+
 class _Skipped(Exception):
     """A candidate is left out; tells why, and whether that is so on every run."""
 
@@ -49,7 +58,7 @@ class _Abandoned(BaseException):
 
 def compile_candidate(func: Any, options: Mapping[str, Any]) -> JITKernel:
     """Compiles a traced candidate; what executors are given to do."""
-    with assembling():
+    with assembling(unless_alone=True):
         return compiler.compile(func, **options)
 
 
@@ -73,8 +82,6 @@ class Search:
         inputs: measure.Inputs,
         sizes: Mapping[str, int] = _NO_SIZES,
     ) -> None:
-        if not configs:
-            raise ConfigError("there are no configurations to choose from")
         self._describe = describe
         self._configs = [dict(config) for config in configs]
         self._settings = settings
@@ -83,6 +90,11 @@ class Search:
         self._start = time.monotonic()
         self._trials: list[Trial | None] = [None] * len(configs)
         self._kernels: dict[int, JITKernel] = {}
+        #: Outcomes by their programs: the compiler may make one of several configurations.
+        self._known: dict[tuple[str, str], _Outcome] = {}
+        self._locks: dict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
+        #: Those that other threads find out, by number.
+        self._ahead: dict[int, Future[_Outcome]] = {}
         self._device = ""
         self._bench: measure.Bench | None = None
 
@@ -93,9 +105,10 @@ class Search:
             ConfigError: none of them could be compiled, run and compared.
         """
         executor = self._settings.executor or ThreadPoolExecutor(self._settings.workers)
+        timers = ThreadPoolExecutor(self._settings.workers)
         progress: Progress | None = None
         try:
-            for number, candidate, future in self._submitted(executor):
+            for number, candidate, future in self._submitted(executor, timers):
                 progress = progress or Progress(
                     len(self._configs), self._settings.progress, self._unit
                 )
@@ -104,23 +117,36 @@ class Search:
         finally:
             if progress:
                 progress.close(self._best()[1])
+            timers.shutdown(wait=False, cancel_futures=True)
             if self._settings.executor is None:
                 executor.shutdown(wait=False, cancel_futures=True)
         return self._result()
 
     # Candidates -----------------------------------------------------------------------------
 
-    def _submitted(self, executor: Executor):  # type: ignore[no-untyped-def]
+    def _submitted(self, executor: Executor, timers: Executor):  # type: ignore[no-untyped-def]
         """Gives number, candidate and compilation of each, so many at a time."""
         size = 2 * (self._settings.workers or 8)
         for start in range(0, len(self._configs), size):
-            batch = [self._submit(executor, each) for each in self._configs[start : start + size]]
+            batch = []
+            for number, config in enumerate(self._configs[start : start + size], start):
+                candidate, future = self._submit(executor, config)
+                batch.append((candidate, future))
+                if isinstance(candidate, _Candidate) and future and self._runs_ahead():
+                    self._ahead[number] = timers.submit(
+                        _in_context(self._outcome), candidate, future
+                    )
             if self._device != "emulator":
                 # Compiling beside a measurement would delay its launches.
                 futures = [future for _, future in batch if future is not None]
                 concurrent.futures.wait(futures, timeout=self._settings.timeout)
             for number, (candidate, future) in enumerate(batch, start):
                 yield number, candidate, future
+
+    def _runs_ahead(self) -> bool:
+        """Whether candidates are timed several at a time: by the model, which asks nobody."""
+        timed = self._device == "emulator" and self._settings.budget is None
+        return timed and self._bench is not None and not self._bench.compares
 
     def _submit(
         self, executor: Executor, config: dict[str, Any]
@@ -139,7 +165,8 @@ class Search:
     def _candidate(self, config: dict[str, Any]) -> _Candidate:
         func, options = self._describe(config)
         target = targets.resolve(options.get("target", "auto"))
-        options = {**options, "target": str(target)}
+        # Executors do not have what surrounds the search.
+        options = {**surroundings(options), "target": str(target)}
         if self._bench is None:
             self._device = measure.place(target, self._inputs, self._settings)
             on_gpu = self._device != "emulator"
@@ -160,17 +187,27 @@ class Search:
             future.cancel()
             return self._out_of_time(candidate.config)
         try:
-            kernel = self._compiled(candidate, future)
-            latency, rough = _within(self._settings.timeout, lambda: self._measured(kernel))
+            outcome = self._ahead.pop(number, None)
+            found = outcome.result() if outcome else self._outcome(candidate, future)
         except _Skipped as skipped:
             trial = Trial(candidate.config, reason=str(skipped))
             if skipped.lasting:
                 self._keep(candidate, trial)
             return trial
-        self._kernels[number] = kernel
-        trial = Trial(candidate.config, latency, rough=rough)
+        self._kernels[number] = found.kernel
+        trial = Trial(candidate.config, found.latency, rough=found.rough)
         self._keep(candidate, trial)
         return trial
+
+    def _outcome(self, candidate: _Candidate, future: Future[JITKernel]) -> _Outcome:
+        """Measures a candidate, unless it is the same program as another one."""
+        kernel = self._compiled(candidate, future)
+        program = kernel.get_kernel_source(), kernel.get_host_source()
+        with self._locks[program]:
+            if program not in self._known:
+                measured = _within(self._settings.timeout, lambda: self._measured(kernel))
+                self._known[program] = _Outcome(kernel, *measured)
+            return self._known[program]
 
     def _compiled(self, candidate: _Candidate, future: Future[JITKernel]) -> JITKernel:
         timeout = self._settings.timeout
@@ -250,6 +287,11 @@ class Search:
         )
         kernel.tuner_result = result
         return result
+
+
+def _in_context(action: Callable[..., Any]) -> Callable[..., Any]:
+    """The action for another thread, with what surrounds the search in this one."""
+    return functools.partial(contextvars.copy_context().run, action)
 
 
 def _example(trials: Sequence[Trial], reason: str) -> str:

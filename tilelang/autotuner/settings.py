@@ -37,6 +37,9 @@ class ProfileArgs:
         progress: show a progress bar; by default on a terminal.
         by_model: rank by the time that the emulator's timing model predicts, also where a GPU could
             run the candidates.
+        topk: how many tilings of a template are tried beside the default, where nobody gives
+            configurations; by default 6, or 2 where the timing model ranks them and the estimate
+            knows what the kernel does.
         by_estimate: take the candidate that the estimate of its template ranks first; nothing
             runs. Only of candidates that nobody gives.
     """
@@ -59,14 +62,14 @@ class ProfileArgs:
     workers: int | None = None
     progress: bool | None = None
     by_model: bool = False
+    topk: int | None = None
     by_estimate: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("warmup", "rep", "timeout", "early_stop"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name}={getattr(self, name)!r} of a search is not positive")
-        if self.budget is not None and not self.budget > 0:
-            raise ConfigError(f"budget={self.budget!r} of a search is not positive")
+        for names, fits, kind in _KINDS:
+            for name in names:
+                if not fits(getattr(self, name)):
+                    raise ConfigError(f"{name}={getattr(self, name)!r} of a search is not {kind}")
         if self.by_model and self.by_estimate:
             raise ConfigError("by_model and by_estimate of a search exclude each other")
 
@@ -87,5 +90,55 @@ class ProfileArgs:
         return dataclasses.replace(self, **given)
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return value is None or (type(value) is int and value > 0)
+
+
+#: What settings have to be.
+_KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
+    (
+        ("warmup", "rep", "timeout", "early_stop"),
+        lambda value: _is_number(value) and value > 0,
+        "positive",
+    ),
+    (
+        ("budget",),
+        lambda value: value is None or (_is_number(value) and value > 0),
+        "positive: seconds, or None for no limit",
+    ),
+    (("rtol", "atol"), lambda value: _is_number(value) and value >= 0, "a number of at least 0"),
+    (
+        ("max_mismatched_ratio",),
+        lambda value: _is_number(value) and 0 <= value <= 1,
+        "a number from 0 to 1",
+    ),
+    (("topk", "workers"), _is_count, "a whole number of at least 1, or None"),
+    (
+        ("skip_check", "cache_input_tensors", "by_model", "by_estimate"),
+        lambda value: isinstance(value, bool),
+        "True or False",
+    ),
+    (("progress",), lambda value: value in (None, True, False), "True, False or None"),
+    (
+        ("supply_prog", "ref_prog", "manual_check_prog"),
+        lambda value: value is None or callable(value),
+        "a function, or None",
+    ),
+    (
+        ("supply_type",),
+        lambda value: isinstance(value, TensorSupplyType),
+        f"a TensorSupplyType: {', '.join(each.name for each in TensorSupplyType)}",
+    ),
+    (
+        ("executor",),
+        lambda value: value is None or callable(getattr(value, "submit", None)),
+        "an executor of concurrent.futures, or None",
+    ),
+)
+
 # Settings of TileLang that ask for nothing here.
-_WITHOUT_EFFECT = frozenset({"backend", "do_not_specialize", "topk"})
+_WITHOUT_EFFECT = frozenset({"backend", "do_not_specialize"})

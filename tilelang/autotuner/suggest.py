@@ -24,27 +24,26 @@ from ..carver.hint import Hint
 from ..carver.template import Template
 from ..errors import ConfigError
 from ..jit.freeze import freeze
+from . import few
+from .few import Tiling
 from .roles import TILES, Roles, Trace
 from .traced import NO_SIZES, TYPICAL, TracedKernel
 
-#: How many hints of a template become candidates.
+#: How many hints of a template become candidates, unless the timing model needs few.
 TOPK = 6
 #: More hints than any template has.
 _ALL = 1 << 20
 
 
 class Suggestion(NamedTuple):
-    """A configuration, and the seconds that its template estimates; infinite where it has none."""
+    """A configuration, and the seconds that its template estimates; infinite where it has none.
+
+    One that is ``spare`` is tried where none of the others can be used.
+    """
 
     config: dict[str, Any]
     seconds: float
-
-
-class _Tiling(NamedTuple):
-    """Values by role that a hint stands for, and its seconds."""
-
-    values: dict[str, int]
-    seconds: float
+    spare: bool = False
 
 
 def configurations(
@@ -54,6 +53,9 @@ def configurations(
     target: Any,
     function: str,
     sizes: Mapping[str, int] = NO_SIZES,
+    *,
+    topk: int | None = None,
+    by_model: bool = False,
 ) -> list[Suggestion]:
     """Returns candidates for a kernel, the default one first.
 
@@ -64,6 +66,8 @@ def configurations(
         target: that it is compiled for.
         function: its name, for messages.
         sizes: of dimensions that only calls know, by the names of their variables.
+        topk: how many there are beside the default; None: as many as suit what ranks them.
+        by_model: the timing model ranks them, which takes some tenths of a second for each.
 
     Raises:
         ConfigError: no parameter is a tile's extent, threads or stages.
@@ -80,10 +84,14 @@ def configurations(
                 "or say what to try: configs=[{'block_M': 64}, {'block_M': 128}]",
             ],
         )
-    tilings = _tilings(roles, arch.CUDA(targets.resolve(target)))
+    template, tilings = _tilings(roles, arch.CUDA(targets.resolve(target)))
+    spare = False
+    if by_model and few.estimate_suffices(roles.kernel):
+        spare = topk is None and few.is_slow(roles.kernel, template, tilings)
+        tilings, topk = few.few_first(tilings, roles.kernel), topk or few.FEW
     default = dict(roles.defaults)
     tiles = {roles.names[role]: default[roles.names[role]] for role in TILES & roles.names.keys()}
-    found = {freeze(default): Suggestion(default, math.inf)}
+    found = {freeze(default): Suggestion(default, math.inf, spare)}
     seen = set()
     for values, seconds in tilings:
         config = roles.config(values)
@@ -95,20 +103,20 @@ def configurations(
         known = found.get(freeze(config), Suggestion(config, math.inf))
         # Of several hints for one configuration, the first and best.
         found[freeze(config)] = Suggestion(config, min(known.seconds, seconds))
-        if len(found) > TOPK:
+        if len(found) > (topk or TOPK):
             break
     return list(found.values())
 
 
-def _tilings(roles: Roles, gpu: arch.CUDA) -> list[_Tiling]:
-    """What a template recommends for the kernel, best first."""
+def _tilings(roles: Roles, gpu: arch.CUDA) -> tuple[Template | None, list[Tiling]]:
+    """The template of the kernel, and what it recommends, best first."""
     kernel = roles.kernel
     if not kernel.launches or not kernel.results:
-        return []
+        return None, []
     template = _template(kernel).with_arch(gpu)
     attends = isinstance(template, FlashAttentionTemplate)
     tilings = [
-        _Tiling(_values(hint, attends), hint.seconds) for hint in template.recommend_hints(_ALL)
+        Tiling(_values(hint, attends), hint.seconds) for hint in template.recommend_hints(_ALL)
     ]
     # Hints are meant for all of their numbers: those that the program fixes are to be these.
     fixed = {**kernel.tiles(), "threads": kernel.threads}
@@ -117,7 +125,7 @@ def _tilings(roles: Roles, gpu: arch.CUDA) -> list[_Tiling]:
         same = [each for each in tilings if each.values.get(role) == fixed.get(role)]
         if role in fixed and (same or role == "threads"):
             tilings = same
-    return tilings
+    return template, tilings
 
 
 def _template(kernel: TracedKernel) -> Template:

@@ -46,6 +46,8 @@ class TracedKernel:
         self.launches: list[Any] = []
         self.results: list[Any] = []
         self.counts_threads = False
+        #: Tiles that are copied from tensors.
+        self._loaded: list[Any] = []
         function = ir_function(func)
         self.tensors = [each for each in function.params if hasattr(each, "shape")]
         notes = {  # by class, since there are many nodes
@@ -70,6 +72,8 @@ class TracedKernel:
 
     def _note_copy(self, copy: Any) -> None:
         self._parallel.append(list(copy.src.extents))
+        if str(copy.src.buffer.scope) == "global":
+            self._loaded.append(copy.dst.buffer)
         self._note_result(copy.dst.buffer)
 
     def _note_tile(self, alloc: Any) -> None:
@@ -86,6 +90,12 @@ class TracedKernel:
     def uses_threads(self) -> bool:
         """Whether the program says what a thread does, or counts them at barriers."""
         return self.counts_threads or any(map(_uses_threads, self.launches))
+
+    @property
+    def copies_operands(self) -> bool:
+        """Whether the operands of its first product are copies of parts of tensors."""
+        operands = [each.region.buffer for each in self.gemms[0].operands[:2]]
+        return all(any(a.same_as(b) for b in self._loaded) for a in operands)
 
     @property
     def threads(self) -> int:

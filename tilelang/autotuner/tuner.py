@@ -32,6 +32,7 @@ class AutoTuner:
     """
 
     def __init__(self, function: Any, configs: candidates.Configs) -> None:
+        candidates.check(configs)
         self.function = function
         self.configs = configs
         self._options: dict[str, Any] = {}

@@ -20,6 +20,7 @@ from ..runtime import disassembly, resources
 from ..runtime import outputs as results
 from ..runtime.arguments import check_signs, explain, may_be_negated, plain_scalars
 from ..runtime.code import Code
+from ..runtime.occupancy import is_alone
 from ..runtime.placement import placeholder
 from ..schedule import Schedule
 from ..schedule.description import from_core as describe_schedule
@@ -343,7 +344,9 @@ class JITKernel:
         """
         from ..emulator.timing import profile_kernel
 
-        return profile_kernel(self, args or self.get_profiler().get_inputs("cpu"), timing)
+        return profile_kernel(
+            self, args or self.get_profiler().get_inputs("cpu", repeats=True), timing
+        )
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType | None = None) -> Profiler:
         """Returns a profiler that makes arguments, measures and compares; needs torch."""
@@ -428,7 +431,13 @@ def _build(
         more_options: for NVRTC.
     """
     every_option = (*lowered.options, *options, *more_options)
-    code = Code(lowered.lined_source, str(target), every_option, assemble=bool(options))
+    code = Code(
+        lowered.lined_source,
+        str(target),
+        every_option,
+        assemble=bool(options),
+        alone=all(is_alone(target, each.shared_memory) for each in lowered.spec.launches),
+    )
     emulation = Emulation(str(target), code, outcome, lowered.tiles)
     cubin = code.cubin if code.assembled else b""  # not launched where there is no GPU
     make = _ffi.get("runtime.MakeLauncher")

@@ -26,14 +26,16 @@ class Profiler:
         self._symbols.update(symbols or {})
         return self
 
-    def get_inputs(self, device: Any = None) -> list[Any]:
+    def get_inputs(self, device: Any = None, *, repeats: bool = False) -> list[Any]:
         """Returns new arguments for a call: without those that the kernel allocates.
 
-        They are on the GPU if there is one that can run the kernel, else on the CPU.
+        They are on the GPU if there is one that can run the kernel, else on the CPU. With
+        ``repeats`` large tensors repeat some values: made in a tenth of the time, to be timed.
         """
         outputs = self.kernel.out_idx or []
         params = [p for i, p in enumerate(self.kernel.params) if i not in outputs]
-        return supply(params, self.tensor_supply_type, device or self._device(), self._symbols)
+        device = device or self._device()
+        return supply(params, self.tensor_supply_type, device, self._symbols, repeats=repeats)
 
     def run_once(self, func: Callable[..., Any] | None = None) -> Any:
         """Calls the kernel, or another function, once with new arguments."""

@@ -14,9 +14,11 @@ import hashlib
 import os
 import stat
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from .. import env
 from . import nvrtc
@@ -25,6 +27,7 @@ from .nvrtc import Artifact
 _MAGIC = b"TLK2"
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _ABANDONED_SECONDS = 3600
+_making: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
 
 def set_cache_dir(folder: str | os.PathLike[str] | None) -> None:
@@ -71,7 +74,9 @@ def compile_cached(
     if not env.is_cache_enabled():
         return make()
     name = key(source, arch, extra, machine_code)
-    return DiskCache(env.cache_directory()).get_or_make(name, make)
+    # A thread that wants what another one compiles waits for it.
+    with _making.setdefault(name, threading.Lock()):
+        return DiskCache(env.cache_directory()).get_or_make(name, make)
 
 
 class DiskCache:

@@ -6,22 +6,26 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from functools import cached_property
+from typing import Literal
 
 from .. import _ffi
 from ..target import device_target
 from . import cache
 from .nvrtc import Artifact
 
-_assemble = ContextVar("assemble", default=False)
+_assemble: ContextVar[Literal["no", "shared", "all"]] = ContextVar("assemble", default="no")
 
 
 @contextlib.contextmanager
-def assembling() -> Iterator[None]:
+def assembling(*, unless_alone: bool = False) -> Iterator[None]:
     """Makes machine code at once meanwhile: kernels that are timed by the model need its registers.
 
     Compiling first without it and then with it takes the time of both.
+
+    Args:
+        unless_alone: not where a block has an SM for itself whatever its registers.
     """
-    token = _assemble.set(True)
+    token = _assemble.set("shared" if unless_alone else "all")
     try:
         yield
     finally:
@@ -36,7 +40,13 @@ class Code:
     """
 
     def __init__(
-        self, source: str, arch: str, options: tuple[str, ...] = (), *, assemble: bool = False
+        self,
+        source: str,
+        arch: str,
+        options: tuple[str, ...] = (),
+        *,
+        assemble: bool = False,
+        alone: bool = False,
     ) -> None:
         """Compiles a program, or reads it from the disk cache.
 
@@ -46,13 +56,16 @@ class Code:
             options: of NVRTC.
             assemble: makes machine code now even where no GPU runs it, so that ptxas has read the
                 options.
+            alone: a block has an SM for itself whatever its registers.
 
         Raises:
             CompileError, InternalError, ConfigError: as :func:`nvrtc.compile_cuda`.
         """
         self._recipe = source, arch, options
         #: Machine code was made at once: a GPU of this machine runs it, or the caller wanted it.
-        self.assembled = assemble or _assemble.get() or _runs_here(arch)
+        wanted = _assemble.get()
+        asked = wanted == "all" or (wanted == "shared" and not alone)
+        self.assembled = assemble or asked or _runs_here(arch)
         recipe = self._recipe
         now = self._whole if self.assembled else cache.compile_cached(*recipe, machine_code=False)
         #: The PTX text.

@@ -361,6 +361,21 @@ def test_progress_is_shown(capsys):
         ({"configs": [], "budgett": 3}, "no setting 'budgett'"),
         ({"configs": [], "rep": 0}, "rep=0 of a search is not positive"),
         ({"configs": [], "budget": -1}, "budget=-1 of a search is not positive"),
+        ({"budget": "x"}, "budget='x' of a search is not positive: seconds, or None"),
+        ({"budget": float("nan")}, "budget=nan of a search is not positive"),
+        ({"warmup": "x"}, "warmup='x' of a search is not positive"),
+        ({"topk": 0}, "topk=0 of a search is not a whole number of at least 1, or None"),
+        ({"workers": 0.5}, "workers=0.5 of a search is not a whole number"),
+        ({"by_model": "yes"}, "by_model='yes' of a search is not True or False"),
+        ({"progress": "x"}, "progress='x' of a search is not True, False or None"),
+        ({"executor": 3}, "executor=3 of a search is not an executor of concurrent.futures"),
+        ({"supply_type": "Auto"}, "supply_type='Auto' of a search is not a TensorSupplyType: Int"),
+        ({"ref_prog": 3}, "ref_prog=3 of a search is not a function, or None"),
+        ({"rtol": -1}, "rtol=-1 of a search is not a number of at least 0"),
+        ({"max_mismatched_ratio": 2}, "max_mismatched_ratio=2 of a search is not a number from 0"),
+        ({"configs": 5}, r"configs=5 is no list of configurations\n.*give dicts of parameters"),
+        ({"configs": {"block": 64}}, "configs={'block': 64} is no list of configurations"),
+        ({"configs": "ab"}, "configs='ab' is no list of configurations"),
     ],
 )
 def test_wrong_settings(settings, message):
@@ -371,7 +386,8 @@ def test_wrong_settings(settings, message):
 @pytest.mark.parametrize(
     ("configs", "message"),
     [
-        ([], "no configurations"),
+        ([], r"no configurations to choose from\n.*has to give one at least"),
+        (lambda: 5, "configs=5 is no list of configurations"),
         ([(64, 1)], r"a configuration is a dict .*, not \(64, 1\)"),
         ([{"blocks": 64}], "sets 'blocks', which is no parameter of copies"),
     ],
@@ -379,6 +395,8 @@ def test_wrong_settings(settings, message):
 def test_wrong_configurations(configs, message):
     with pytest.raises(ConfigError, match=message):
         autotune(configs=configs)(copies).tune(64)
+    with pytest.raises(ConfigError, match=message):
+        AutoTuner.from_kernel(copies, configs).run()
 
 
 def test_only_above_jit():

@@ -8,7 +8,7 @@ from tuned_gemm import gemm, product_of
 
 import tilelang
 import tilelang.language as T
-from tilelang.autotuner import suggest
+from tilelang.autotuner import few, measure, suggest
 from tilelang.errors import ConfigError
 
 
@@ -21,13 +21,59 @@ def _own_records(monkeypatch, tmp_path):
 def test_a_gemm_finds_better_tiles_than_its_defaults():
     result = gemm.tune(1024, 1024, 256)
     default = {"block_M": 64, "BN": 64, "tile_k": 32, "num_stages": 2, "threads": 128}
-    (first,) = [trial for trial in result.trials if trial.config == default]
-    assert len(result.trials) <= suggest.TOPK + 1
+    (first,) = tilelang.autotune(gemm.function, configs=[default]).tune(1024, 1024, 256).trials
+    assert default not in [trial.config for trial in result.trials]  # by its estimate
+    assert len(result.trials) == few.FEW
     assert result.latency <= 0.9 * first.latency
+    more = tilelang.autotune(gemm.function, topk=3)._candidates((1024, 1024, 256), {}, {}, {})
+    assert len(more) == 4 and more[0].config == default and not more[0].spare
     a, b = torch.randn(1024, 256).half(), torch.randn(256, 1024).half()
     c = torch.full((1024, 1024), float("nan")).half()
     result.kernel(a, b, c)
     torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=2e-3, atol=1e-3)
+
+
+def test_one_program_of_several_configurations_is_timed_once(monkeypatch):
+    timed = []
+    predicted = measure._predicted
+    monkeypatch.setattr(measure, "_predicted", lambda k, a: timed.append(k) or predicted(k, a))
+    # The compiler makes tiles of 128 x 256 of both.
+    configs = [{"block_M": 128, "BN": n} for n in (128, 256)]
+    tuned = tilelang.autotune(gemm.function, configs=configs)
+    result = tuned.tune(4096, 4096, 512, tile_k=64, num_stages=3, threads=256)
+    first, second = result.trials
+    assert len(timed) == 1 and first.latency == second.latency == result.latency
+
+
+def test_the_default_is_tried_where_nothing_else_can_be_used():
+    @tilelang.jit(tune="model", target="sm_90a")
+    def narrow(M, N, K, m=64, n=64, k=32, stages=2):
+        if m * n > 64 * 64 and m * n != 128 * 64:  # roles are found by tiles twice as large
+            raise ValueError("no such tile")
+        return product_of(M, N, K, m, n, k, stages, 128)
+
+    result = narrow.tune(4096, 4096, 64)
+    assert (result.config["m"], result.config["n"]) == (64, 64)
+
+
+def test_what_surrounds_a_search_holds_for_its_candidates():
+    def remarks(**config):
+        with tilelang.transform.PassContext(config=config):
+            kernel = gemm(4096, 4096, 512, 128, 128, 64, 3)
+        return " ".join(str(each) for each in kernel.remarks)
+
+    usual = remarks()
+    assert remarks(**{"tl.disable_tile_widening": True, "tl.disable_block_fitting": True}) != usual
+    assert remarks() == usual
+
+
+def test_blocks_that_are_alone_are_timed_without_ptxas():
+    kernel = gemm.tune(512, 512, 512, 128, 256, 64, 3).kernel
+    shared = gemm.tune(512, 512, 512, 64, 64, 32, 2).kernel
+    assert [each.artifact.assembled for each in (kernel, shared)] == [False, True]
+    for each in (kernel, shared):
+        usual = each.profile().timing  # with the registers of ptxas
+        assert each.latency == pytest.approx(usual.grid_us / 1e3, rel=1e-6)
 
 
 def test_what_the_call_gives_stays():

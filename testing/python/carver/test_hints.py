@@ -17,7 +17,7 @@ from tilelang.carver import (
 )
 from tilelang.carver.arch import CUDA
 from tilelang.carver.roller.rasterization import NoRasterization
-from tilelang.errors import ConfigError
+from tilelang.errors import ConfigError, DTypeError, TargetError
 
 ARCHES = ["sm_80", "sm_90a", "sm_100a", "sm_120a"]
 SHAPES = [(4096, 4096, 4096), (2048, 2048, 512), (128, 4096, 4096), (1, 4096, 14336), (77, 40, 24)]
@@ -145,6 +145,10 @@ WRONG = {
     "nothing reduced": lambda: GeneralReductionTemplate("SS", (4, 4)),
     "lengths": lambda: GeneralReductionTemplate("SR", (4,)),
     "no shape": lambda: ElementwiseTemplate(()),
+    "negative extent": lambda: ElementwiseTemplate((64, -1)),
+    "shape is a number": lambda: GeneralReductionTemplate("SR", 64),
+    "padding": lambda: ConvTemplate(1, 16, 8, 8, 16, 3, P=-1),
+    "heads": lambda: FlashAttentionTemplate(1, -2, 64, 64, 64),
     "kernel beyond the image": lambda: ConvTemplate(1, 8, 2, 2, 8, 5),
     "does not fit": lambda: FlashAttentionTemplate(1, 1, 4096, 64, 64).recommend_hints(),
 }
@@ -154,3 +158,24 @@ WRONG = {
 def test_wrong_sizes_are_refused(case):
     with pytest.raises(ConfigError):
         WRONG[case]()
+
+
+MISSPELT = {
+    "MatmulTemplate(in_dtype='float61')": lambda: MatmulTemplate(64, 64, 64, in_dtype="float61"),
+    "GEMVTemplate(out_dtype='half_')": lambda: GEMVTemplate(64, 64, out_dtype="half_"),
+    "ElementwiseTemplate(dtype='flot')": lambda: ElementwiseTemplate([64], dtype="flot"),
+}
+
+
+@pytest.mark.parametrize("case", list(MISSPELT))
+def test_types_that_there_are_not_are_refused(case):
+    with pytest.raises(DTypeError) as caught:
+        MISSPELT[case]()
+    message = str(caught.value)
+    assert message.startswith(f"{case}: unknown data type")
+    assert "did you mean" in message or "known types" in message
+
+
+def test_an_unknown_architecture_is_refused_with_those_that_are_known():
+    with pytest.raises(TargetError, match=r"unknown target 'sm_77'\n.*\"sm_90a\""):
+        MatmulTemplate(64, 64, 64).with_arch("sm_77")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import target as targets
+from ...errors import ConfigError
 
 
 def _device() -> Any:
@@ -56,11 +57,11 @@ def get_shared_memory_per_block(device_id: int = 0, format: str = "bytes") -> in
         format: "bytes", "kb" or "mb".
 
     Raises:
-        ValueError: another unit.
+        ConfigError: another unit.
     """
     units = {"bytes": 1, "kb": 1 << 10, "mb": 1 << 20}
     if format not in units:
-        raise ValueError(f"format is one of {', '.join(units)}, not {format!r}")
+        raise ConfigError(f"format is one of {', '.join(units)}, not {format!r}")
     return get_max_dynamic_shared_size_bytes(device_id) // units[format]
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any, TypeVar
 
-from ...errors import ConfigError
+from ...errors import ConfigError, DTypeError
 from ...language import dtype as as_dtype
 from ..arch import CUDA, auto_infer_current_arch
 from ..hint import Hint
@@ -20,6 +20,7 @@ class Template:
 
     def __post_init__(self) -> None:
         self._arch: CUDA | None = None
+        self._need_types()
 
     @property
     def arch(self) -> CUDA:
@@ -48,6 +49,27 @@ class Template:
         if not best:
             raise ConfigError(f"no tiling of {self} fits {self.arch.arch}")
         return list(best.values())[:topk]
+
+    def _need_types(self) -> None:
+        """Refuses names of types that there are not."""
+        for field in dataclasses.fields(self):
+            if not field.name.endswith("dtype"):
+                continue
+            value = getattr(self, field.name)
+            try:
+                bits_of(value)
+            except DTypeError as error:
+                name = f"{type(self).__name__}({field.name}={value!r})"
+                raise DTypeError(f"{name}: {error.message}", notes=error.notes) from None
+
+    def _need_shape(self, shape: Any) -> None:
+        """Refuses what is no sequence of sizes."""
+        if not isinstance(shape, (list, tuple)):
+            raise ConfigError(
+                f"{type(self).__name__}(shape={shape!r}): a list of sizes, one for each dimension"
+            )
+        for axis, extent in enumerate(shape):
+            self._need(**{f"shape[{axis}]": extent})
 
     def _candidates(self) -> list[Hint]:
         raise NotImplementedError

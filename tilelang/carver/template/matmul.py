@@ -45,13 +45,20 @@ class MatmulTemplate(Template):
         super().__post_init__()
         self._need(M=self.M, N=self.N, K=self.K)
 
-    def _candidates(self) -> list[Hint]:
+    def seconds(self, tile: Tile) -> float:
+        """Returns the estimate for a tiling; infinite where a block does not fit."""
+        return gemm_seconds(self.arch, self._size, tile)
+
+    @property
+    def _size(self) -> Product:
         bits = [bits_of(each) for each in (self.in_dtype, self.out_dtype, self.accum_dtype)]
-        product = Product(self.M, self.N, self.K, *bits)
+        return Product(self.M, self.N, self.K, *bits)
+
+    def _candidates(self) -> list[Hint]:
         hints = []
         few = () if self.arch.target.has_wgmma else _FEW_ROWS
-        for tile in _tiles(product, few):
-            seconds = gemm_seconds(self.arch, product, tile)
+        for tile in _tiles(self._size, few):
+            seconds = self.seconds(tile)
             many = math.ceil(self.M / tile.m) * math.ceil(self.N / tile.n) > (
                 2 * self.arch.compute_max_core
             )
@@ -124,6 +131,8 @@ class ConvTemplate(Template):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._need(N=self.N, C=self.C, H=self.H, W=self.W, F=self.F, K=self.K, S=self.S, D=self.D)
+        if not isinstance(self.P, int) or self.P < 0:
+            raise ConfigError(f"ConvTemplate(P={self.P!r}): a padding is 0 or a positive number")
         rows, columns = self._extent(self.H), self._extent(self.W)
         if rows < 1 or columns < 1:
             raise ConfigError(f"{self}: the kernel is larger than the padded image")

@@ -31,8 +31,7 @@ class ElementwiseTemplate(Template):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for axis, extent in enumerate(self.shape):
-            self._need(**{f"shape[{axis}]": extent})
+        self._need_shape(self.shape)
         if not self.shape:
             raise ConfigError("ElementwiseTemplate: a shape has at least one dimension")
 
@@ -83,8 +82,7 @@ class GeneralReductionTemplate(Template):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for axis, extent in enumerate(self.shape):
-            self._need(**{f"shape[{axis}]": extent})
+        self._need_shape(self.shape)
         letters = list(self.structure)
         if len(letters) != len(self.shape) or not set(letters) <= {"S", "R"} or "R" not in letters:
             raise ConfigError(
