@@ -53,9 +53,9 @@ def few_first(tilings: Sequence[Tiling], kernel: TracedKernel) -> list[Tiling]:
     """Returns tilings, best first by the estimate, so that those to be timed come first."""
     if len(kernel.gemms) == 1:
         return _by_area(tilings, str(kernel.gemms[0].operands[0].region.buffer.dtype))
-    if kernel.gemms:
+    if kernel.gemms or kernel.transposes:
         return list(tilings)
-    # Of a sweep small tiles leave room for more blocks, and more threads have fewer registers.
+    # Of other sweeps small tiles leave room for more blocks, and more threads have fewer registers.
     least = min((each.seconds for each in tilings), default=0.0)
     return sorted(
         tilings,

@@ -136,7 +136,8 @@ def _template(kernel: TracedKernel) -> Template:
     if kernel.reductions:
         return _reduction(kernel)
     result = kernel.results[-1]
-    return ElementwiseTemplate([kernel.number(each) for each in result.shape], str(result.dtype))
+    shape = [kernel.number(each) for each in result.shape]
+    return ElementwiseTemplate(shape, str(result.dtype), kernel.transposes)
 
 
 def _product(kernel: TracedKernel) -> Template:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -48,6 +49,9 @@ class TracedKernel:
         self.counts_threads = False
         #: Tiles that are copied from tensors.
         self._loaded: list[Any] = []
+        #: Tensors that are read and written, and where along their last dimension.
+        self._reads: list[tuple[Any, Any]] = []
+        self._writes: list[tuple[Any, Any]] = []
         function = ir_function(func)
         self.tensors = [each for each in function.params if hasattr(each, "shape")]
         notes = {  # by class, since there are many nodes
@@ -57,7 +61,8 @@ class TracedKernel:
             nodes.ParallelFor: lambda node: self._parallel.append(list(node.extents)),
             nodes.KernelLaunch: self.launches.append,
             nodes.Copy: self._note_copy,
-            nodes.Store: lambda node: self._note_result(node.buffer),
+            nodes.Load: lambda node: _note_last(self._reads, node.buffer, node.indices),
+            nodes.Store: self._note_store,
             nodes.Alloc: self._note_tile,
             nodes.MbarrierInit: self._note_barrier,
             nodes.Barrier: self._note_barrier,
@@ -74,7 +79,13 @@ class TracedKernel:
         self._parallel.append(list(copy.src.extents))
         if str(copy.src.buffer.scope) == "global":
             self._loaded.append(copy.dst.buffer)
+        _note_last(self._reads, copy.src.buffer, copy.src.mins)
+        _note_last(self._writes, copy.dst.buffer, copy.dst.mins)
         self._note_result(copy.dst.buffer)
+
+    def _note_store(self, store: Any) -> None:
+        self._note_result(store.buffer)
+        _note_last(self._writes, store.buffer, store.indices)
 
     def _note_tile(self, alloc: Any) -> None:
         self.counts_threads |= "barrier" in str(alloc.buffer.scope)
@@ -90,6 +101,20 @@ class TracedKernel:
     def uses_threads(self) -> bool:
         """Whether the program says what a thread does, or counts them at barriers."""
         return self.counts_threads or any(map(_uses_threads, self.launches))
+
+    @property
+    def transposes(self) -> bool:
+        """Whether blocks that lie side by side in a tensor do not in the result."""
+        sides = [
+            [self._side(where) for buffer, where in accesses if len(buffer.shape) > 1]
+            for accesses in (self._reads, self._writes)
+        ]
+        return any(a and b and not a & b for a, b in itertools.product(*sides))
+
+    def _side(self, where: Any) -> set[int]:
+        """The axes of the grid that a position depends on."""
+        used = variables(where)
+        return {i for i, axis in enumerate(self.axes) if any(axis.same_as(var) for var in used)}
 
     @property
     def copies_operands(self) -> bool:
@@ -182,6 +207,11 @@ class TracedKernel:
             return int(evaluate(expr, known))
         except (KeyError, UnsupportedError):
             return typical
+
+
+def _note_last(accesses: list[tuple[Any, Any]], buffer: Any, indices: Any) -> None:
+    if str(buffer.scope) == "global":
+        accesses.append((buffer, indices[-1]))
 
 
 def _nothing(node: Any) -> None:

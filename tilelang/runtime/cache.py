@@ -28,6 +28,8 @@ _MAGIC = b"TLK2"
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _ABANDONED_SECONDS = 3600
 _making: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold them
+    os.register_at_fork(after_in_child=_making.clear)
 
 
 def set_cache_dir(folder: str | os.PathLike[str] | None) -> None:

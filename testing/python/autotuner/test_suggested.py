@@ -76,6 +76,26 @@ def test_blocks_that_are_alone_are_timed_without_ptxas():
         assert each.latency == pytest.approx(usual.grid_us / 1e3, rel=1e-6)
 
 
+@pytest.mark.parametrize("tune", ["model", "estimate"])
+def test_what_transposes_gets_square_tiles(tune):
+    @tilelang.jit(tune=tune, target="sm_90a", out_idx=-1)
+    def transposed(M, N, high=16, wide=32, workers=128):
+        @T.prim_func
+        def main(X: T.Tensor((M, N), "float32"), Y: T.Tensor((N, M), "float32")):
+            with T.Kernel(T.ceildiv(N, wide), T.ceildiv(M, high), threads=workers) as (bx, by):
+                tile = T.alloc_shared((high, wide), "float32")
+                T.copy(X[by * high, bx * wide], tile)
+                for j, i in T.Parallel(wide, high):
+                    Y[bx * wide + j, by * high + i] = tile[i, j]
+
+        return main
+
+    config = transposed.tune(4096, 4096).config
+    assert config["high"] == config["wide"] == 64
+    x = torch.randn(100, 131)
+    assert torch.equal(transposed(100, 131)(x), x.T)
+
+
 def test_what_the_call_gives_stays():
     result = gemm.tune(512, 512, 128, threads=128, num_stages=3)
     assert {trial.config.get("BN") for trial in result.trials} > {64}

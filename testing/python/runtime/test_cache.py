@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -53,6 +54,14 @@ def test_the_second_compilation_is_read(folder, monkeypatch):
     first = cache.compile_cached(SOURCE, "sm_90a")
     second = cache.compile_cached(SOURCE, "sm_90a")
     assert first == second and len(calls) == 1 and len(entries(folder)) == 1
+
+
+def test_threads_that_want_the_same_compile_it_once(folder, monkeypatch):
+    calls = count_compilations(monkeypatch)
+    with ThreadPoolExecutor(4) as pool:
+        jobs = [pool.submit(cache.compile_cached, SOURCE, "sm_90a") for _ in range(4)]
+        assert len({job.result().ptx for job in jobs}) == 1
+    assert len(calls) == 1
 
 
 def test_source_architecture_and_options_are_told_apart(folder, monkeypatch):

@@ -40,6 +40,18 @@ def test_supplied_tensors(kind, dtype):
         assert float(values.abs().max()) <= 1
 
 
+@pytest.mark.parametrize("dtype", DTYPES.split())
+def test_tensors_to_be_timed_repeat_values(dtype):
+    params = [hm.tensor("A", dtype, (701, 209))]
+    (tensor,) = supply(params, TensorSupplyType.Auto, "cpu", {}, repeats=True)
+    assert tensor.shape == (701, 209) and str(tensor.dtype) == f"torch.{dtype}"
+    values, period = tensor.double().flatten(), (1 << 16) + 1
+    assert torch.equal(values[:-period], values[period:])
+    assert values[:period].unique().numel() > 1 and bool(values.isfinite().all())
+    (other,) = supply(params, TensorSupplyType.Auto, "cpu", {})
+    assert not torch.equal(other.double().flatten()[:-period], other.double().flatten()[period:])
+
+
 def test_scalars_and_symbols_need_values():
     params = [hm.tensor("A", "float32", (hm.var("n"),)), hm.var("scale", "float32")]
     assert supply(params, TensorSupplyType.Auto, "cpu", {"n": 2, "scale": 3})[1] == 3

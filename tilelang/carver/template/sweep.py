@@ -13,6 +13,8 @@ from ..hint import Hint
 from .base import Template, bits_of
 
 _THREADS = (64, 128, 256, 512)
+#: Elements of a side of a square that is transposed: whole lines of both tensors.
+_SIDE = 64
 
 
 @dataclasses.dataclass
@@ -24,10 +26,13 @@ class ElementwiseTemplate(Template):
     Attributes:
         shape: extents.
         dtype: type of the elements.
+        transposed: whether the last dimension of the operand is the one before it: blocks are
+            squares then.
     """
 
     shape: Sequence[int]
     dtype: str = "float16"
+    transposed: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,11 +45,19 @@ class ElementwiseTemplate(Template):
         hints = []
         for threads, vectors in itertools.product(_THREADS, (1, 2, 4)):
             block = _consecutive(self.shape, threads * vectors * 128 // bits)
+            if self.transposed:
+                block = _square(self.shape)
             size = math.prod(block)
             moved = 2 * size * bits / 8
             seconds = sweep_seconds(self.arch, math.ceil(elements / size), moved, threads)
             hints.append(Hint(block, thread=_spread(block, threads), seconds=seconds))
         return hints
+
+
+def _square(shape: Sequence[int]) -> list[int]:
+    """The extents of a block that is transposed."""
+    sides = [min(_SIDE, 1 << (extent.bit_length() - 1)) for extent in shape[-2:]]
+    return [1] * (len(shape) - len(sides)) + sides
 
 
 def _consecutive(shape: Sequence[int], size: int) -> list[int]:
