@@ -18,6 +18,8 @@ from .traced import TracedKernel
 
 #: How many tilings are timed beside the default, where the estimate is good.
 FEW = 2
+#: Of attention, which takes longest to compile and whose estimate is made for it.
+_OF_ATTENTION = 1
 #: Bytes of the rows that TMA swizzles: of the steps of a product that many load best.
 _ROW = 128
 #: So many times the best estimate is slower by the model, too.
@@ -39,6 +41,11 @@ def estimate_suffices(kernel: TracedKernel) -> bool:
     Of products whose operands threads compute it does not: what that takes decides.
     """
     return len(kernel.gemms) != 1 or kernel.copies_operands
+
+
+def count(kernel: TracedKernel) -> int:
+    """Returns how many tilings are timed beside the default."""
+    return _OF_ATTENTION if len(kernel.gemms) > 1 else FEW
 
 
 def is_slow(kernel: TracedKernel, template: Template | None, tilings: Sequence[Tiling]) -> bool:

@@ -58,7 +58,7 @@ class _Abandoned(BaseException):
 
 def compile_candidate(func: Any, options: Mapping[str, Any]) -> JITKernel:
     """Compiles a traced candidate; what executors are given to do."""
-    with assembling(unless_alone=True):
+    with assembling(if_needed=True):
         return compiler.compile(func, **options)
 
 

@@ -38,8 +38,8 @@ class ProfileArgs:
         by_model: rank by the time that the emulator's timing model predicts, also where a GPU could
             run the candidates.
         topk: how many tilings of a template are tried beside the default, where nobody gives
-            configurations; by default 6, or 2 where the timing model ranks them and the estimate
-            knows what the kernel does.
+            configurations; by default 6, or 1 or 2 where the timing model ranks them and the
+            estimate knows what the kernel does.
         by_estimate: take the candidate that the estimate of its template ranks first; nothing
             runs. Only of candidates that nobody gives.
     """

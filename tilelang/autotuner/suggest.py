@@ -88,7 +88,7 @@ def configurations(
     spare = False
     if by_model and few.estimate_suffices(roles.kernel):
         spare = topk is None and few.is_slow(roles.kernel, template, tilings)
-        tilings, topk = few.few_first(tilings, roles.kernel), topk or few.FEW
+        tilings, topk = few.few_first(tilings, roles.kernel), topk or few.count(roles.kernel)
     default = dict(roles.defaults)
     tiles = {roles.names[role]: default[roles.names[role]] for role in TILES & roles.names.keys()}
     found = {freeze(default): Suggestion(default, math.inf, spare)}

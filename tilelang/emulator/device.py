@@ -30,7 +30,7 @@ from tilelang.emulator.timed import NOT_TIMED, Timing, TimingOptions, timing_of,
 from tilelang.emulator.warned import line_by_line
 from tilelang.errors import UserError
 from tilelang.runtime import nvrtc, resources, toolchain
-from tilelang.runtime.occupancy import is_alone
+from tilelang.runtime.occupancy import registers_decide
 from tilelang.target import resolve
 
 if TYPE_CHECKING:
@@ -427,7 +427,7 @@ class Kernel:
         programmatic: bool = False,
     ) -> LaunchReport:
         mode, seed = _schedule(chosen.schedule)
-        timed = self._timed(chosen.timing, smem)
+        timed = self._timed(chosen.timing, dims, smem)
         profile = chosen_profile(chosen.profile, self.module.profile)
         handle = _ffi.get("emulator.Launch")(
             self.module._handle, stream._handle, self.name, dims.flat,
@@ -450,12 +450,13 @@ class Kernel:
         usage = self.module.resources.get(self.name)
         return usage.registers if usage else 0
 
-    def _timed(self, timing: Any, smem: int) -> TimingOptions | None:
+    def _timed(self, timing: Any, dims: Extents, smem: int) -> TimingOptions | None:
         options = timing_options(timing)
         if options is None or options.registers:
             return options
         # ptxas takes longer than many launches; a report that shows registers is of a recorded one.
-        if not options.record and is_alone(resolve(self.module.device.arch), smem):
+        target = resolve(self.module.device.arch)
+        if not options.record and not registers_decide(target, dims.block, smem):
             return options
         return dataclasses.replace(options, registers=self.registers)
 

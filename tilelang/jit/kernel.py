@@ -20,7 +20,7 @@ from ..runtime import disassembly, resources
 from ..runtime import outputs as results
 from ..runtime.arguments import check_signs, explain, may_be_negated, plain_scalars
 from ..runtime.code import Code
-from ..runtime.occupancy import is_alone
+from ..runtime.occupancy import registers_decide
 from ..runtime.placement import placeholder
 from ..schedule import Schedule
 from ..schedule.description import from_core as describe_schedule
@@ -436,7 +436,10 @@ def _build(
         str(target),
         every_option,
         assemble=bool(options),
-        alone=all(is_alone(target, each.shared_memory) for each in lowered.spec.launches),
+        registers_decide=any(
+            registers_decide(target, each.block, each.shared_memory)
+            for each in lowered.spec.launches
+        ),
     )
     emulation = Emulation(str(target), code, outcome, lowered.tiles)
     cubin = code.cubin if code.assembled else b""  # not launched where there is no GPU

@@ -13,19 +13,19 @@ from ..target import device_target
 from . import cache
 from .nvrtc import Artifact
 
-_assemble: ContextVar[Literal["no", "shared", "all"]] = ContextVar("assemble", default="no")
+_assemble: ContextVar[Literal["no", "needed", "all"]] = ContextVar("assemble", default="no")
 
 
 @contextlib.contextmanager
-def assembling(*, unless_alone: bool = False) -> Iterator[None]:
+def assembling(*, if_needed: bool = False) -> Iterator[None]:
     """Makes machine code at once meanwhile: kernels that are timed by the model need its registers.
 
     Compiling first without it and then with it takes the time of both.
 
     Args:
-        unless_alone: not where a block has an SM for itself whatever its registers.
+        if_needed: only where registers may decide how many blocks an SM holds.
     """
-    token = _assemble.set("shared" if unless_alone else "all")
+    token = _assemble.set("needed" if if_needed else "all")
     try:
         yield
     finally:
@@ -46,7 +46,7 @@ class Code:
         options: tuple[str, ...] = (),
         *,
         assemble: bool = False,
-        alone: bool = False,
+        registers_decide: bool = True,
     ) -> None:
         """Compiles a program, or reads it from the disk cache.
 
@@ -56,7 +56,7 @@ class Code:
             options: of NVRTC.
             assemble: makes machine code now even where no GPU runs it, so that ptxas has read the
                 options.
-            alone: a block has an SM for itself whatever its registers.
+            registers_decide: how many blocks an SM holds, as far as is known.
 
         Raises:
             CompileError, InternalError, ConfigError: as :func:`nvrtc.compile_cuda`.
@@ -64,7 +64,7 @@ class Code:
         self._recipe = source, arch, options
         #: Machine code was made at once: a GPU of this machine runs it, or the caller wanted it.
         wanted = _assemble.get()
-        asked = wanted == "all" or (wanted == "shared" and not alone)
+        asked = wanted == "all" or (wanted == "needed" and registers_decide)
         self.assembled = assemble or asked or _runs_here(arch)
         recipe = self._recipe
         now = self._whole if self.assembled else cache.compile_cached(*recipe, machine_code=False)
