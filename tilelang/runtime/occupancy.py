@@ -30,7 +30,8 @@ def registers_decide(target: Target, block: Sequence[Any], shared_memory: Any) -
         return True
     *extents, size = known
     # An SM has as much as a block can have, and what is reserved for that.
-    room = int(target.shared_memory_per_block) + _RESERVED
+    row: Any = target
+    room = int(row.shared_memory_per_block) + _RESERVED
     threads = math.ceil(math.prod(extents) / _WARP) * _WARP
-    fewest = max(1, int(target.registers_per_sm) // (_MOST_REGISTERS * threads))
+    fewest = max(1, int(row.registers_per_sm) // (_MOST_REGISTERS * threads))
     return room // (size + _RESERVED) > fewest
