@@ -156,8 +156,8 @@ def main():
         kernel=Option("height and width of the kernel", 3),
         stride=Option("pixels between places", 1),
         dilation=Option("pixels between elements of the kernel", 1),
-        pad=Option("zeros around the image", 1),
-        blocks=Option("blocks that share boxes of images; 0: one a multiprocessor", 3, 0),
+        pad=Option("zeros around the image", 1, least=0),
+        blocks=Option("blocks that share boxes of images; 0: one a multiprocessor", 3, 0, least=0),
         dtype=Option("element type", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args

@@ -91,7 +91,10 @@ def extents(shape):
 
 @T.macro
 def prepare_rows(Out, dOut, Lse, Rows, batch, head, first, count):
-    """Writes ``count`` Rows from ``first`` on: log2(e) * Lse, and delta; zeros beyond the last."""
+    """Writes ``count`` Rows from ``first`` on: log2(e) * Lse, and delta; zeros beyond the last.
+
+    Where Lse is -inf, as of a query that sees no key, it is zero: so are 2 ** (-inf - 0), weights.
+    """
     out, grad = (T.alloc_fragment((count, Out.shape[3]), Out.dtype) for _ in range(2))
     terms = T.alloc_fragment(out.shape, "float32")
     lse, sums = (T.alloc_fragment((count,), "float32") for _ in range(2))
@@ -102,7 +105,7 @@ def prepare_rows(Out, dOut, Lse, Rows, batch, head, first, count):
         terms[i, j] = T.cast(out[i, j], "float32") * T.cast(grad[i, j], "float32")
     T.reduce_sum(terms, sums, dim=1)
     for i in T.Parallel(count):
-        lse[i] *= LOG2E
+        lse[i] = T.if_then_else(lse[i] > -T.infinity("float32"), lse[i] * LOG2E, 0.0)
     T.copy(lse, Rows[0, batch, head, first : first + count])
     T.copy(sums, Rows[1, batch, head, first : first + count])
 
@@ -361,7 +364,7 @@ def main(kernels=Backward, text=__doc__, **limits):
         flops = 10 * products * shape.dim // (2 if args.causal else 1)
         return Case(run, gradients_by_torch(q, k, v, d_out, args.causal), flops=flops), got, want
 
-    line, got, want = case(args.batch, args.queries, args.keys, *heads_of(args), args.dim)
+    line, got, want = case(args.batch, args.queries, args.keys, *heads_of(example), args.dim)
     for name, gradient, exact in zip(("dQ", "dK", "dV"), got, want, strict=True):
         example.check(name, gradient, exact, tolerance=2**-6)
     example.speed(*line)

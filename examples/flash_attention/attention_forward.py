@@ -30,7 +30,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import sys
 from typing import Any, NamedTuple
 
 import torch
@@ -180,12 +179,20 @@ def online_softmax(
             result[i, j] *= factor[i]
 
 
+def may_be_blind(queries, keys, causal):
+    """Whether a query may see no key; where a length is known at the call only, none may."""
+    return causal and isinstance(queries, int) and isinstance(keys, int) and queries > keys
+
+
 @T.macro
 def attend(
     Q_shared, K, V, result, highest, sums, at, keys, diagonal, scale, slack, block_N, stages,
-    polynomial=0,
+    polynomial=0, blind=False,
 ):  # fmt: skip
-    """Takes in the blocks of keys that rows of Q see, of a sequence and head (``at``)."""
+    """Takes in the blocks of keys that rows of Q see, of a sequence and head (``at``).
+
+    With ``blind`` rows may see none, for which the maximum must be finite.
+    """
     block_M, dim = Q_shared.shape
     K_shared = T.alloc_shared((block_N, dim), K.dtype)
     V_shared = T.alloc_shared((block_N, result.shape[1]), V.dtype)
@@ -195,7 +202,7 @@ def attend(
     seen = keys if diagonal is None else T.min(diagonal + block_M, keys)
     T.clear(result)
     T.clear(sums)
-    T.fill(highest, -T.infinity("float32"))
+    T.fill(highest, -1e30 if blind else -T.infinity("float32"))
     for k in T.Pipelined(T.ceildiv(seen, block_N), num_stages=stages):
         T.copy(K[at[0], k * block_N : (k + 1) * block_N, at[1], :], K_shared)
         T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
@@ -207,11 +214,14 @@ def attend(
 
 
 @T.macro
-def normalize(result, highest, sums, total, scale):
-    """Divides ``result`` by the sum of its weights; ``total`` becomes the log-sum-exp."""
+def normalize(result, highest, sums, total, scale, blind=False):
+    """Divides ``result`` by the sum of its weights; ``total`` becomes the log-sum-exp.
+
+    With ``blind`` rows may have no weights: their result is zero.
+    """
     T.reduce_sum(sums, total, dim=1)
     for i, j in T.Parallel(*result.shape):
-        result[i, j] /= total[i]
+        result[i, j] /= T.max(total[i], 1e-30) if blind else total[i]
     for i in T.Parallel(result.shape[0]):
         total[i] = (highest[i] * scale + T.log2(total[i])) * math.log(2)
 
@@ -226,12 +236,13 @@ def attend_rows(
     block_M, dim_v = result.shape
     b, head, first = place
     at = b, head // (Q.shape[2] // K.shape[2])
+    blind = may_be_blind(Q.shape[1], K.shape[1], diagonal is not None)
     T.copy(Q[b, first : first + block_M, head, :], Q_shared)
     attend(
         Q_shared, K, V, result, highest, sums,
-        at, K.shape[1], diagonal, scale, slack, block_N, stages, polynomial,
+        at, K.shape[1], diagonal, scale, slack, block_N, stages, polynomial, blind,
     )  # fmt: skip
-    normalize(result, highest, sums, total, scale)
+    normalize(result, highest, sums, total, scale, blind)
     T.copy(result, Out_shared[:, :dim_v])
     T.copy(Out_shared[:, :dim_v], Out[b, first : first + block_M, head, :])
     T.copy(total, Lse[b, head, first : first + block_M])
@@ -253,8 +264,8 @@ def attention(
     """Returns a prim_func of Q, K, V, Out, all of ``dtype``, and Lse (float32), shaped by a Shape.
 
     Lse is the natural logarithm of the sum of exp(score) over the keys. With ``causal`` the last
-    query sees all keys, the one before all but the last, and so on: there are at least as many keys
-    as queries. ``lazy``, ``group``, ``parts`` and ``polynomial``: see the top of this file. Where
+    query sees all keys, the one before all but the last, and so on; Out is zero where a query sees
+    none, and Lse -inf. Lengths of which one is T.dynamic have at least as many keys. ``lazy``, ``group``, ``parts`` and ``polynomial``: see the top of this file. Where
     all tiles take as long (not ``causal``), ``blocks`` is how many blocks share them; 0: a block
     for each.
     """
@@ -307,7 +318,11 @@ def reference(q, k, v, causal):
     if causal:
         visible = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device)
         scores.masked_fill_(~visible.tril(k.shape[1] - q.shape[1]), float("-inf"))
-    return torch.einsum("bhqk,bkhd->bqhd", scores.softmax(3), v), scores.logsumexp(3)
+    lse = scores.logsumexp(3)
+    weights = scores.softmax(3)
+    if q.shape[1] > k.shape[1]:  # rows without a key
+        weights = weights.masked_fill(lse[..., None] == float("-inf"), 0)
+    return torch.einsum("bhqk,bkhd->bqhd", weights, v), lse
 
 
 def options(names, small, large):
@@ -317,20 +332,21 @@ def options(names, small, large):
         "queries": Option("queries of a sequence", small, large),
         "keys": Option("keys of a sequence", small, large),
         "heads": Option("heads of Q", 2, 16),
-        "kv_heads": Option("heads of K and V, a divisor of heads; 0 for as many", 1, 0),
+        "kv_heads": Option("heads of K and V, a divisor of heads; 0 for as many", 1, 0, least=0),
         "dim": Option("elements of a head of Q and K", 128),
-        "causal": Option("a query sees the keys up to its own; for at most as many queries", False),
+        "causal": Option("a query sees the keys up to its own", False),
         "dtype": Option("element type", "bfloat16", choices=("bfloat16", "float16")),
     }
     return {name: found[name] for name in names.split()}
 
 
-def heads_of(args) -> tuple[int, int]:
+def heads_of(example) -> tuple[int, int]:
     """Returns the heads of Q, and those of K and V."""
-    kv_heads = args.kv_heads or args.heads
-    if args.heads % kv_heads:
-        sys.exit(f"--kv_heads must divide --heads: {kv_heads} does not divide {args.heads}")
-    return args.heads, kv_heads
+    heads = example.args.heads
+    kv_heads = example.args.kv_heads or heads
+    divides = heads % kv_heads == 0
+    example.require(divides, f"--kv_heads must divide --heads: {kv_heads} does not divide {heads}")
+    return heads, kv_heads
 
 
 def by_torch(q, k, v, causal, backend=None, mask=None):
@@ -360,7 +376,7 @@ def main(attention=attention, default_tiles=default_tiles, text=__doc__, share_o
     example = Example(
         text,
         **options("batch queries keys heads kv_heads dim causal dtype", 256, 4096),
-        dim_v=Option("elements of a head of V; 0 for as many as of K", 0),
+        dim_v=Option("elements of a head of V; 0 for as many as of K", 0, least=0),
     )
     args = example.args
 
@@ -386,7 +402,7 @@ def main(attention=attention, default_tiles=default_tiles, text=__doc__, share_o
         run = functools.partial(kernel, q, k, v, *tables, out, lse)
         return Case(run, peers(q, k, v, args.causal), flops=flops), (q, k, v), (out, lse)
 
-    lengths, heads = (args.queries, args.keys), heads_of(args)
+    lengths, heads = (args.queries, args.keys), heads_of(example)
     line, inputs, results = case(args.batch, *lengths, *heads, args.dim, args.dim_v or args.dim)
     line.run()
     q, k, v = inputs

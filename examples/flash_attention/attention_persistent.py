@@ -58,7 +58,7 @@ def share_out(shape, causal, block_M=192, block_N=80, group=1, blocks=132, devic
         seen = shape.keys
         if causal:
             last = (place(tile, rows, group)[0] + 1) * block_M + shape.keys - shape.queries
-            seen = min(last, shape.keys)
+            seen = max(min(last, shape.keys), 0)
         until, block = through[0]
         own[block].append(tile)
         heapq.heapreplace(through, (until - (-seen // block_N) + OVERHEAD, block))

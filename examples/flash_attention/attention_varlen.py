@@ -164,10 +164,11 @@ def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
         __doc__,
-        lengths=Option("of the sequences", [100, 0, 256, 77], [4096, 1000, 3000, 512, 2048] * 4),
+        lengths=Option("of the sequences", [100, 0, 256, 77], [4096, 1000, 3000, 512, 2048] * 4, least=0),
         **options("heads kv_heads dim causal dtype", 0, 0),
     )
     args = example.args
+    example.require(max(args.lengths) > 0, "--lengths are all 0: give one sequence a token")
 
     def case(lengths, heads, kv_heads, dim):
         total, longest = sum(lengths), max(lengths)
@@ -195,7 +196,7 @@ def main():
         draw = random.Random(args.seed)
         return case([draw.randint(1, longest) for _ in range(sequences)], *sizes)[0]
 
-    line, inputs, results = case(args.lengths, *heads_of(args), args.dim)
+    line, inputs, results = case(args.lengths, *heads_of(example), args.dim)
     line.run()
     q, k, v, cu_queries, cu_keys = inputs
     exact = reference_varlen(q, k, v, cu_queries, cu_keys, args.causal)

@@ -55,8 +55,8 @@ def attention_window(
 ):  # fmt: skip
     """Returns a prim_func of Q, K, V, Sinks (heads,) float32 and Out, shaped by a Shape.
 
-    There are at least as many keys as queries, and the last query is beside the last key. Without
-    ``sink`` the scores in Sinks are not read.
+    The last query is beside the last key. Without ``sink`` the scores in Sinks are not read, and
+    Out is zero where a query sees no key.
     """
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e
@@ -103,7 +103,8 @@ def attention_window(
                 online_softmax(scores, weights, result, highest, sums, scale, None, polynomial)
                 T.copy(V[bz, k * block_N : (k + 1) * block_N, head, :], V_shared)
                 T.gemm(weights, V_shared, result)
-            normalize(result, highest, sums, total, scale)
+            blind = not sink and queries > keys
+            normalize(result, highest, sums, total, scale, blind)
             T.copy(result, Q_shared[:, :dim_v])  # the tile of Q is no longer needed
             T.copy(Q_shared[:, :dim_v], Out[bz, first : first + block_M, by, :])
 
@@ -122,7 +123,10 @@ def reference_window(q, k, v, sinks, window):
     if sinks is not None:
         column = sinks.to(q.dtype)[None, :, None, None].expand(*scores.shape[:3], 1)
         scores = torch.cat([scores, column], 3)
-    return torch.einsum("bhqk,bkhd->bqhd", scores.softmax(3)[..., : k.shape[1]], v)
+    weights = scores.softmax(3)[..., : k.shape[1]]
+    if diagonal < 0:  # rows without a key
+        weights = weights.masked_fill(~visible, 0)
+    return torch.einsum("bhqk,bkhd->bqhd", weights, v)
 
 
 def main():
@@ -159,7 +163,7 @@ def main():
         return line._replace(peers={k: v for k, v in line.peers.items() if k != "eager torch"})
 
     lengths = args.queries, args.keys
-    line, inputs, sinks, out = case(args.batch, *lengths, *heads_of(args), args.dim, args.window)
+    line, inputs, sinks, out = case(args.batch, *lengths, *heads_of(example), args.dim, args.window)
     line.run()
     q, k, v = (x.double() for x in inputs)
     want = reference_window(q, k, v, sinks, args.window)

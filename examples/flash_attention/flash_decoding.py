@@ -15,7 +15,7 @@ import functools
 import math
 
 import torch
-from attention_forward import PASS_CONFIGS, by_torch, hide, online_softmax, peers
+from attention_forward import PASS_CONFIGS, by_torch, heads_of, hide, online_softmax, peers
 
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
@@ -48,7 +48,8 @@ def store_part(result, highest, sums, scale, Parts, Lse, b, head, rows, split, c
 def combine(Parts, Lse, Out, splits, dim):
     """Out (batch, heads, dim) becomes the mean of Parts (batch, heads, splits, dim), weighed.
 
-    Lse (batch, heads, splits) is log2 of the sum of weights of each part, -inf of an empty one.
+    Lse (batch, heads, splits) is log2 of the sum of weights of each part, -inf of an empty one;
+    where all are empty, Out is zero.
     """
     with T.Kernel(Out.shape[1], Out.shape[0], threads=128) as (head, b):
         lse = T.alloc_fragment((splits,), "float32")
@@ -56,7 +57,8 @@ def combine(Parts, Lse, Out, splits, dim):
         result = T.alloc_fragment((dim,), "float32")
         T.pdl_sync()
         T.copy(Lse[b, head, :], lse)
-        T.reduce_max(lse, highest, dim=0)
+        T.fill(highest, -1e30)  # finite: all parts may be empty
+        T.reduce_max(lse, highest, dim=0, clear=False)
         for s in T.Parallel(splits):
             lse[s] = T.exp2(lse[s] - highest[0])
         T.reduce_sum(lse, total, dim=0)
@@ -65,7 +67,7 @@ def combine(Parts, Lse, Out, splits, dim):
             for j in T.Parallel(dim):
                 result[j] += Parts[b, head, s, j] * T.exp2(Lse[b, head, s] - highest[0])
         for j in T.Parallel(dim):
-            Out[b, head, j] = result[j] / total[0]
+            Out[b, head, j] = result[j] / T.max(total[0], 1e-30)
 
 
 def default_splits(batch, kv_heads, keys, target, block_N=128):
@@ -97,7 +99,7 @@ def flash_decoding(
 ):
     """Returns a prim_func of Q and Out (batch, heads, dim), K, V (batch, keys, kv_heads, dim).
 
-    Lengths (batch,) int32 says how many keys a sequence has: from 1 to ``keys``.
+    Lengths (batch,) int32 says how many keys a sequence has: up to ``keys``; Out is zero of none.
     """
     group = heads // kv_heads
     block_H = rows_of(group)
@@ -145,7 +147,7 @@ def flash_decoding(
             else:
                 for i, j in T.Parallel(block_H, dim):
                     if i < group:
-                        Out[b, head * group + i, j] = result[i, j] / sums[i, 0]
+                        Out[b, head * group + i, j] = result[i, j] / T.max(sums[i, 0], 1e-30)
 
         if splits > 1:
             combine(Parts, Lse, Out, splits, dim)
@@ -168,8 +170,8 @@ def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
         __doc__,
-        lengths=Option("keys of each sequence", [300, 77, 512], [32768] * 8),
-        splits=Option("blocks that share the keys of a sequence; 0: as many as pay", 0),
+        lengths=Option("keys of each sequence", [300, 77, 512], [32768] * 8, least=0),
+        splits=Option("blocks that share the keys of a sequence; 0: as many as pay", 0, least=0),
         heads=Option("heads of Q", 16, 32),
         kv_heads=Option("heads of K and V, a divisor of heads", 2, 4),
         dim=Option("elements of a head", 128),
@@ -178,7 +180,7 @@ def main():
     args = example.args
 
     def case(each, heads, kv_heads, dim):
-        batch, keys = len(each), max(each)
+        batch, keys = len(each), max(*each, 1)
         tiles = default_tiles(args.target, dim, heads // kv_heads)
         shared = batch, kv_heads, keys, args.target, tiles["block_N"]
         splits = args.splits or default_splits(*shared)
@@ -198,7 +200,7 @@ def main():
         run = functools.partial(kernel, q, k, v, lengths, out)
         return Case(run, by_name, moved), (q, k, v), out
 
-    line, inputs, out = case(args.lengths, args.heads, args.kv_heads, args.dim)
+    line, inputs, out = case(args.lengths, *heads_of(example), args.dim)
     line.run()
     q, k, v = (x.double() for x in inputs)
     example.check("Out", out, reference(q, k, v, args.lengths), tolerance=2**-8)

@@ -58,7 +58,8 @@ def mla_decode(
 ):  # fmt: skip
     """Returns a prim_func of Q, Cache, Lengths and Out.
 
-    Shapes are those below; Lengths (int32) says how many tokens a sequence has, from 1 to ``keys``.
+    Shapes are those below; Lengths (int32) says how many tokens a sequence has, up to ``keys``; Out is zero
+    of none.
     A block computes ``block_V`` columns of Out. Scores are scaled by 1 / sqrt(128 + rope), the size
     of a head before compression.
     """
@@ -133,8 +134,8 @@ def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
         __doc__,
-        lengths=Option("tokens of each sequence", [130, 64], [8192] * 64),
-        splits=Option("blocks that share the tokens of a sequence; 0: as many as pay", 2, 0),
+        lengths=Option("tokens of each sequence", [130, 64], [8192] * 64, least=0),
+        splits=Option("blocks that share the tokens of a sequence; 0: as many as pay", 2, 0, least=0),
         heads=Option("heads", 100, 128),
         latent=Option("compressed elements of a token", 512),
         rope=Option("elements of a token that carry its position", 64),
@@ -144,7 +145,7 @@ def main():
     latent, width = args.latent, args.latent + args.rope
 
     def case(each, heads):
-        batch, keys = len(each), max(each)
+        batch, keys = len(each), max(*each, 1)
         tiles = default_tiles(args.target, latent)
         parts = latent // tiles["block_V"]
         shared = batch, heads, keys, args.target, tiles["block_N"], parts

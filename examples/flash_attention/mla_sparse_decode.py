@@ -61,8 +61,8 @@ def mla_sparse_decode(
 ):  # fmt: skip
     """Returns a prim_func of Q (batch, heads, 576), Cache (batch, keys, 576), Indices and Out.
 
-    Indices (batch, k) int32 are places in the cache of the sequence, at least one, in any order;
-    Out is (batch, heads, 512). A block computes ``block_V`` columns of Out.
+    Indices (batch, k) int32 are places in the cache of the sequence, in any order; -1 is none.
+    Out is (batch, heads, 512), zero where all are -1. A block computes ``block_V`` columns of it.
     """
     scale = math.log2(math.e) / math.sqrt(128 + ROPE)  # powers of two in place of e
     columns: dict[str, Any] = {"policy": T.GemmWarpPolicy.FullCol}  # are shared, not rows
@@ -131,9 +131,9 @@ def main():
     example = Example(
         __doc__,
         keys=Option("tokens of a sequence", 300, 32768),
-        selected=Option("tokens that each query sees, up to k", [100, 37], [2048] * 64),
+        selected=Option("tokens that each query sees, up to k", [100, 37], [2048] * 64, least=0),
         k=Option("indices of a sequence", 128, 2048),
-        splits=Option("blocks that share the tokens of a sequence; 0: as many as pay", 2, 0),
+        splits=Option("blocks that share the tokens of a sequence; 0: as many as pay", 2, 0, least=0),
         heads=Option("heads", 100, 128),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )

@@ -16,7 +16,7 @@ import functools
 import math
 
 import torch
-from attention_forward import PASS_CONFIGS, by_torch, hide, online_softmax, peers
+from attention_forward import PASS_CONFIGS, by_torch, heads_of, hide, online_softmax, peers
 from flash_decoding import combine, reference, rows_of, store_part
 
 import tilelang.language as T
@@ -61,7 +61,8 @@ def paged_decoding_fp8(
     """Returns a prim_func of Q and Out (batch, heads, dim), and of the cache.
 
     K and V are (pages, page, kv_heads, dim) of float8, KScales and VScales (pages, kv_heads, page)
-    float32, Pages (batch, most) and Lengths (batch,) int32; lengths are from 1 to most * page.
+    float32, Pages (batch, most) and Lengths (batch,) int32; lengths are up to most * page,
+    and Out is zero of none.
     ``page`` is a multiple of 16.
     """
     group = heads // kv_heads
@@ -154,17 +155,17 @@ def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
         __doc__,
-        lengths=Option("keys of each sequence", [200, 77], [8192] * 32),
-        splits=Option("blocks that share the keys of a sequence; 0: as many as pay", 0),
+        lengths=Option("keys of each sequence", [200, 77], [8192] * 32, least=0),
+        splits=Option("blocks that share the keys of a sequence; 0: as many as pay", 0, least=0),
         heads=Option("heads of Q", 16, 32),
         kv_heads=Option("heads of K and V, a divisor of heads", 2, 8),
         dim=Option("elements of a head", 128),
-        page=Option("tokens of a page, a multiple of 16", 64),
+        page=Option("tokens of a page", 64, multiple=16),
     )
     args = example.args
 
     def case(each, heads, kv_heads, dim, page):
-        batch, most = len(each), -(-max(each) // page)
+        batch, most = len(each), -(-max(*each, 1) // page)
         count = batch * most
         splits = args.splits or default_splits(batch, kv_heads, most, args.target)
         function = paged_decoding_fp8(batch, count, most, page, heads, kv_heads, dim, splits)
@@ -180,7 +181,7 @@ def main():
         moved = 2 * sum(each) * kv_heads * (dim + 4)
         return Case(run, in_float16(q, *exact, each), moved), (q, *exact), out
 
-    line, (q, k, v), out = case(args.lengths, args.heads, args.kv_heads, args.dim, args.page)
+    line, (q, k, v), out = case(args.lengths, *heads_of(example), args.dim, args.page)
     line.run()
     example.check("Out", out, reference(q.double(), k, v, args.lengths), 2**-8)
     example.speed(*line)

@@ -85,7 +85,7 @@ def sparse_indexer(
     """Returns a prim_func of Q (batch, heads, dim), Weights (batch, heads), K (batch, keys, dim),
     Scales (batch, keys), Lengths (batch,), and Indices (batch, k) int32.
 
-    Q and K are float8, Lengths int32, from 1 on, the others float32. A token's score is Scales
+    Q and K are float8, Lengths int32, the others float32. A token's score is Scales
     times the sum over heads of Weights * max(Q K, 0). Indices are the tokens of the k largest
     scores, all tokens where there are no more; the rest of a row is -1.
     """
@@ -148,7 +148,7 @@ def main():
     example = Example(
         __doc__,
         targets=("sm_90a", "sm_100a"),  # sm_80 has no float8
-        lengths=Option("tokens of each sequence", [700, 90], [32768] * 64),
+        lengths=Option("tokens of each sequence", [700, 90], [32768] * 64, least=0),
         k=Option("tokens to select", 128, 2048),
         heads=Option("heads of the indexer", 32, 64),
         dim=Option("elements of a head", 128),
@@ -157,7 +157,7 @@ def main():
     compiled = example.compiled(by_torch)
 
     def case(each, heads, dim, count):
-        batch, keys = len(each), max(each)
+        batch, keys = len(each), max(*each, 1)
         kernel = example.compile(sparse_indexer(batch, keys, heads, dim, count))
         q, q_scales = quantised(example.normal(batch, heads, dim))
         k, scales = quantised(example.normal(batch, keys, dim))

@@ -89,7 +89,7 @@ def main():
         k=Option("columns of A and B", 2048, 4096),
         dtype=Option("element type", "float8_e4m3fn", choices=("float8_e4m3fn", "float8_e5m2")),
         out_dtype=Option("element type of C", "float32", "bfloat16", ("float32", "bfloat16")),
-        promote_every=Option("products summed by the tensor core; 0 for all", 128),
+        promote_every=Option("products summed by the tensor core; 0 for all", 128, least=0),
     )
     args = example.args
     sizes, dtypes = (args.m, args.n, args.k), (args.dtype, args.out_dtype)

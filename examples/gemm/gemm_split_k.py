@@ -72,7 +72,7 @@ def main():
         m=Option("rows of A and C", 72, 128),
         n=Option("columns of B and C", 136, 512),
         k=Option("columns of A, rows of B", 2056, 65536),
-        parts=Option("blocks that share a tile of C; 0 for as many as there is room for", 4, 0),
+        parts=Option("blocks that share a tile of C; 0 for as many as there is room for", 4, 0, least=0),
         dtype=Option("element type of A and B", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args

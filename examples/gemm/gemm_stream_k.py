@@ -142,7 +142,7 @@ def main():
         n=Option("columns of B and C", 264, 1664),
         k=Option("columns of A, rows of B", 520, 8192),
         blocks=Option("blocks: as many as run at a time, one a multiprocessor", 5, 132),
-        shared=Option("tiles whose steps are shared; -1: as estimated", 4, -1),
+        shared=Option("tiles whose steps are shared; -1: as estimated", 4, -1, least=-1),
         dtype=Option("element type of A, B and C", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args

@@ -81,10 +81,10 @@ def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
         __doc__,
-        sizes=Option("rows of each group", [100, 0, 129, 30], [3000, 1000, 2500, 500, 0, 1192]),
+        sizes=Option("rows of each group", [100, 0, 129, 30], [3000, 1000, 2500, 500, 0, 1192], least=0),
         n=Option("columns of B and C", 136, 4096),
         k=Option("columns of A, rows of B", 200, 4096),
-        blocks=Option("blocks that share the tiles; 0: one a multiprocessor", 3, 0),
+        blocks=Option("blocks that share the tiles; 0: one a multiprocessor", 3, 0, least=0),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args

@@ -52,7 +52,7 @@ def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
         __doc__,
-        counts=Option("rows in use of each group", [100, 0, 129, 30], [13, 64, 40, 0] * 8),
+        counts=Option("rows in use of each group", [100, 0, 129, 30], [13, 64, 40, 0] * 8, least=0),
         rows=Option("rows that a group has room for", 200, 256),
         n=Option("columns of B and C", 136, 4096),
         k=Option("columns of A, rows of B", 200, 4096),

@@ -87,7 +87,7 @@ def main():
         n=Option("rows of B, columns of C, a multiple of 256", 512, 4096),
         k=Option("columns of A and B, a multiple of 64", 256, 4096),
         blocks=Option("of a cluster", 2),
-        grid=Option("blocks of the grid, a multiple; 0: one a multiprocessor", 4, 0),
+        grid=Option("blocks of the grid, a multiple; 0: one a multiprocessor", 4, 0, least=0),
     )
     args = example.args
     grid = args.grid or CUDA(args.target).compute_max_core // args.blocks * args.blocks

@@ -145,7 +145,7 @@ def main():
         heads=Option("heads", 2, 16),
         dim=Option("elements of a head of Q and K", 64, 128),
         dim_v=Option("elements of a head of V", 128),
-        segments=Option("blocks that share a sequence; 0: as many as pay", 0),
+        segments=Option("blocks that share a sequence; 0: as many as pay", 0, least=0),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args

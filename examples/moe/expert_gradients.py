@@ -102,7 +102,7 @@ def main():
         experts=Option("experts", 5, 64),
         hidden=Option("columns of X", 128, 1024),
         width=Option("columns of dY", 192, 768),
-        blocks=Option("blocks of the grid; 0: one for each multiprocessor", 4, 0),
+        blocks=Option("blocks of the grid; 0: one for each multiprocessor", 4, 0, least=0),
         scheduler=Option("who gives out tiles", "counter", choices=("counter", "table")),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )

@@ -39,12 +39,34 @@ class Option(NamedTuple):
         small: its value on the emulator by default; its type is that of the option.
         large: its value on a GPU by default; None for the same.
         choices: the values that there are; None for all.
+        least: the least integer, or integer of a list.
+        multiple: what integers are multiples of.
+        most: the largest integer; None for any.
     """
 
     help: str
     small: Any
     large: Any = None
     choices: Sequence[Any] | None = None
+    least: int = 1
+    multiple: int = 1
+    most: int | None = None
+
+    def bounds(self) -> str:
+        """Returns what ``multiple`` and ``most`` say, for ``--help``."""
+        multiple = f", a multiple of {self.multiple}" if self.multiple > 1 else ""
+        return multiple + (f", at most {self.most}" if self.most is not None else "")
+
+    def fault(self, value: Any) -> str | None:
+        """Returns what is wrong with a value of the command line; None where nothing is."""
+        for number in _integers(value):
+            if number < self.least:
+                return f"{number} is less than {self.least}"
+            if self.most is not None and number > self.most:
+                return f"{number} is more than {self.most}"
+            if number % self.multiple:
+                return f"{number} is no multiple of {self.multiple}"
+        return None
 
 
 class Case(NamedTuple):
@@ -100,7 +122,7 @@ class Example:
                 too, and the last one is the default.
             options: by name; those of a bool are flags.
         """
-        parser = argparse.ArgumentParser(
+        self._parser = parser = argparse.ArgumentParser(
             description=description, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         for name, option in options.items():
@@ -128,7 +150,21 @@ class Example:
             if getattr(self.args, name) is None:
                 on_gpu = self.args.device == "cuda" and option.large is not None
                 setattr(self.args, name, option.large if on_gpu else option.small)
+            fault = option.fault(getattr(self.args, name))
+            self.require(fault is None, f"argument --{name}: {fault}")
+        there = self.args.device == "cpu" or torch.cuda.is_available()
+        self.require(there, "argument --device: torch finds no GPU; give cpu for the emulator")
         torch.manual_seed(self.args.seed)
+
+    def require(self, holds: bool, otherwise: str) -> None:
+        """Ends the script where a condition between options does not hold.
+
+        Args:
+            holds: whether it does.
+            otherwise: what is printed: the option, what is wrong with it, and what to give.
+        """
+        if not holds:
+            self._parser.error(otherwise)
 
     def compile(self, function: Any, **options: Any) -> Any:
         """Returns the kernel of a prim_func; ``options`` are those of ``tilelang.compile``.
@@ -171,8 +207,10 @@ class Example:
             AssertionError: the error of an element is larger, or it is not a number.
         """
         assert got.shape == want.shape, f"{name} is {tuple(got.shape)}, not {tuple(want.shape)}"
-        error = (got.double() - want.double()).abs().max().item()
-        relative = error / max(want.double().abs().max().item(), 1e-300)
+        got_wide, want_wide = got.double(), want.double()
+        same = got_wide == want_wide  # as are infinities, which have no difference
+        error = _largest((got_wide - want_wide).abs().masked_fill(same, 0))
+        relative = error / max(_largest(want_wide[want_wide.isfinite()].abs()), 1e-300)
         where = torch.cuda.get_device_name() if self.args.device == "cuda" else "the emulator"
         print(f"{name} on {where} ({self.args.target}): relative error {relative:.2g}")
         allowed = tolerance + (torch.finfo(got.dtype).eps / 2 if got.is_floating_point() else 0)
@@ -236,9 +274,20 @@ class Example:
             print(f"{sizes:<24}{own:9.4f} ms  {', '.join(line.rates(own)):<22}{ratio}")
 
 
+def _integers(value: Any) -> list[int]:
+    """Returns the integers that a value is or has."""
+    several = value if isinstance(value, (list, tuple)) else [value]
+    return [x for x in several if isinstance(x, int) and not isinstance(x, bool)]
+
+
+def _largest(x: torch.Tensor) -> float:
+    """Returns the largest element, NaN if one is; 0 where there are no elements."""
+    return x.max().item() if x.numel() else 0.0
+
+
 def _add(parser: argparse.ArgumentParser, name: str, option: Option) -> None:
     """Adds an option whose value is None where the command line does not give it."""
-    text = f"{option.help}; {option.small}"
+    text = f"{option.help}{option.bounds()}; {option.small}"
     text += f" ({option.large} on a GPU)" if option.large is not None else ""
     if isinstance(option.small, bool):
         parser.add_argument(f"--{name}", action="store_true", help=option.help)
