@@ -10,13 +10,26 @@ outside of the image. Else ``T.im2col`` gathers a tile of A from wherever its ro
                      [--dtype float16] [--target sm_90a] [--device cpu]
 """
 
+import functools
+
 import torch
 
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
 
 STEP = 64  # channels
+
+#: of tables: images, their height and width, channels, features, kernel, stride; padded by half
+SHAPES = (
+    (128, 56, 56, 64, 64, 3, 1),
+    (128, 56, 56, 128, 128, 3, 1),
+    (128, 14, 14, 256, 256, 3, 1),
+    (128, 7, 7, 512, 512, 3, 1),
+    (128, 56, 56, 64, 256, 1, 1),
+    (128, 56, 56, 128, 128, 3, 2),
+    (1, 100, 150, 64, 128, 3, 1),
+)
 
 
 def boxes(batch, channels, features, target):
@@ -144,6 +157,13 @@ def program(image, features, window, dtype, target, blocks=0):
     return func, (batch, rows * columns, features)
 
 
+def by_torch(x, w, window):
+    """As torch has it: channels first; in memory they stay last."""
+    _, stride, dilation, pad = window
+    x, w = x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1)
+    return torch.nn.functional.conv2d(x, w, None, stride, pad, dilation).permute(0, 2, 3, 1)
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -161,26 +181,34 @@ def main():
         dtype=Option("element type", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    image = args.batch, args.height, args.width, args.channels
+    places = extents(args.height, args.width, args.kernel, args.stride, args.dilation, args.pad)
+    inside = min(places) > 0
+    example.require(inside, "--kernel reaches beyond the image: give less, or more --pad")
+
+    def case(image, features, window):
+        func, shape = program(image, features, window, args.dtype, args.target, args.blocks)
+        compiled = example.compile(func)
+        kernel, channels = window[0], image[3]
+        x = example.normal(*image, dtype=args.dtype)
+        w = example.normal(kernel, kernel, channels, features, dtype=args.dtype)
+        y = example.output(*shape, dtype=args.dtype)
+        columns = w.view(-1, features)
+        peers = {"cuDNN": functools.partial(by_torch, x, w, window)}
+        flops = 2 * y.numel() * columns.shape[0]
+        return Case(functools.partial(compiled, x, columns, y), peers, flops=flops), (x, w), y
+
+    def padded(batch, height, width, channels, features, kernel, stride):
+        window = kernel, stride, 1, kernel // 2
+        return case((batch, height, width, channels), features, window)[0]
+
     window = args.kernel, args.stride, args.dilation, args.pad
-    func, shape = program(image, args.features, window, args.dtype, args.target, args.blocks)
-    compiled = example.compile(func)
-    x = example.normal(*image, dtype=args.dtype)
-    w = example.normal(args.kernel, args.kernel, args.channels, args.features, dtype=args.dtype)
-
-    def by_torch(x, w):
-        """As torch has it: channels first; in memory they stay last."""
-        x, w = x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1)
-        y = torch.nn.functional.conv2d(x, w, None, args.stride, args.pad, args.dilation)
-        return y.permute(0, 2, 3, 1)
-
-    want = by_torch(x.double(), w.double()).reshape(shape)
-    y = example.output(*shape, dtype=args.dtype)
-    columns = w.view(-1, args.features)
-    compiled(x, columns, y)
-    example.check("Y", y, want)
-    flops = 2 * y.numel() * columns.shape[0]
-    example.speed(lambda: compiled(x, columns, y), lambda: by_torch(x, w), flops=flops)
+    line, (x, w), y = case(
+        (args.batch, args.height, args.width, args.channels), args.features, window
+    )
+    line.run()
+    example.check("Y", y, by_torch(x.double(), w.double(), window).reshape(y.shape))
+    example.speed(*line)
+    example.table(SHAPES, padded)
 
 
 if __name__ == "__main__":

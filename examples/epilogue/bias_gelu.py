@@ -7,10 +7,21 @@ bias before it waits for the tensor core, and stores slices by TMA (docs/epilogu
                         [--target sm_90a] [--device cpu]
 """
 
+import functools
+
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: rows of A, rows of W, columns of both
+SHAPES = (
+    (4096, 4096, 4096),
+    (8192, 3072, 768),
+    (2048, 16384, 4096),
+    (1000, 5120, 1280),
+    (256, 11008, 4096),
+)
 
 
 def gelu(x):
@@ -60,24 +71,32 @@ def main():
     )
     args = example.args
     old = {"block_N": 128, "num_stages": 3} if args.target == "sm_80" else {}
-    function = bias_gelu(args.m, args.n, args.k, args.dtype, **old)
-    kernel = example.compile(function, pass_configs={"tl.enable_fast_math": args.fast})
-    a = example.normal(args.m, args.k, dtype=args.dtype)
-    w = example.normal(args.n, args.k, dtype=args.dtype, scale=args.k**-0.5)
-    bias, d = example.normal(args.n), example.output(args.m, args.n, dtype=args.dtype)
-    kernel(a, w, bias, d)
     activation = torch.nn.functional.gelu
-    want = activation(a.double() @ w.double().T + bias.double(), approximate="tanh")
-    example.check("D", d, want, tolerance=2**-11 if args.fast else 1e-5)
+    compiled = example.compiled(lambda a, w, b: activation((a @ w.T) + b, approximate="tanh"))
 
-    narrow = bias.to(a.dtype)
-    compiled = example.compiled(lambda: activation((a @ w.T) + narrow, approximate="tanh"))
-    peers = {
-        "cublasLt": lambda: torch._addmm_activation(narrow, a, w.T, use_gelu=True),
-        "torch": lambda: activation(torch.nn.functional.linear(a, w, narrow), approximate="tanh"),
-        "compiled": compiled,
-    }
-    example.speed(lambda: kernel(a, w, bias, d), peers, flops=2 * args.m * args.n * args.k)
+    def case(m, n, k):
+        function = bias_gelu(m, n, k, args.dtype, **old)
+        kernel = example.compile(function, pass_configs={"tl.enable_fast_math": args.fast})
+        a = example.normal(m, k, dtype=args.dtype)
+        w = example.normal(n, k, dtype=args.dtype, scale=k**-0.5)
+        bias, d = example.normal(n), example.output(m, n, dtype=args.dtype)
+        narrow = bias.to(a.dtype)
+        linear = torch.nn.functional.linear
+        peers = {
+            "cublasLt": lambda: torch._addmm_activation(narrow, a, w.T, use_gelu=True),
+            "torch": lambda: activation(linear(a, w, narrow), approximate="tanh"),
+            "compiled": lambda: compiled(a, w, narrow),
+        }
+        run = functools.partial(kernel, a, w, bias, d)
+        return Case(run, peers, flops=2 * m * n * k), (a, w, bias), d
+
+    line, inputs, d = case(args.m, args.n, args.k)
+    line.run()
+    a, w, bias = (x.double() for x in inputs)
+    want = activation(a @ w.T + bias, approximate="tanh")
+    example.check("D", d, want, tolerance=2**-11 if args.fast else 1e-5)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,16 @@ epilogue stays whole, and a tile has no more columns than registers take.
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: rows of A, rows of W, columns of both
+SHAPES = (
+    (4096, 4096, 4096),
+    (8192, 7168, 2048),
+    (4096, 2048, 7168),
+    (1000, 4096, 4096),
+    (2048, 14336, 4096),
+)
 
 COLUMNS = 128
 MOST = 448.0  # of float8_e4m3fn
@@ -74,21 +83,26 @@ def main():
         k=Option("columns of A and W", 328, 4096),
     )
     args = example.args
-    kernel = example.compile(quantize_gemm(args.m, args.n, args.k))
-    a = example.normal(args.m, args.k, dtype="bfloat16")
-    w = example.normal(args.n, args.k, dtype="bfloat16", scale=args.k**-0.5)
-    q = example.output(args.m, args.n, dtype="float8_e4m3fn")
-    s = example.output(args.m, -(-args.n // COLUMNS))
-    kernel(a, w, q, s)
+    compiled = example.compiled(reference)
+
+    def case(m, n, k):
+        kernel = example.compile(quantize_gemm(m, n, k))
+        a = example.normal(m, k, dtype="bfloat16")
+        w = example.normal(n, k, dtype="bfloat16", scale=k**-0.5)
+        q = example.output(m, n, dtype="float8_e4m3fn")
+        s = example.output(m, -(-n // COLUMNS))
+        peers = {"torch": lambda: reference(a, w), "compiled": lambda: compiled(a, w)}
+        return Case(lambda: kernel(a, w, q, s), peers, flops=2 * m * n * k), (a, w), (q, s)
+
+    line, (a, w), (q, s) = case(args.m, args.n, args.k)
+    line.run()
     want = a.double() @ w.double().T
     groups = torch.nn.functional.pad(want, (0, -args.n % COLUMNS)).unflatten(1, (-1, COLUMNS))
     example.check("S", s, groups.abs().amax(2) / MOST)
     wide = s.double().repeat_interleave(COLUMNS, 1)[:, : args.n]
     example.check("Q", q.double() * wide, want, tolerance=2**-4)
-
-    compiled = example.compiled(reference)
-    peers = {"torch": lambda: reference(a, w), "compiled": lambda: compiled(a, w)}
-    example.speed(lambda: kernel(a, w, q, s), peers, flops=2 * args.m * args.n * args.k)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -7,10 +7,21 @@ times a frequency of j. A thread has both columns of a pair, on every target.
                           [--target sm_90a] [--device cpu]
 """
 
+import functools
+
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: positions, heads, columns of a head, columns of A
+SHAPES = (
+    (4096, 32, 128, 4096),
+    (8192, 16, 64, 1024),
+    (16384, 8, 128, 4096),
+    (1000, 40, 128, 5120),
+    (2048, 64, 128, 8192),
+)
 
 
 def rotary_gemm(
@@ -75,27 +86,34 @@ def main():
         __doc__,
         m=Option("rows of A and Q, positions", 200, 4096),
         heads=Option("heads", 3, 32),
-        dim=Option("columns of a head: 32, 64, 128", 64, 128),
+        dim=Option("columns of a head", 64, 128, choices=(32, 64, 128)),
         k=Option("columns of A and W", 328, 4096),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    n, dim = args.heads * args.dim, args.dim
     old = {"block_N": 128, "num_stages": 3} if args.target == "sm_80" else {}
-    kernel = example.compile(rotary_gemm(args.m, args.heads, dim, args.k, args.dtype, **old))
-    a = example.normal(args.m, args.k, dtype=args.dtype)
-    w = example.normal(n, args.k, dtype=args.dtype, scale=args.k**-0.5)
-    cos, sin = angles(args.m, dim, a.device)
-    q = example.output(args.m, n, dtype=args.dtype)
-    kernel(a, w, cos, sin, q)
-    want = reference(a.double(), w.double(), cos.double(), sin.double(), dim)
-    example.check("Q", q, want)
     compiled = example.compiled(reference)
-    peers = {
-        "torch": lambda: reference(a, w, cos, sin, dim),
-        "compiled": lambda: compiled(a, w, cos, sin, dim),
-    }
-    example.speed(lambda: kernel(a, w, cos, sin, q), peers, flops=2 * args.m * n * args.k)
+
+    def case(m, heads, dim, k):
+        n = heads * dim
+        kernel = example.compile(rotary_gemm(m, heads, dim, k, args.dtype, **old))
+        a = example.normal(m, k, dtype=args.dtype)
+        w = example.normal(n, k, dtype=args.dtype, scale=k**-0.5)
+        cos, sin = angles(m, dim, a.device)
+        q = example.output(m, n, dtype=args.dtype)
+        peers = {
+            "torch": lambda: reference(a, w, cos, sin, dim),
+            "compiled": lambda: compiled(a, w, cos, sin, dim),
+        }
+        run = functools.partial(kernel, a, w, cos, sin, q)
+        return Case(run, peers, flops=2 * m * n * k), (a, w, cos, sin), q
+
+    line, inputs, q = case(args.m, args.heads, args.dim, args.k)
+    line.run()
+    a, w, cos, sin = (x.double() for x in inputs)
+    example.check("Q", q, reference(a, w, cos, sin, args.dim))
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

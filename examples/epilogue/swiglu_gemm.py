@@ -10,7 +10,16 @@ the products never reach global memory. ``W`` holds G above U, as weights of suc
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: rows of A, columns of D, columns of A
+SHAPES = (
+    (4096, 2048, 4096),
+    (4096, 14336, 4096),
+    (8192, 1536, 2048),
+    (1000, 5504, 2048),
+    (2048, 8192, 8192),
+)
 
 
 def swiglu_gemm(M, N, K, dtype, block_M=128, block_N=128, block_K=64, threads=256, num_stages=4):
@@ -58,20 +67,26 @@ def main():
     )
     args = example.args
     old = {"block_N": 64, "num_stages": 3} if args.target == "sm_80" else {}
-    kernel = example.compile(swiglu_gemm(args.m, args.n, args.k, args.dtype, **old))
-    a = example.normal(args.m, args.k, dtype=args.dtype)
-    w = example.normal(2, args.n, args.k, dtype=args.dtype, scale=args.k**-0.5)
-    d = example.output(args.m, args.n, dtype=args.dtype)
-    kernel(a, w, d)
 
     def reference(a, w):
         gate, up = (a @ w.flatten(0, 1).T).chunk(2, dim=1)
         return torch.nn.functional.silu(gate) * up
 
-    example.check("D", d, reference(a.double(), w.double()))
     compiled = example.compiled(reference)
-    peers = {"torch": lambda: reference(a, w), "compiled": lambda: compiled(a, w)}
-    example.speed(lambda: kernel(a, w, d), peers, flops=4 * args.m * args.n * args.k)
+
+    def case(m, n, k):
+        kernel = example.compile(swiglu_gemm(m, n, k, args.dtype, **old))
+        a = example.normal(m, k, dtype=args.dtype)
+        w = example.normal(2, n, k, dtype=args.dtype, scale=k**-0.5)
+        d = example.output(m, n, dtype=args.dtype)
+        peers = {"torch": lambda: reference(a, w), "compiled": lambda: compiled(a, w)}
+        return Case(lambda: kernel(a, w, d), peers, flops=4 * m * n * k), (a, w), d
+
+    line, (a, w), d = case(args.m, args.n, args.k)
+    line.run()
+    example.check("D", d, reference(a.double(), w.double()))
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

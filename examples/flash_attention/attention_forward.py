@@ -265,9 +265,9 @@ def attention(
 
     Lse is the natural logarithm of the sum of exp(score) over the keys. With ``causal`` the last
     query sees all keys, the one before all but the last, and so on; Out is zero where a query sees
-    none, and Lse -inf. Lengths of which one is T.dynamic have at least as many keys. ``lazy``, ``group``, ``parts`` and ``polynomial``: see the top of this file. Where
-    all tiles take as long (not ``causal``), ``blocks`` is how many blocks share them; 0: a block
-    for each.
+    none, and Lse -inf. Where a length is T.dynamic, there are at least as many keys as queries.
+    ``lazy``, ``group``, ``parts`` and ``polynomial``: see the top of this file. Where all tiles
+    take as long (not ``causal``), ``blocks`` is how many blocks share them; 0: a block for each.
     """
     batch, queries, keys, heads, kv_heads, dim, dim_v = shape
     scale = math.log2(math.e) / math.sqrt(dim)  # powers of two in place of e

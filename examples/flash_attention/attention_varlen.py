@@ -164,7 +164,9 @@ def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
         __doc__,
-        lengths=Option("of the sequences", [100, 0, 256, 77], [4096, 1000, 3000, 512, 2048] * 4, least=0),
+        lengths=Option(
+            "of the sequences", [100, 0, 256, 77], [4096, 1000, 3000, 512, 2048] * 4, least=0
+        ),
         **options("heads kv_heads dim causal dtype", 0, 0),
     )
     args = example.args

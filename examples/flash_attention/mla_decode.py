@@ -58,8 +58,7 @@ def mla_decode(
 ):  # fmt: skip
     """Returns a prim_func of Q, Cache, Lengths and Out.
 
-    Shapes are those below; Lengths (int32) says how many tokens a sequence has, up to ``keys``; Out is zero
-    of none.
+    Shapes are those below; Lengths (int32) says how many tokens a sequence has, up to ``keys``.
     A block computes ``block_V`` columns of Out. Scores are scaled by 1 / sqrt(128 + rope), the size
     of a head before compression.
     """
@@ -135,7 +134,9 @@ def main():
     example = Example(
         __doc__,
         lengths=Option("tokens of each sequence", [130, 64], [8192] * 64, least=0),
-        splits=Option("blocks that share the tokens of a sequence; 0: as many as pay", 2, 0, least=0),
+        splits=Option(
+            "blocks that share the tokens of a sequence; 0: as many as pay", 2, 0, least=0
+        ),
         heads=Option("heads", 100, 128),
         latent=Option("compressed elements of a token", 512),
         rope=Option("elements of a token that carry its position", 64),

@@ -133,7 +133,9 @@ def main():
         keys=Option("tokens of a sequence", 300, 32768),
         selected=Option("tokens that each query sees, up to k", [100, 37], [2048] * 64, least=0),
         k=Option("indices of a sequence", 128, 2048),
-        splits=Option("blocks that share the tokens of a sequence; 0: as many as pay", 2, 0, least=0),
+        splits=Option(
+            "blocks that share the tokens of a sequence; 0: as many as pay", 2, 0, least=0
+        ),
         heads=Option("heads", 100, 128),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )

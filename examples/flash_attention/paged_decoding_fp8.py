@@ -61,9 +61,8 @@ def paged_decoding_fp8(
     """Returns a prim_func of Q and Out (batch, heads, dim), and of the cache.
 
     K and V are (pages, page, kv_heads, dim) of float8, KScales and VScales (pages, kv_heads, page)
-    float32, Pages (batch, most) and Lengths (batch,) int32; lengths are up to most * page,
-    and Out is zero of none.
-    ``page`` is a multiple of 16.
+    float32, Pages (batch, most) and Lengths (batch,) int32; lengths are up to most * page;
+    Out is zero of none. ``page`` is a multiple of 16.
     """
     group = heads // kv_heads
     block_H = rows_of(group)

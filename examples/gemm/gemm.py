@@ -14,7 +14,17 @@ columns that blocks had better share K.
 import tilelang.language as T
 from tilelang.carver import MatmulTemplate
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: rows of A, columns of B, columns of A
+SHAPES = (
+    (4096, 4096, 4096),
+    (8192, 8192, 8192),
+    (4096, 14336, 4096),
+    (5000, 3000, 2000),
+    (128, 4096, 4096),
+    (16, 14336, 4096),
+)
 
 
 def tiles(M, N, K, dtype, target):
@@ -64,14 +74,24 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    sizes = args.m, args.n, args.k, args.dtype
-    kernel = example.compile(gemm(*sizes, **tiles(*sizes, args.target)))
-    a = example.normal(args.m, args.k, dtype=args.dtype)
-    b = example.normal(args.k, args.n, dtype=args.dtype)
-    c = example.output(args.m, args.n, dtype=args.dtype)
-    kernel(a, b, c)
+
+    def case(m, n, k):
+        sizes = m, n, k, args.dtype
+        kernel = example.compile(gemm(*sizes, **tiles(*sizes, args.target)))
+        a, b = example.normal(m, k, dtype=args.dtype), example.normal(k, n, dtype=args.dtype)
+        c = example.output(m, n, dtype=args.dtype)
+        return (
+            Case(lambda: kernel(a, b, c), {"cuBLAS": lambda: a @ b}, flops=2 * m * n * k),
+            a,
+            b,
+            c,
+        )
+
+    line, a, b, c = case(args.m, args.n, args.k)
+    line.run()
     example.check("C", c, a.double() @ b.double())
-    example.speed(lambda: kernel(a, b, c), lambda: a @ b, flops=2 * args.m * args.n * args.k)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

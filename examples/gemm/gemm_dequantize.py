@@ -14,12 +14,23 @@ are few of them; their sums are added up afterwards, by blocks that are launched
                               [--target sm_90a] [--device cpu]
 """
 
+import functools
+
 import torch
 
 import tilelang
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: rows of A, rows of W, columns of both
+SHAPES = (
+    (64, 8192, 8192),
+    (16, 8192, 8192),
+    (1, 11008, 4096),
+    (128, 4096, 14336),
+    (256, 8192, 8192),
+)
 
 #: weights: how many share a scale
 GROUPS = {"int4": 64, "fp4": 32}
@@ -205,11 +216,11 @@ def values_of(codes, scales, weights):
     return values * means.T.repeat_interleave(GROUPS[weights], 1)
 
 
-def random_weights(example):
+def random_weights(example, n, k):
     """Returns W and its scales as the kernel takes them, and what both mean, in float64."""
     args = example.args
-    codes = example.integers(0, 16, args.n, args.k, dtype="uint8")
-    size = args.k // GROUPS[args.weights], args.n
+    codes = example.integers(0, 16, n, k, dtype="uint8")
+    size = k // GROUPS[args.weights], n
     if args.weights == "int4":
         scales = example.normal(*size, dtype=args.dtype)
     else:
@@ -224,24 +235,28 @@ def main():
         weights=Option("format of the weights", "int4", choices=tuple(GROUPS)),
         m=Option("rows of A and C", 40, 64),
         n=Option("rows of W, columns of C", 200, 8192),
-        k=Option("columns of A and W, a multiple of 64", 512, 8192),
+        k=Option("columns of A and W", 512, 8192, multiple=64),
         dtype=Option("element type of A and C", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    sizes = args.m, args.n, args.k
-    blocks = tiles(*sizes, args.target)
-    kernel = example.compile(gemm_dequantize(*sizes, args.weights, args.dtype, **blocks))
-    a = example.normal(args.m, args.k, dtype=args.dtype)
-    w, scales, exact = random_weights(example)
-    c = example.output(args.m, args.n, dtype=args.dtype)
-    sums = example.output(blocks["parts"], args.m, args.n)
-    kernel(a, w, scales, sums, c)
-    # Products of weights and scales round to the element type.
-    rounded = exact.to(a.dtype)
+
+    def case(m, n, k):
+        blocks = tiles(m, n, k, args.target)
+        kernel = example.compile(gemm_dequantize(m, n, k, args.weights, args.dtype, **blocks))
+        a = example.normal(m, k, dtype=args.dtype)
+        w, scales, exact = random_weights(example, n, k)
+        rounded = exact.to(a.dtype)  # as products of weights and scales round
+        c = example.output(m, n, dtype=args.dtype)
+        sums = example.output(blocks["parts"], m, n)
+        run = functools.partial(kernel, a, w, scales, sums, c)
+        peers = {"cuBLAS, whole": lambda: a @ rounded.T}
+        return Case(run, peers, flops=2 * m * n * k), (a, rounded), c
+
+    line, (a, rounded), c = case(args.m, args.n, args.k)
+    line.run()
     example.check("C", c, a.double() @ rounded.double().T)
-    flops = 2 * args.m * args.n * args.k
-    peer = {"torch, whole": lambda: a @ rounded.T}
-    example.speed(lambda: kernel(a, w, scales, sums, c), peer, flops=flops)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -8,11 +8,24 @@ with promote_every= it sums so many products along K, and the threads add these 
                        [--promote_every 128] [--target sm_90a] [--device cpu]
 """
 
+import functools
+import math
+
 import torch
 
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: rows of A, rows of B, columns of both
+SHAPES = (
+    (4096, 4096, 4096),
+    (8192, 8192, 8192),
+    (4096, 14336, 4096),
+    (2048, 7168, 2048),
+    (1000, 4096, 8192),
+    (128, 8192, 8192),
+)
 
 
 def tiles(promote_every, target):
@@ -79,6 +92,20 @@ def quantized(x, dtype):
     return (x / scales[:, None]).to(dtype), scales
 
 
+def error_of_sums(products, target):
+    """Returns how large errors of such sums of the tensor core may be beside the largest result.
+
+    An instruction adds 32 products to a sum, all cut off at ``bits`` binary places below the
+    largest of them. What is cut off is spread evenly, with the signs of 33 numbers: together
+    sqrt(33 / 3) units of the last place. On its way to n products a sum is about sqrt(n / 2) of
+    them large, and n / 32 instructions make errors whose squares add up:
+    2 ** -bits * sqrt(11 * n / 32 * n / 2) of a product, where the sum is sqrt(n). That is
+    2 ** -bits * sqrt(n / 6) of the sum, of which twice is allowed; that of sums of such sums is the same.
+    """
+    bits = 13 if target == "sm_90a" else 23
+    return 2.0 ** (1 - bits) * math.sqrt(max(products, 32) / 6)
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -89,29 +116,37 @@ def main():
         k=Option("columns of A and B", 2048, 4096),
         dtype=Option("element type", "float8_e4m3fn", choices=("float8_e4m3fn", "float8_e5m2")),
         out_dtype=Option("element type of C", "float32", "bfloat16", ("float32", "bfloat16")),
-        promote_every=Option("products summed by the tensor core; 0 for all", 128, least=0),
+        promote_every=Option(
+            "products summed by the tensor core; 0 for all", 128, choices=(0, 32, 64, 128), least=0
+        ),
     )
     args = example.args
-    sizes, dtypes = (args.m, args.n, args.k), (args.dtype, args.out_dtype)
-    chosen = tiles(args.promote_every, args.target)
-    blocks = CUDA(args.target).compute_max_core
-    function = gemm_fp8(*sizes, args.promote_every, *dtypes, **chosen, blocks=blocks)
-    kernel = example.compile(function)
-    kind = getattr(torch, args.dtype)
-    a, scale_a = quantized(example.normal(args.m, args.k), kind)
-    b, scale_b = quantized(example.normal(args.n, args.k), kind)
-    c = example.output(args.m, args.n, dtype=args.out_dtype)
-    kernel(a, b, scale_a, scale_b, c)
+    blocks, kind = CUDA(args.target).compute_max_core, getattr(torch, args.dtype)
+
+    def case(m, n, k):
+        chosen = tiles(args.promote_every, args.target)
+        options = args.promote_every, args.dtype, args.out_dtype
+        kernel = example.compile(gemm_fp8(m, n, k, *options, **chosen, blocks=blocks))
+        a, scale_a = quantized(example.normal(m, k), kind)
+        b, scale_b = quantized(example.normal(n, k), kind)
+        c = example.output(m, n, dtype=args.out_dtype)
+
+        def by_torch():
+            scales = scale_a[:, None], scale_b[None, :]
+            fast = not args.promote_every  # sums of the same accuracy
+            return torch._scaled_mm(a, b.T, *scales, out_dtype=torch.bfloat16, use_fast_accum=fast)
+
+        run = functools.partial(kernel, a, b, scale_a, scale_b, c)
+        inputs = a, b, scale_a, scale_b
+        return Case(run, {"torch._scaled_mm": by_torch}, flops=2 * m * n * k), inputs, c
+
+    line, (a, b, scale_a, scale_b), c = case(args.m, args.n, args.k)
+    line.run()
     want = (a.double() * scale_a[:, None]) @ (b.double() * scale_b[:, None]).T
-    example.check("C", c, want, tolerance=2**-12 if args.promote_every else 2**-8)
-
-    def by_torch():
-        scales = scale_a[:, None], scale_b[None, :]
-        fast = not args.promote_every  # sums of the same accuracy
-        return torch._scaled_mm(a, b.T, *scales, out_dtype=torch.bfloat16, use_fast_accum=fast)
-
-    flops = 2 * args.m * args.n * args.k
-    example.speed(lambda: kernel(a, b, scale_a, scale_b, c), by_torch, flops=flops)
+    products = min(args.k, args.promote_every or args.k)
+    example.check("C", c, want, error_of_sums(products, args.target))
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -8,11 +8,23 @@ K, and outliers spoil no more than their block.
                                     [--target sm_90a] [--device cpu]
 """
 
+import functools
+
 import torch
+from gemm_fp8 import error_of_sums
 
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: rows of A, rows of B, columns of both
+SHAPES = (
+    (4096, 4096, 7168),
+    (4096, 24576, 1536),
+    (4096, 7168, 2048),
+    (8192, 4096, 7168),
+    (128, 7168, 16384),
+)
 
 SCALED = 128  # columns, and rows of B, that share a scale
 
@@ -94,29 +106,34 @@ def main():
     args = example.args
     # Registers of three warpgroups hold 192 rows twice; tcgen05 takes 128 rows at a time.
     tile = {"block_M": 192, "threads": 384} if args.target == "sm_90a" else {}
-    sizes, blocks = (args.m, args.n, args.k), CUDA(args.target).compute_max_core
-    kernel = example.compile(
-        gemm_fp8_block_scaled(*sizes, args.dtype, args.out_dtype, blocks, **tile)
-    )
-    kind = getattr(torch, args.dtype)
-    # Blocks of very different size, which one scale a row would not hold.
-    spread = torch.exp2(torch.arange(args.k, device=args.device) // SCALED % 7 * 3.0)
-    a, scale_a = quantized(example.normal(args.m, args.k) * spread, kind, 1)
-    b, scale_b = quantized(example.normal(args.n, args.k) / spread, kind, SCALED)
-    c = example.output(args.m, args.n, dtype=args.out_dtype)
-    by_columns = scale_a.T.contiguous()
-    kernel(a, b, by_columns, scale_b, c)
+    blocks, kind = CUDA(args.target).compute_max_core, getattr(torch, args.dtype)
+
+    def case(m, n, k):
+        sizes = m, n, k, args.dtype, args.out_dtype
+        kernel = example.compile(gemm_fp8_block_scaled(*sizes, blocks, **tile))
+        # Blocks of very different size, which one scale a row would not hold.
+        spread = torch.exp2(torch.arange(k, device=args.device) // SCALED % 7 * 3.0)
+        a, scale_a = quantized(example.normal(m, k) * spread, kind, 1)
+        b, scale_b = quantized(example.normal(n, k) / spread, kind, SCALED)
+        c = example.output(m, n, dtype=args.out_dtype)
+        by_columns = scale_a.T.contiguous()
+
+        def by_torch():
+            scales = by_columns.T, scale_b.T
+            return torch._scaled_mm(a, b.T, *scales, out_dtype=torch.bfloat16)
+
+        run = functools.partial(kernel, a, b, by_columns, scale_b, c)
+        inputs = a, b, scale_a, scale_b
+        return Case(run, {"torch._scaled_mm": by_torch}, flops=2 * m * n * k), inputs, c
+
+    line, (a, b, scale_a, scale_b), c = case(args.m, args.n, args.k)
+    line.run()
     want = (a.double() * in_blocks(scale_a, args.m, args.k, 1)) @ (
         b.double() * in_blocks(scale_b, args.n, args.k, SCALED)
     ).T
-    example.check("C", c, want, tolerance=2**-11)
-
-    def by_torch():
-        scales = by_columns.T, scale_b.T
-        return torch._scaled_mm(a, b.T, *scales, out_dtype=torch.bfloat16)
-
-    flops = 2 * args.m * args.n * args.k
-    example.speed(lambda: kernel(a, b, by_columns, scale_b, c), by_torch, flops=flops)
+    example.check("C", c, want, error_of_sums(min(args.k, SCALED), args.target))
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

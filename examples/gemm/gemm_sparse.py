@@ -10,12 +10,23 @@ transposed, so that their rows are long.
                           [--device cpu]
 """
 
+import functools
+
 import torch
 
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
 from tilelang.sparse import compress, get_e_factor, randn_semi_sparse
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: rows of A, rows of B, columns of both
+SHAPES = (
+    (8192, 8192, 8192),
+    (4096, 4096, 4096),
+    (16384, 4096, 4096),
+    (4096, 14336, 4096),
+    (2048, 8192, 8192),
+)
 
 
 def tiles(target, dtype):
@@ -83,6 +94,14 @@ def by_cusparselt(a, b, out_dtype):
     return lambda: torch._cslt_sparse_mm(packed, b.T, alg_id=algorithm, out_dtype=result)
 
 
+def by_torch(a, b, out_dtype):
+    """Returns the same by cuBLAS, zeros and all."""
+    if a.dtype != torch.float8_e4m3fn:
+        return a @ b.T
+    one = torch.ones((), device=a.device)
+    return torch._scaled_mm(a, b.T, one, one, out_dtype=out_dtype, use_fast_accum=True)
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     dtypes = ("float16", "bfloat16", "float8_e4m3fn")
@@ -90,7 +109,7 @@ def main():
         __doc__,
         m=Option("rows of A and C", 304, 8192),
         n=Option("rows of B, columns of C", 200, 8192),
-        k=Option("columns of A and B, a multiple of 64", 320, 8192),
+        k=Option("columns of A and B", 320, 8192, multiple=64),
         dtype=Option("element type", "bfloat16", choices=dtypes),
     )
     args = example.args
@@ -98,28 +117,28 @@ def main():
     meta, out_dtype = ("int32", "bfloat16") if narrow else ("int16", args.dtype)
     chosen = tiles(args.target, args.dtype)
     blocks = CUDA(args.target).compute_max_core // 2 * 2
-    function = gemm_sparse(args.m, args.n, args.k, args.dtype, meta, out_dtype, blocks, **chosen)
-    kernel = example.compile(function)
-    dense = randn_semi_sparse(args.m, args.k, torch.float32, "cpu").to(args.device)
-    a = dense.to(getattr(torch, args.dtype))
-    b = example.normal(args.n, args.k, dtype=args.dtype)
-    stored, metadata = compress(a, meta)
-    by_rows = metadata.T.contiguous()
-    c = example.output(args.m, args.n, dtype=out_dtype)
-    kernel(stored, by_rows, b, c)
+
+    def case(m, n, k):
+        kernel = example.compile(
+            gemm_sparse(m, n, k, args.dtype, meta, out_dtype, blocks, **chosen)
+        )
+        dense = randn_semi_sparse(m, k, torch.float32, "cpu").to(args.device)
+        a = dense.to(getattr(torch, args.dtype))
+        b = example.normal(n, k, dtype=args.dtype)
+        stored, metadata = compress(a, meta)
+        by_rows = metadata.T.contiguous()
+        c = example.output(m, n, dtype=out_dtype)
+        peers = {"torch, dense": functools.partial(by_torch, a, b, c.dtype)}
+        if args.device == "cuda" and (sparse := by_cusparselt(a, b, c.dtype)):
+            peers["cuSPARSELt"] = sparse
+        run = functools.partial(kernel, stored, by_rows, b, c)
+        return Case(run, peers, flops=2 * m * n * k), (a, b), c
+
+    line, (a, b), c = case(args.m, args.n, args.k)
+    line.run()
     example.check("C", c, a.double() @ b.double().T, tolerance=2**-8 if narrow else 1e-5)
-
-    def by_torch():
-        if not narrow:
-            return a @ b.T
-        one = torch.ones((), device=args.device)
-        return torch._scaled_mm(a, b.T, one, one, out_dtype=c.dtype, use_fast_accum=True)
-
-    peers = {"torch, dense": by_torch}
-    if args.device == "cuda" and (sparse := by_cusparselt(a, b, c.dtype)):
-        peers["cuSPARSELt"] = sparse
-    flops = 2 * args.m * args.n * args.k
-    example.speed(lambda: kernel(stored, by_rows, b, c), peers, flops=flops)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,16 @@ it starts as soon as the first has.
 import tilelang
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: rows of A, columns of B, columns of A
+SHAPES = (
+    (128, 512, 65536),
+    (64, 512, 32768),
+    (256, 256, 16384),
+    (16, 1024, 16384),
+    (128, 1024, 8192),
+)
 
 
 def tiles(M, N, target, block_N=64, block_K=128):
@@ -72,20 +81,27 @@ def main():
         m=Option("rows of A and C", 72, 128),
         n=Option("columns of B and C", 136, 512),
         k=Option("columns of A, rows of B", 2056, 65536),
-        parts=Option("blocks that share a tile of C; 0 for as many as there is room for", 4, 0, least=0),
+        parts=Option(
+            "blocks that share a tile of C; 0: as many as there is room for", 4, 0, least=0
+        ),
         dtype=Option("element type of A and B", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    chosen = tiles(args.m, args.n, args.target)
-    chosen["parts"] = args.parts or chosen["parts"]
-    function = gemm_split_k(args.m, args.n, args.k, dtype=args.dtype, **chosen)
-    kernel = example.compile(function)
-    a = example.normal(args.m, args.k, dtype=args.dtype)
-    b = example.normal(args.k, args.n, dtype=args.dtype)
-    c = example.output(args.m, args.n)
-    kernel(a, b, c)
+
+    def case(m, n, k):
+        chosen = tiles(m, n, args.target)
+        chosen["parts"] = args.parts or chosen["parts"]
+        kernel = example.compile(gemm_split_k(m, n, k, dtype=args.dtype, **chosen))
+        a, b = example.normal(m, k, dtype=args.dtype), example.normal(k, n, dtype=args.dtype)
+        c = example.output(m, n)
+        peers = {"cuBLAS": lambda: a @ b}  # whose result has the type of A
+        return Case(lambda: kernel(a, b, c), peers, flops=2 * m * n * k), a, b, c
+
+    line, a, b, c = case(args.m, args.n, args.k)
+    line.run()
     example.check("C", c, a.double() @ b.double())
-    example.speed(lambda: kernel(a, b, c), lambda: a @ b, flops=2 * args.m * args.n * args.k)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

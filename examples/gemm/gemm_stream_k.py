@@ -16,7 +16,16 @@ no longer, no steps are shared.
 
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: rows of A, columns of B, columns of A
+SHAPES = (
+    (1536, 1664, 8192),
+    (1792, 1792, 4096),
+    (1408, 3328, 4096),
+    (2560, 2560, 8192),
+    (3000, 1500, 4096),
+)
 
 #: clocks of a step of 128 rows, by columns, and of a column's sums to leave and to add (H200)
 STEP = {256: 1024, 192: 790, 128: 620}
@@ -146,17 +155,26 @@ def main():
         dtype=Option("element type of A, B and C", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    sizes = args.m, args.n, args.k
-    own = tiles(*sizes, args.blocks, args.target)
-    if args.shared >= 0:
-        own["shared"] = args.shared
-    kernel = example.compile(gemm_stream_k(*sizes, args.blocks, args.dtype, **own))
-    a = example.normal(args.m, args.k, dtype=args.dtype)
-    b = example.normal(args.k, args.n, dtype=args.dtype)
-    c = example.output(args.m, args.n, dtype=args.dtype)
-    kernel(a, b, c)
+
+    def case(m, n, k, shared=-1):
+        own = tiles(m, n, k, args.blocks, args.target)
+        if shared >= 0:
+            own["shared"] = shared
+        kernel = example.compile(gemm_stream_k(m, n, k, args.blocks, args.dtype, **own))
+        a, b = example.normal(m, k, dtype=args.dtype), example.normal(k, n, dtype=args.dtype)
+        c = example.output(m, n, dtype=args.dtype)
+        return (
+            Case(lambda: kernel(a, b, c), {"cuBLAS": lambda: a @ b}, flops=2 * m * n * k),
+            a,
+            b,
+            c,
+        )
+
+    line, a, b, c = case(args.m, args.n, args.k, args.shared)
+    line.run()
     example.check("C", c, a.double() @ b.double())
-    example.speed(lambda: kernel(a, b, c), lambda: a @ b, flops=2 * args.m * args.n * args.k)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -10,11 +10,22 @@ others by threads, since the rows that follow belong to the next group.
                            [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """
 
+import functools
+
 import torch
 
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: groups, rows of all together, columns of B, columns of A
+SHAPES = (
+    (8, 8192, 4096, 4096),
+    (32, 16384, 2048, 1024),
+    (64, 32768, 1408, 2048),
+    (8, 1000, 14336, 4096),
+    (128, 16384, 1536, 2048),
+)
 
 
 def tiles(N, target):
@@ -77,35 +88,49 @@ def grouped_gemm(
     return grouped_gemm
 
 
+def one_by_one(a, b, heights):
+    """Returns C, of the type of the arguments."""
+    return torch.cat([x @ y for x, y in zip(a.split(heights), b, strict=True)])
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
         __doc__,
-        sizes=Option("rows of each group", [100, 0, 129, 30], [3000, 1000, 2500, 500, 0, 1192], least=0),
+        sizes=Option(
+            "rows of each group", [100, 0, 129, 30], [3000, 1000, 2500, 500, 0, 1192], least=0
+        ),
         n=Option("columns of B and C", 136, 4096),
         k=Option("columns of A, rows of B", 200, 4096),
         blocks=Option("blocks that share the tiles; 0: one a multiprocessor", 3, 0, least=0),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    rows, groups = sum(args.sizes), len(args.sizes)
-    sizes = rows, groups, args.n, args.k, args.dtype
+    example.require(max(args.sizes) > 0, "--sizes are all 0: give one group a row")
     blocks = args.blocks or CUDA(args.target).compute_max_core
-    kernel = example.compile(grouped_gemm(*sizes, blocks, **tiles(args.n, args.target)))
-    a = example.normal(rows, args.k, dtype=args.dtype)
-    b = example.normal(groups, args.k, args.n, dtype=args.dtype)
-    ends = torch.tensor(args.sizes).cumsum(0).to(args.device, torch.int32)
-    c = example.output(rows, args.n, dtype=args.dtype)
-    kernel(a, b, ends, c)
 
-    def one_by_one(a, b):
-        return torch.cat([x @ y for x, y in zip(a.split(args.sizes), b, strict=True)])
+    def case(heights, n, k):
+        rows, groups = sum(heights), len(heights)
+        sizes = rows, groups, n, k, args.dtype
+        kernel = example.compile(grouped_gemm(*sizes, blocks, **tiles(n, args.target)))
+        a = example.normal(rows, k, dtype=args.dtype)
+        b = example.normal(groups, k, n, dtype=args.dtype)
+        ends = torch.tensor(heights).cumsum(0).to(args.device, torch.int32)
+        c = example.output(rows, n, dtype=args.dtype)
+        peers = {"one by one": lambda: one_by_one(a, b, heights)}
+        if args.dtype == "bfloat16":
+            peers["torch"] = lambda: torch.nn.functional.grouped_mm(a, b, offs=ends)
+        run = functools.partial(kernel, a, b, ends, c)
+        return Case(run, peers, flops=2 * rows * n * k), (a, b), c
 
-    example.check("C", c, one_by_one(a.double(), b.double()))
-    peers = {"one by one": lambda: one_by_one(a, b)}
-    if args.dtype == "bfloat16":
-        peers["torch"] = lambda: torch.nn.functional.grouped_mm(a, b, offs=ends)
-    example.speed(lambda: kernel(a, b, ends, c), peers, flops=2 * rows * args.n * args.k)
+    def drawn(groups, rows, n, k):
+        return case(torch.randint(groups, (rows,)).bincount(minlength=groups).tolist(), n, k)[0]
+
+    line, (a, b), c = case(args.sizes, args.n, args.k)
+    line.run()
+    example.check("C", c, one_by_one(a.double(), b.double(), args.sizes))
+    example.speed(*line)
+    example.table(SHAPES, drawn)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,21 @@ block whose tile has no row in use leaves at once. Rows beyond the counts are no
                                   [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """
 
+import functools
+
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: groups, rows that each has room for, columns of B, columns of A
+SHAPES = (
+    (32, 256, 4096, 4096),
+    (8, 512, 4096, 14336),
+    (64, 128, 2816, 2048),
+    (128, 64, 1536, 2048),
+    (16, 1024, 4096, 7168),
+)
 
 
 def grouped_gemm_masked(
@@ -59,24 +70,34 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
-    groups = len(args.counts)
-    kernel = example.compile(grouped_gemm_masked(groups, args.rows, args.n, args.k, args.dtype))
-    a = example.normal(groups, args.rows, args.k, dtype=args.dtype)
-    b = example.normal(groups, args.k, args.n, dtype=args.dtype)
-    counts = torch.tensor(args.counts, dtype=torch.int32, device=args.device)
-    c = example.output(groups, args.rows, args.n, dtype=args.dtype)
-    kernel(a, b, counts, c)
+    room = max(args.counts) <= args.rows
+    example.require(room, f"--counts has {max(args.counts)}: give at most --rows, {args.rows}")
+
+    def case(given, rows, n, k):
+        groups = len(given)
+        kernel = example.compile(grouped_gemm_masked(groups, rows, n, k, args.dtype))
+        a = example.normal(groups, rows, k, dtype=args.dtype)
+        b = example.normal(groups, k, n, dtype=args.dtype)
+        counts = torch.tensor(given, dtype=torch.int32, device=args.device)
+        c = example.output(groups, rows, n, dtype=args.dtype)
+        peers = {
+            "one by one": lambda: [a[g, :count] @ b[g] for g, count in enumerate(given)],
+            "all rows": lambda: torch.bmm(a, b),
+        }
+        moved = b.element_size() * k * n * sum(count > 0 for count in given)
+        run = functools.partial(kernel, a, b, counts, c)
+        return Case(run, peers, moved, 2 * sum(given) * n * k), (a, b, counts), c
+
+    def drawn(groups, rows, n, k):
+        return case(torch.randint(rows + 1, (groups,)).tolist(), rows, n, k)[0]
+
+    line, (a, b, counts), c = case(args.counts, args.rows, args.n, args.k)
+    line.run()
     inside = torch.arange(args.rows, device=args.device) < counts[:, None]
     example.check("C", c[inside], (a.double() @ b.double())[inside])
     assert bool(c[~inside].isnan().all()), "rows beyond the counts were written"
-
-    def one_by_one():
-        return [a[g, :count] @ b[g] for g, count in enumerate(args.counts)]
-
-    peers = {"one by one": one_by_one, "all rows": lambda: torch.bmm(a, b)}
-    flops = 2 * sum(args.counts) * args.n * args.k
-    moved = b.element_size() * args.k * args.n * sum(count > 0 for count in args.counts)
-    example.speed(lambda: kernel(a, b, counts, c), peers, moved=moved, flops=flops)
+    example.speed(*line)
+    example.table(SHAPES, drawn)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,23 @@ form: a running maximum and a running sum for each row of Q.
                         [--device cpu]
 """
 
+import functools
 import math
 
 import torch
 from common import TARGETS, dtype_option, random_matrix
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: queries, keys, dimension
+SHAPES = (
+    (16384, 16384, 64),
+    (8192, 8192, 64),
+    (4096, 16384, 64),
+    (16384, 4096, 128),
+    (8192, 8192, 128),
+)
 
 
 def attention(queries, keys, dim, block_M, block_N, in_dtype, out_dtype, threads=128):
@@ -86,24 +96,29 @@ def main():
         dtype=dtype_option("bfloat16", "float16"),
     )
     args = example.args
-    blocks = (args.block_m, args.block_n)
-    function = attention(args.queries, args.keys, args.dim, *blocks, args.dtype, args.dtype)
-    kernel = example.compile(function)
-    q = random_matrix(example, args.queries, args.dim)
-    k, v = (random_matrix(example, args.keys, args.dim) for _ in range(2))
-    out = example.output(args.queries, args.dim, dtype=args.dtype)
-    kernel(q, k, v, out)
-    scores = q.double() @ k.double().T / math.sqrt(args.dim)
+    for rows, block in (("queries", "block_m"), ("keys", "block_n")):
+        length, size = getattr(args, rows), getattr(args, block)
+        example.require(length % size == 0, f"--{rows} is {length}: give a multiple of {size}")
+
+    def case(queries, keys, dim):
+        options = args.block_m, args.block_n, args.dtype, args.dtype
+        kernel = example.compile(attention(queries, keys, dim, *options))
+        q, k, v = (random_matrix(example, rows, dim) for rows in (queries, keys, keys))
+        out = example.output(queries, dim, dtype=args.dtype)
+        attend = torch.nn.functional.scaled_dot_product_attention
+        heads = [x[None, None] for x in (q, k, v)]
+        peers = {"torch": lambda: attend(heads[0], heads[1], heads[2])[0, 0]}
+        run = functools.partial(kernel, q, k, v, out)
+        return Case(run, peers, flops=4 * queries * keys * dim), (q, k, v), out
+
+    line, inputs, out = case(args.queries, args.keys, args.dim)
+    line.run()
+    q, k, v = (x.double() for x in inputs)
+    weights = torch.softmax(q @ k.T / math.sqrt(args.dim), dim=1)
     # The weights round to the element type, too, and their errors add up.
-    example.check("Out", out, torch.softmax(scores, dim=1) @ v.double(), tolerance=2**-7)
-    attend = torch.nn.functional.scaled_dot_product_attention
-    flops = 4 * args.queries * args.keys * args.dim
-    heads = [x[None, None] for x in (q, k, v)]
-
-    def by_torch():
-        return attend(heads[0], heads[1], heads[2])
-
-    example.speed(lambda: kernel(q, k, v, out), by_torch, flops=flops)
+    example.check("Out", out, weights @ v, tolerance=2**-7)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

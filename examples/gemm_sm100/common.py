@@ -3,7 +3,7 @@
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
 
 #: element type: (accumulator, result, largest error beside that of rounding the result)
 TYPES = {
@@ -14,6 +14,14 @@ TYPES = {
     "float8_e5m2": ("float32", "float32", 2**-16),
     "int8": ("int32", "int32", 0),
 }
+#: of tables: rows of A, rows of B, columns of both
+SHAPES = (
+    (4096, 4096, 4096),
+    (8192, 8192, 8192),
+    (4096, 14336, 4096),
+    (2048, 2048, 8192),
+    (5120, 3072, 4096),
+)
 #: tensor memory is Blackwell's
 TARGETS = ("sm_100a",)
 
@@ -47,13 +55,17 @@ def run_gemm(description: str | None, gemm) -> None:
     args = example.args
     accum_dtype, out_dtype, tolerance = TYPES[args.dtype]
     blocks = (128, 128, 128 // getattr(T, args.dtype).itemsize)
-    function = gemm(args.m, args.n, args.k, *blocks, args.dtype, out_dtype, accum_dtype)
-    kernel = example.compile(function)
-    a = random_matrix(example, args.m, args.k)
-    b = random_matrix(example, args.n, args.k)
-    c = example.output(args.m, args.n, dtype=out_dtype)
-    kernel(a, b, c)
+
+    def case(m, n, k):
+        kernel = example.compile(gemm(m, n, k, *blocks, args.dtype, out_dtype, accum_dtype))
+        a, b = random_matrix(example, m, k), random_matrix(example, n, k)
+        c = example.output(m, n, dtype=out_dtype)
+        x, y = (z.bfloat16() if z.element_size() == 1 else z for z in (a, b))
+        peers = {f"cuBLAS, {str(x.dtype)[6:]}": lambda: x @ y.T}
+        return Case(lambda: kernel(a, b, c), peers, flops=2 * m * n * k), a, b, c
+
+    line, a, b, c = case(args.m, args.n, args.k)
+    line.run()
     example.check("C", c, a.double() @ b.double().T, tolerance)
-    x, y = (z.bfloat16() for z in (a, b))
-    peer = {"in bfloat16": lambda: x @ y.T}
-    example.speed(lambda: kernel(a, b, c), peer, flops=2 * args.m * args.n * args.k)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])

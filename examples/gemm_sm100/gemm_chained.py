@@ -7,10 +7,21 @@ gemm reads it from there as its A operand (TS).
     python gemm_chained.py [--m 256] [--k 128] [--s 128] [--n 64] [--dtype bfloat16]
 """
 
+import functools
+
 from common import TARGETS, TYPES, dtype_option, random_matrix
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: rows of A, columns of A, of B1 and of B2
+SHAPES = (
+    (65536, 128, 128, 64),
+    (65536, 64, 128, 64),
+    (32768, 128, 128, 128),
+    (131072, 128, 64, 64),
+    (5000, 128, 128, 64),
+)
 
 
 def gemm_chained(M, K, S, N, block_M, in_dtype, out_dtype, accum_dtype, threads=128):
@@ -60,19 +71,23 @@ def main():
     )
     args = example.args
     accum_dtype, out_dtype, tolerance = TYPES[args.dtype]
-    sizes = (args.m, args.k, args.s, args.n)
-    kernel = example.compile(gemm_chained(*sizes, 128, args.dtype, out_dtype, accum_dtype))
-    a = random_matrix(example, args.m, args.k)
-    b1 = random_matrix(example, args.k, args.s)
-    b2 = random_matrix(example, args.s, args.n)
-    c = example.output(args.m, args.n, dtype=out_dtype)
-    kernel(a, b1, b2, c)
+
+    def case(m, k, s, n):
+        function = gemm_chained(m, k, s, n, 128, args.dtype, out_dtype, accum_dtype)
+        kernel = example.compile(function)
+        a, b1, b2 = (random_matrix(example, *size) for size in ((m, k), (k, s), (s, n)))
+        c = example.output(m, n, dtype=out_dtype)
+        x, y, z = (w.bfloat16() if w.element_size() == 1 else w for w in (a, b1, b2))
+        peers = {f"cuBLAS, {str(x.dtype)[6:]}": lambda: x @ y @ z}
+        run = functools.partial(kernel, a, b1, b2, c)
+        return Case(run, peers, flops=2 * m * s * (k + n)), (a, b1, b2), c
+
+    line, (a, b1, b2), c = case(args.m, args.k, args.s, args.n)
+    line.run()
     between = (a.double() @ b1.double()).to(a.dtype)
     example.check("C", c, between.double() @ b2.double(), tolerance)
-    x, y, z = (w.bfloat16() for w in (a, b1, b2))
-    flops = 2 * args.m * args.s * (args.k + args.n)
-    peer = {"in bfloat16": lambda: x @ y @ z}
-    example.speed(lambda: kernel(a, b1, b2, c), peer, flops=flops)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

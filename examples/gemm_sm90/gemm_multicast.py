@@ -13,11 +13,23 @@ you use this.)
 
 import tilelang.language as T
 from tilelang.carver.arch import CUDA
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: rows and columns of a block's tile of C, columns of its tiles of A
+TILE_M, TILE_N, TILE_K = 128, 256, 64
+
+#: of tables: rows of A, rows of B, columns of both
+SHAPES = (
+    (4096, 4096, 4096),
+    (8192, 8192, 8192),
+    (4096, 14336, 4096),
+    (2048, 8192, 8192),
+    (16384, 4096, 1024),
+)
 
 
 def gemm_multicast(
-    M, N, K, blocks, grid=132, block_M=128, block_N=256, block_K=64, stages=4, group=8,
+    M, N, K, blocks, grid=132, block_M=TILE_M, block_N=TILE_N, block_K=TILE_K, stages=4, group=8,
     columns=64, dtype="bfloat16",
 ):  # fmt: skip
     """Returns C (M, N) = A (M, K) @ B (N, K)^T, all of ``dtype``, as a prim_func.
@@ -83,22 +95,31 @@ def main():
     example = Example(
         __doc__,
         ("sm_90a",),
-        m=Option("rows of A and C, a multiple of 128 * blocks", 512, 4096),
-        n=Option("rows of B, columns of C, a multiple of 256", 512, 4096),
-        k=Option("columns of A and B, a multiple of 64", 256, 4096),
-        blocks=Option("of a cluster", 2),
+        m=Option(f"rows of A and C, a multiple of {TILE_M} * blocks", 512, 4096),
+        n=Option("rows of B, columns of C", 512, 4096, multiple=TILE_N),
+        k=Option("columns of A and B", 256, 4096, multiple=TILE_K),
+        blocks=Option("of a cluster", 2, most=8),
         grid=Option("blocks of the grid, a multiple; 0: one a multiprocessor", 4, 0, least=0),
     )
     args = example.args
+    rows = TILE_M * args.blocks
+    example.require(args.m % rows == 0, f"--m is {args.m}: give a multiple of {rows}")
+    whole = args.grid % args.blocks == 0
+    example.require(whole, f"--grid is {args.grid}: give a multiple of --blocks, {args.blocks}")
     grid = args.grid or CUDA(args.target).compute_max_core // args.blocks * args.blocks
-    kernel = example.compile(gemm_multicast(args.m, args.n, args.k, args.blocks, grid))
-    a = example.normal(args.m, args.k, dtype="bfloat16")
-    b = example.normal(args.n, args.k, dtype="bfloat16")
-    c = example.output(args.m, args.n, dtype="bfloat16")
-    kernel(a, b, c)
+
+    def case(m, n, k):
+        kernel = example.compile(gemm_multicast(m, n, k, args.blocks, grid))
+        a, b = example.normal(m, k, dtype="bfloat16"), example.normal(n, k, dtype="bfloat16")
+        c = example.output(m, n, dtype="bfloat16")
+        peers = {"cuBLAS": lambda: a @ b.T}
+        return Case(lambda: kernel(a, b, c), peers, flops=2 * m * n * k), a, b, c
+
+    line, a, b, c = case(args.m, args.n, args.k)
+    line.run()
     example.check("C", c, a.double() @ b.double().T)
-    flops = 2 * args.m * args.n * args.k
-    example.speed(lambda: kernel(a, b, c), lambda: a @ b.T, flops=flops)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -167,6 +167,7 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
+    example.require(args.k <= args.experts, f"--k is {args.k}: give at most --experts")
 
     def case(tokens, experts, k, hidden, width):
         x = example.normal(tokens, hidden, dtype=args.dtype)

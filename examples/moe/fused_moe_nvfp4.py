@@ -13,11 +13,13 @@ the third multiplies by Down and scatters weighed rows, the fourth adds those of
 
 from __future__ import annotations
 
+import functools
+
 import torch
-from fused_moe import reference, sort_by_expert
+from fused_moe import SHAPES, grouped, reference, sort_by_expert
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
 from tilelang.tools.scaled import ATOM, FORMATS, in_atoms, quantised, values
 from tilelang.tools.scaled_rows import shape_of_factors, store_quantised
 
@@ -156,6 +158,13 @@ def through_experts(x, gate, up, down, weights, chosen):
     return y
 
 
+def room(pairs, columns):
+    """Returns tensors for rows of pairs, quantised, and for their factors."""
+    shape = shape_of_factors(len(pairs), columns, FORM)
+    codes = torch.empty(len(pairs), columns // 2, dtype=torch.uint8, device=pairs.device)
+    return codes, torch.empty(shape, dtype=FACTORS, device=pairs.device)
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -164,36 +173,42 @@ def main():
         tokens=Option("tokens", 70, 4096),
         experts=Option("experts", 3, 32),
         k=Option("experts of a token", 2, 4),
-        hidden=Option("elements of a token, a multiple of 64", 256, 2048),
-        width=Option("columns of Gate and Up, a multiple of 64", 192, 1024),
+        hidden=Option("elements of a token", 256, 2048, multiple=64),
+        width=Option("columns of Gate and Up", 192, 1024, multiple=64),
     )
     args = example.args
-    x = example.normal(args.tokens, args.hidden, dtype="bfloat16")
-    scale = args.hidden**-0.5
-    shapes = [(args.width, args.hidden)] * 2 + [(args.hidden, args.width)]
-    stored = [quantised(example.normal(args.experts, *s, scale=scale), FORM) for s in shapes]
+    example.require(args.k <= args.experts, f"--k is {args.k}: give at most --experts")
+
+    def case(tokens, experts, k, hidden, width):
+        x = example.normal(tokens, hidden, dtype="bfloat16")
+        shapes = [(width, hidden)] * 2 + [(hidden, width)]
+        drawn = (example.normal(experts, *shape, scale=hidden**-0.5) for shape in shapes)
+        stored = [quantised(matrix, FORM) for matrix in drawn]
+        weights, chosen = example.normal(tokens, experts).softmax(1).topk(k)
+        pairs, of_tiles = sort_by_expert(chosen, experts, BLOCK)
+        sizes = tokens, len(of_tiles), experts, k, hidden, width
+        kernel = example.compile(fused_moe_nvfp4(*sizes))
+        y = example.output(*x.shape, dtype="bfloat16")
+        operands = [part for codes, factors in stored for part in (codes, in_atoms(factors))]
+        rooms = [part for columns in (hidden, width) for part in room(pairs, columns)]
+        run = functools.partial(kernel, x, *operands, weights.flatten(), pairs, of_tiles, *rooms, y)
+        wide = [values(*pair, FORM).transpose(1, 2).bfloat16().contiguous() for pair in stored]
+        peers = {
+            "one by one, bfloat16": functools.partial(reference, x, *wide, weights, chosen),
+            "grouped_mm, bfloat16": functools.partial(grouped, x, *wide, weights, chosen),
+        }
+        line = Case(run, peers, flops=6 * tokens * k * hidden * width)
+        return line, (x, stored, weights, chosen), y
+
+    line, (x, stored, weights, chosen), y = case(
+        args.tokens, args.experts, args.k, args.hidden, args.width
+    )
+    line.run()
     gate, up, back = (values(*pair, FORM) for pair in stored)
-    weights, chosen = example.normal(args.tokens, args.experts).softmax(1).topk(args.k)
-    pairs, of_tiles = sort_by_expert(chosen, args.experts, BLOCK)
-    sizes = args.tokens, len(of_tiles), args.experts, args.k, args.hidden, args.width
-    kernel = example.compile(fused_moe_nvfp4(*sizes))
-    y = example.output(*x.shape, dtype="bfloat16")
-    operands = [part for codes, factors in stored for part in (codes, in_atoms(factors))]
-    room = []
-    for columns in (args.hidden, args.width):
-        shape = shape_of_factors(len(pairs), columns, FORM)
-        room += [torch.empty(len(pairs), columns // 2, dtype=torch.uint8, device=args.device)]
-        room += [torch.empty(shape, dtype=FACTORS, device=args.device)]
-    arguments = x, *operands, weights.flatten(), pairs, of_tiles, *room, y
-    kernel(*arguments)
     want = through_experts(x, gate, up, back, weights.double(), chosen)
     example.check("Y", y, want, tolerance=2**-8)
-    wide = [w.transpose(1, 2).bfloat16().contiguous() for w in (gate, up, back)]
-    example.speed(
-        lambda: kernel(*arguments),
-        {"one by one, bfloat16": lambda: reference(x, wide[0], wide[1], wide[2], weights, chosen)},
-        flops=6 * args.tokens * args.k * args.hidden * args.width,
-    )
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -13,10 +13,13 @@ import torch
 from scaled_outputs import FORMAT, check, outputs
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
 from tilelang.tools.rows import tile_of
 from tilelang.tools.scaled import ATOM, FORMATS, quantised
 from tilelang.tools.scaled_rows import shape_of_factors, store_quantised
+
+#: of tables: rows and columns of X
+SHAPES = ((32768, 4096), (16384, 8192), (65536, 2048), (4096, 7168), (1000, 16384))
 
 EPSILON = 1e-5
 
@@ -65,19 +68,29 @@ def main():
         format=FORMAT,
     )
     args = example.args
-    kernel = example.compile(rms_norm_quantize(args.rows, args.columns, args.format))
-    x = example.normal(args.rows, args.columns, dtype="bfloat16")
-    w = example.normal(args.columns, dtype="bfloat16")
-    q, s = outputs(example, args.rows, args.columns)
-    kernel(x, w, q, s)
 
     def norm(x, w):
         return torch.nn.functional.rms_norm(x, x.shape[-1:], w, EPSILON)
 
+    def by_torch(x, w):
+        return quantised(norm(x.float(), w.float()), args.format)
+
+    compiled = example.compiled(by_torch)
+
+    def case(rows, columns):
+        kernel = example.compile(rms_norm_quantize(rows, columns, args.format))
+        x = example.normal(rows, columns, dtype="bfloat16")
+        w = example.normal(columns, dtype="bfloat16")
+        q, s = outputs(example, rows, columns)
+        peers = {"torch": lambda: by_torch(x, w), "compiled": lambda: compiled(x, w)}
+        moved = x.nbytes + q.nbytes + s.nbytes
+        return Case(lambda: kernel(x, w, q, s), peers, moved), (x, w), (q, s)
+
+    line, (x, w), (q, s) = case(args.rows, args.columns)
+    line.run()
     check(example, q, s, norm(x.double(), w.double()))
-    by_torch = example.compiled(lambda x, w: quantised(norm(x.float(), w.float()), args.format))
-    moved = x.nbytes + q.nbytes + s.nbytes
-    example.speed(lambda: kernel(x, w, q, s), {"compiled": lambda: by_torch(x, w)}, moved)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -12,9 +12,12 @@ import torch
 from scaled_outputs import FORMAT, check, outputs
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
 from tilelang.tools.scaled import ATOM, FORMATS, quantised
 from tilelang.tools.scaled_rows import shape_of_factors, store_quantised
+
+#: of tables: rows of X, columns of Y
+SHAPES = ((16384, 8192), (8192, 14336), (32768, 2048), (4096, 18432), (1000, 4096))
 
 
 def swiglu_quantize(rows, columns, form, dtype="bfloat16", block=16, width=256, threads=128):
@@ -52,18 +55,28 @@ def main():
         format=FORMAT,
     )
     args = example.args
-    kernel = example.compile(swiglu_quantize(args.rows, args.columns, args.format))
-    x = example.normal(args.rows, 2, args.columns, dtype="bfloat16")
-    q, s = outputs(example, args.rows, args.columns)
-    kernel(x, q, s)
 
     def gated(x):
         return torch.nn.functional.silu(x[:, 0]) * x[:, 1]
 
+    def by_torch(x):
+        return quantised(gated(x.float()), args.format)
+
+    compiled = example.compiled(by_torch)
+
+    def case(rows, columns):
+        kernel = example.compile(swiglu_quantize(rows, columns, args.format))
+        x = example.normal(rows, 2, columns, dtype="bfloat16")
+        q, s = outputs(example, rows, columns)
+        peers = {"torch": lambda: by_torch(x), "compiled": lambda: compiled(x)}
+        moved = x.nbytes + q.nbytes + s.nbytes
+        return Case(lambda: kernel(x, q, s), peers, moved), x, (q, s)
+
+    line, x, (q, s) = case(args.rows, args.columns)
+    line.run()
     check(example, q, s, gated(x.double()))
-    by_torch = example.compiled(lambda x: quantised(gated(x.float()), args.format))
-    moved = x.nbytes + q.nbytes + s.nbytes
-    example.speed(lambda: kernel(x, q, s), {"compiled": lambda: by_torch(x)}, moved)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -9,12 +9,25 @@ append raises WouldBlock rather than overwrite one.
                                [--device cpu]
 """
 
+import functools
+
 import numpy as np
 import torch
 from pictures import steps
 
 from tilelang.stream import TileStream, WouldBlock
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: extents of the array
+SHAPES = (
+    (64, 512, 512),
+    (256, 512, 512),
+    (64, 1024, 1024),
+    (1024, 128, 128),
+    (100, 600, 900),
+)
+#: extents of a tile
+TILE = 8, 16, 32
 
 
 def living(geometry, position):
@@ -33,6 +46,23 @@ def cut(array, tile):
     return split.transpose(0, 2, 4, 1, 3, 5).reshape(-1, *tile)
 
 
+def place(example):
+    """Returns the device of streams."""
+    return "cuda" if example.args.device == "cuda" else "emulator"
+
+
+def case(example, *shape):
+    """Cuts an array of a shape, which is there, into tiles that nobody takes."""
+    data = torch.from_numpy(np.arange(np.prod(shape), dtype="uint32").reshape(shape))
+    options = {"device": place(example), "target": example.args.target}
+
+    def tiles():
+        epochs = -(-shape[0] // TILE[0])
+        TileStream(shape, TILE, "uint32", batch=epochs, **options).append(data)
+
+    return Case(tiles, {"torch copy": lambda: data.to(example.args.device)}, data.nbytes)
+
+
 def main():
     """Draws both, and checks them against what was promised."""
     example = Example(
@@ -42,18 +72,21 @@ def main():
         width=Option("along the third", 90, 512),
     )
     args = example.args
-    shape, tile = (args.rows, args.height, args.width), (8, 16, 32)
+    shape, tile = (args.rows, args.height, args.width), TILE
     array = np.arange(np.prod(shape), dtype="uint32").reshape(shape)
     stream = TileStream(
         shape,
         tile,
         "uint32",
-        device="cuda" if args.device == "cuda" else "emulator",
+        device=place(example),
         batch=1,
         pools=3,
         target=args.target,
     )
-    geometry, positions = stream.plan.geometry, range(0, 16 * array[0].size, array[0].size // 8)
+    geometry, positions = (
+        stream.plan.geometry,
+        range(0, 16 * array[0].size, max(array[0].size // 8, 1)),
+    )
     live = [(position / array[0].size, living(geometry, position)) for position in positions]
     assert max(count for _, count in live) <= stream.live
 
@@ -73,7 +106,9 @@ def main():
         # Finished epochs, of which all but the last batch that was taken are released.
         held.append((row + 1.0, geometry.epoch_of(stream.position) - max(len(found) - 1, 0)))
     found += [torch.from_dlpack(batch).cpu().numpy().copy() for batch in batches]
-    assert blocked > 0 and max(count for _, count in held) <= stream.plan.pools
+    epochs = geometry.epoch_of(array.size - 1) + 1
+    assert (blocked > 0) == (epochs > stream.plan.pools)
+    assert max(count for _, count in held) <= stream.plan.pools
 
     memory = stream.memory.pools / stream.plan.pools / 1024
     tiles = steps("Tiles that live", "rows appended", {"tiles": live}, {"stream.live": stream.live})
@@ -84,13 +119,8 @@ def main():
 
     want = torch.from_numpy(cut(array, tile))
     example.check("tiles", torch.from_numpy(np.concatenate(found)), want, tolerance=0)
-    data = torch.from_numpy(array)
-
-    def tiles_of():
-        again = TileStream(shape, tile, "uint32", pools=8, batch=args.rows // tile[0])
-        again.append(data)
-
-    example.speed(tiles_of, {"torch copy": lambda: data.cuda()}, moved=data.nbytes)
+    example.speed(*case(example, *shape))
+    example.table(SHAPES, functools.partial(case, example))
 
 
 if __name__ == "__main__":

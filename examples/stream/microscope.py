@@ -16,7 +16,18 @@ import torch
 from pictures import steps
 
 from tilelang.stream import TileStream
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: frames, their height and width
+SHAPES = (
+    (32, 2048, 2304),
+    (32, 1024, 1024),
+    (128, 512, 512),
+    (16, 3000, 4000),
+    (64, 1000, 1500),
+)
+#: extents of a tile
+TILE = 8, 64, 64
 
 
 class Camera:
@@ -59,6 +70,24 @@ def array_file(folder, args):
     return folder / "frames.zarr", lambda: zarr.open_array(folder / "frames.zarr", mode="r")[:]
 
 
+def place(args):
+    """Returns the device of streams."""
+    return "cuda" if args.device == "cuda" else "emulator"
+
+
+def case(args, frames):
+    """Cuts frames, which are there, into tiles that nobody takes."""
+    if args.device == "cuda":
+        frames = frames.pin_memory()
+    options = {"device": place(args), "target": args.target, "batch": 1}
+
+    def tiles():
+        epochs = -(-len(frames) // TILE[0])
+        TileStream(frames.shape, TILE, "uint16", pools=max(epochs, 2), **options).append(frames)
+
+    return Case(tiles, {"torch copy": lambda: frames.to(args.device)}, frames.nbytes)
+
+
 def main():
     """Records, and compares what was written with what the camera saw."""
     example = Example(
@@ -73,9 +102,9 @@ def main():
         target, read = array_file(Path(folder), args)
         stream = TileStream(
             shape=(None, args.height, args.width),
-            tile=(8, 64, 64),
+            tile=TILE,
             dtype="uint16",
-            device="cuda" if args.device == "cuda" else "emulator",
+            device=place(args),
             batch=1,
             target=args.target,
         )
@@ -95,15 +124,8 @@ def main():
         steps("Frames on the disk", "frames taken", {"frames that a reader sees": written}, {}),
     )
     example.check("frames", found, torch.from_numpy(wanted), tolerance=0)
-    frames = torch.from_numpy(wanted[:32])
-    if args.device == "cuda":
-        frames = frames.pin_memory()
-
-    def tiles():
-        stream = TileStream(tuple(frames.shape), (8, 64, 64), "uint16", pools=4, batch=1)
-        stream.append(frames)
-
-    example.speed(tiles, {"torch copy": lambda: frames.cuda()}, moved=frames.nbytes)
+    example.speed(*case(args, torch.from_numpy(wanted[:32])))
+    example.table(SHAPES, lambda *shape: case(args, torch.randint(4000, shape, dtype=torch.uint16)))
 
 
 if __name__ == "__main__":

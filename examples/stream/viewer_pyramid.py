@@ -14,7 +14,10 @@ import torch
 from pictures import images
 
 from tilelang.stream import TileStream
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: frames, their height and width
+SHAPES = ((64, 2048), (64, 1024), (256, 512), (16, 4096), (100, 1000))
 
 
 class Viewer:
@@ -67,11 +70,12 @@ def main():
         method=Option("of the pyramid", "mean", choices=("mean", "min", "max")),
     )
     args = example.args
-    frames = specimen(args.frames, args.side)
+    even = args.side % 2**args.levels == 0
+    example.require(even, f"--side is {args.side}: give a multiple of {2**args.levels}")
 
-    def record():
+    def record(frames):
         stream = TileStream(
-            shape=(args.frames, args.side, args.side),
+            shape=frames.shape,
             tile=(4, 32, 32),
             dtype="uint16",
             device="cuda" if args.device == "cuda" else "emulator",
@@ -80,20 +84,28 @@ def main():
         levels = [stream]
         for _ in range(args.levels):
             levels.append(levels[-1].pyramid(2, args.method))
-        viewers = [Viewer(level, args.frames) for level in levels]
+        viewers = [Viewer(level, len(frames)) for level in levels]
         with stream:
             for frame in frames:
                 stream.append(frame)
         return [viewer.wait() for viewer in viewers]
 
-    found = record()
+    def case(*shape):
+        frames = specimen(*shape)
+        data = torch.from_numpy(frames)
+        peers = {"torch copy": lambda: data.to(args.device)}
+        return Case(lambda: record(frames), peers, frames.nbytes), frames
+
+    line, frames = case(args.frames, args.side)
+    found = record(frames)
     last = {" x ".join(map(str, a.shape[1:])): (a[-1] / 4000).tolist() for a in found}
     example.picture("viewer_pyramid", images("The last frame, level by level", last))
     np.testing.assert_array_equal(found[0], frames)
     got = torch.cat([torch.from_numpy(level).flatten() for level in found[1:]])
     want = torch.cat([reduced(level, args.method).flatten() for level in found[:-1]])
     example.check("levels", got, want, tolerance=0)
-    example.speed(record, {"torch copy": lambda: torch.from_numpy(frames).cuda()})
+    example.speed(*line)
+    example.table(SHAPES, lambda *shape: case(*shape)[0])
 
 
 if __name__ == "__main__":

@@ -10,11 +10,16 @@ of them, so that sums do not depend on their order, and results not on the batch
                        [--target sm_90a] [--device cpu]
 """
 
+import functools
+
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
 from tilelang.tools.radix import find_least, in_order
+
+#: of tables: sequences, tokens
+SHAPES = ((64, 128256), (256, 128256), (16, 32000), (128, 152064), (1, 128256))
 
 UNITS = float(1 << 30)
 
@@ -147,29 +152,36 @@ def main():
         temperature=Option("logits are divided by it", 0.8),
     )
     args = example.args
-    kernel = example.compile(sampling(args.rows, args.vocabulary))
-    x = example.normal(args.rows, args.vocabulary, scale=3.0)
-    x[:, ::7] = -torch.inf  # what a grammar forbids
-    ones = torch.ones(args.rows, device=args.device)
-    k = torch.full((args.rows,), args.k, dtype=torch.int32, device=args.device)
-    k[-1] = args.vocabulary  # and one without top-k
-    arguments = ones * args.temperature, k, ones * args.p
-    random = torch.rand(args.rows).to(args.device)
-    token = example.output(args.rows, dtype="int32")
-    kernel(x, *arguments, random, token)
-    shares = kept(x.double(), *(z.double() for z in arguments))
+    example.require(args.k <= args.vocabulary, f"--k is {args.k}: give at most --vocabulary")
+    example.require(0 < args.p <= 1, f"--p is {args.p}: give a share above 0, up to 1")
+    warm = args.temperature > 0
+    example.require(warm, f"--temperature is {args.temperature}: give a number above 0")
+
+    def case(rows, vocabulary):
+        kernel = example.compile(sampling(rows, vocabulary))
+        x = example.normal(rows, vocabulary, scale=3.0)
+        x[:, 6::7] = -torch.inf  # what a grammar forbids
+        ones = torch.ones(rows, device=args.device)
+        k = torch.full((rows,), args.k, dtype=torch.int32, device=args.device)
+        k[-1] = vocabulary  # and one without top-k
+        arguments = ones * args.temperature, k, ones * args.p
+        random = torch.rand(rows).to(args.device)
+        token = example.output(rows, dtype="int32")
+        peers = {"torch": lambda: torch.multinomial(kept(x, *arguments), 1)}
+        run = functools.partial(kernel, x, *arguments, random, token)
+        return Case(run, peers, x.nbytes), (x, *arguments), random, token
+
+    line, inputs, random, token = case(args.rows, args.vocabulary)
+    line.run()
+    shares = kept(*(z.double() for z in inputs))
     sums = shares.cumsum(1)
     at = token.long()[:, None]
     above, own = sums.gather(1, at)[:, 0], shares.gather(1, at)[:, 0]
     assert bool((own > 0).all()), "a token was drawn that is not kept"
     # The random number lies in the part of the token, but for the rounding of 2 ** -30 each.
     example.check("Sums", random.double().clamp(above - own, above), random.double(), 2**-12)
-
-    def by_torch():
-        return torch.multinomial(kept(x, *arguments), 1)
-
-    run = lambda: kernel(x, *arguments, random, token)  # noqa: E731
-    example.speed(run, {"torch": by_torch}, moved=x.nbytes)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

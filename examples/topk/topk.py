@@ -10,7 +10,10 @@ first, as torch.topk does not promise.
 import torch
 
 import tilelang.language as T
-from tilelang.tools.example import Example, Option
+from tilelang.tools.example import Case, Example, Option
+
+#: of tables: rows and columns of X, elements to find
+SHAPES = ((65536, 128, 8), (16384, 64, 6), (65536, 256, 8), (8192, 128, 4), (131072, 32, 2))
 
 
 def topk(rows, columns, k, block=16, threads=128):
@@ -57,17 +60,25 @@ def main():
         k=Option("elements to find in each row", 6, 8),
     )
     args = example.args
-    kernel = example.compile(topk(args.rows, args.columns, args.k))
-    # A few values only, so that many are equal.
-    x = example.integers(0, args.columns // 2, args.rows, args.columns).float()
-    values = example.output(args.rows, args.k)
-    indices = example.output(args.rows, args.k, dtype="int32")
-    kernel(x, values, indices)
+    example.require(args.k <= args.columns, f"--k is {args.k}: give at most --columns")
+
+    def case(rows, columns, k):
+        kernel = example.compile(topk(rows, columns, k))
+        # A few values only, so that many are equal.
+        x = example.integers(0, max(columns // 2, 1), rows, columns).float()
+        values = example.output(rows, k)
+        indices = example.output(rows, k, dtype="int32")
+        moved = sum(y.nbytes for y in (x, values, indices))
+        peers = {"torch": lambda: x.topk(k)}
+        return Case(lambda: kernel(x, values, indices), peers, moved), x, values, indices
+
+    line, x, values, indices = case(args.rows, args.columns, args.k)
+    line.run()
     want, order = torch.sort(x, dim=1, descending=True, stable=True)
     example.check("Values", values, want[:, : args.k], tolerance=0)
     example.check("Indices", indices, order[:, : args.k], tolerance=0)
-    moved = sum(y.nbytes for y in (x, values, indices))
-    example.speed(lambda: kernel(x, values, indices), lambda: x.topk(args.k), moved=moved)
+    example.speed(*line)
+    example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from .example import Example, Option
+from .example import Case, Example, Option
 
 #: rows whose factors are in one atom, and factors of each in it
 ATOM = 128
@@ -42,6 +43,14 @@ class Format(NamedTuple):
         return OF_ROW * self.shared
 
 
+#: of tables: rows of A, rows of B, columns of both
+SHAPES = (
+    (4096, 4096, 4096),
+    (8192, 8192, 8192),
+    (4096, 14336, 4096),
+    (2048, 7168, 2048),
+    (512, 8192, 8192),
+)
 #: fp8 has float32 factors in no atoms, as checkpoints of DeepSeek-V3
 FORMATS = {
     "fp8": Format("float8_e4m3fn", torch.float32, 128, 448.0),
@@ -140,6 +149,27 @@ def of_atoms(atoms: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     return wide[:rows, :columns].contiguous().view(atoms.dtype)
 
 
+def by_cublas(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    factors_a: torch.Tensor,
+    factors_b: torch.Tensor,
+    form: str,
+) -> Callable[[], torch.Tensor] | None:
+    """Returns A @ B^T in bfloat16 by torch's gemm of these operands; None of other formats."""
+    packed = getattr(torch, "float4_e2m1fn_x2", None)  # since torch 2.8
+    kind = {"mxfp8": a.dtype, "nvfp4": packed}.get(form)
+    if kind is None:
+        return None
+    factors = factors_a.flatten(), factors_b.flatten()
+
+    def run() -> torch.Tensor:
+        x, y = a.view(kind), b.view(kind)
+        return torch._scaled_mm(x, y.T, *factors, out_dtype=torch.bfloat16)
+
+    return run
+
+
 def run_gemm(
     description: str | None,
     gemm: Callable[[int, int, int, str], Any],
@@ -163,18 +193,26 @@ def run_gemm(
         format=Option("of A and B", formats[0], choices=tuple(formats)),
         m=Option("rows of A and C", m, 4096),
         n=Option("rows of B, columns of C", 256, 4096),
-        k=Option("columns of A and B, a multiple of 32", k, 4096),
+        k=Option("columns of A and B", k, 4096, multiple=32),
     )
     args = example.args
-    kernel = example.compile(gemm(args.m, args.n, args.k, args.format))
-    (a, factors_a), (b, factors_b) = (
-        quantised(example.normal(rows, args.k), args.format) for rows in (args.m, args.n)
-    )
-    exact_a, exact_b = values(a, factors_a, args.format), values(b, factors_b, args.format)
-    c = example.output(args.m, args.n, dtype="bfloat16")
-    arguments = (a, b, in_atoms(factors_a), in_atoms(factors_b), c)
-    kernel(*arguments)
-    example.check("C", c, exact_a @ exact_b.T, 2**-16)
-    x, y = exact_a.bfloat16(), exact_b.bfloat16()
-    peer = {"in bfloat16": lambda: x @ y.T}
-    example.speed(lambda: kernel(*arguments), peer, flops=2 * args.m * args.n * args.k)
+
+    def case(m: int, n: int, k: int) -> tuple[Case, list[torch.Tensor], torch.Tensor]:
+        kernel = example.compile(gemm(m, n, k, args.format))
+        drawn = [quantised(example.normal(rows, k), args.format) for rows in (m, n)]
+        exact = [values(*matrix, args.format) for matrix in drawn]
+        (a, factors_a), (b, factors_b) = ((x, in_atoms(factors)) for x, factors in drawn)
+        c = example.output(m, n, dtype="bfloat16")
+        run = functools.partial(kernel, a, b, factors_a, factors_b, c)
+        x, y = (matrix.bfloat16() for matrix in exact)
+        peers: dict[str, Callable[[], Any]] = {"cuBLAS, bfloat16": lambda: x @ y.T}
+        scaled = by_cublas(a, b, factors_a, factors_b, args.format)
+        if scaled is not None and args.target != "sm_90a":
+            peers["cuBLAS, scaled"] = scaled
+        return Case(run, peers, flops=2 * m * n * k), exact, c
+
+    line, (a, b), c = case(args.m, args.n, args.k)
+    line.run()
+    example.check("C", c, a @ b.T, 2**-16)
+    example.speed(*line)
+    example.table(SHAPES, lambda m, n, k: case(m, n, k)[0])
