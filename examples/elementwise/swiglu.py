@@ -47,7 +47,7 @@ def main():
         gate, up = x.chunk(2, dim=1)
         return torch.nn.functional.silu(gate) * up
 
-    compiled = torch.compile(reference, dynamic=False)
+    compiled = example.compiled(reference)
 
     def case(rows, columns):
         kernel = example.compile(swiglu(rows, columns, args.dtype))

@@ -78,7 +78,7 @@ def main():
     example = Example(
         __doc__,
         rows=Option("rows of X", 50, 32768),
-        n=Option("columns of X, a power of two of 256 to 8192", 1024, 4096),
+        n=Option("columns of X", 1024, 4096, choices=tuple(1 << bit for bit in range(8, 14))),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16", "float32")),
     )
     args = example.args

@@ -83,11 +83,13 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16", "float32")),
     )
     args = example.args
+    divides = args.channels % args.groups == 0
+    example.require(divides, f"--groups is {args.groups}: give a divisor of --channels")
 
     def reference(x, w, b, groups):
         return torch.nn.functional.group_norm(x, groups, w, b, EPSILON)
 
-    compiled = torch.compile(reference, dynamic=False)
+    compiled = example.compiled(reference)
 
     def case(images, channels, groups, pixels):
         kernel = example.compile(group_norm(images, channels, groups, pixels, args.dtype))

@@ -13,7 +13,13 @@ from rms_norm import EPSILON
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
 
-SHAPES = ((64, 256, 32, 1024), (32, 512, 32, 784), (16, 320, 32, 4096), (32, 128, 8, 4096))
+SHAPES = (
+    (64, 256, 32, 1024),
+    (32, 512, 32, 784),
+    (16, 320, 32, 4096),
+    (8, 640, 32, 3136),
+    (32, 128, 8, 4096),
+)
 
 
 def group_norm_backward(images, channels, groups, pixels, dtype, threads=256, tile=8192):
@@ -89,6 +95,8 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16", "float32")),
     )
     args = example.args
+    divides = args.channels % args.groups == 0
+    example.require(divides, f"--groups is {args.groups}: give a divisor of --channels")
 
     def peer(x, dy, w, mean, scale):
         images, channels, pixels = x.shape

@@ -201,7 +201,7 @@ def run(text, make, shapes, rows, columns, **options):
     def reference(x, w, b):
         return torch.nn.functional.layer_norm(x, x.shape[-1:], w, b, EPSILON)
 
-    compiled = torch.compile(reference, dynamic=False)
+    compiled = example.compiled(reference)
 
     def case(rows, columns):
         func = make(rows, columns, args.dtype)

@@ -165,7 +165,7 @@ def main():
             dy, x, list(w.shape), *statistics, [True, True, True]
         )
 
-    @torch.compile(dynamic=False)
+    @example.compiled
     def compiled(x, dy, w, mean, scale):
         return reference(x.float(), dy.float(), w.float(), mean, scale)
 

@@ -140,7 +140,7 @@ def main():
             dy * normal
         ).sum(0)
 
-    @torch.compile(dynamic=False)
+    @example.compiled
     def compiled(x, dy, w, scale):
         return reference(x.float(), dy.float(), w.float(), scale)
 

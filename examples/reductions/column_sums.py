@@ -12,7 +12,7 @@ import torch
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
 
-SHAPES = ((65536, 4096), (1000000, 64), (16384, 1000), (1000003, 33))
+SHAPES = ((65536, 4096), (1000000, 64), (16384, 1000), (1000003, 33), (4096, 32768))
 RESIDENT = 4  # blocks of an SM at once
 MOST = 132 * RESIDENT
 
@@ -49,7 +49,7 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16", "float32")),
     )
     args = example.args
-    compiled = torch.compile(lambda x: x.sum(0, dtype=torch.float32), dynamic=False)
+    compiled = example.compiled(lambda x: x.sum(0, dtype=torch.float32))
 
     def case(rows, columns):
         func, length = column_sums(rows, columns, args.dtype)

@@ -58,7 +58,7 @@ def main():
         dtype=Option("element type", "float32", choices=("float16", "bfloat16", "float32")),
     )
     args = example.args
-    compiled = torch.compile(lambda x: x.cumsum(1), dynamic=False)
+    compiled = example.compiled(lambda x: x.cumsum(1))
 
     def case(rows, columns):
         kernel = example.compile(cumsum(rows, columns, args.dtype))

@@ -107,7 +107,7 @@ def main():
             forward(x, label, loss, log_sum)
             backward(x, label, log_sum, dloss, dx)
 
-        compiled = torch.compile(reference, dynamic=False)
+        compiled = example.compiled(reference)
         peers = {
             "torch": lambda: reference(x, label, dloss),
             "compile": lambda: compiled(x, label, dloss),

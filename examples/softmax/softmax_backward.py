@@ -66,7 +66,7 @@ def main():
     dx = example.output(args.rows, args.columns, dtype=args.dtype)
     kernel(y, dy, dx)
     example.check("dX", dx, reference(y.double(), dy.double()))
-    compiled = torch.compile(reference, dynamic=False)
+    compiled = example.compiled(reference)
 
     def case(rows, columns):
         kernel = example.compile(softmax_backward(rows, columns, args.dtype))

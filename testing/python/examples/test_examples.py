@@ -13,6 +13,7 @@ import draw_examples
 import pytest
 import torch
 from draw_examples import EXAMPLES, scripts
+from examples.tables import SMALL, run_row
 
 import tilelang
 from tilelang import emulator
@@ -116,6 +117,10 @@ ARGUMENTS = {
 }
 
 
+def test_all_have_a_row_of_their_table():
+    assert sorted(SMALL) == scripts()
+
+
 def run(monkeypatch, script: str, *arguments: str) -> None:
     path = EXAMPLES / f"{script}.py"
     monkeypatch.syspath_prepend(str(path.parent))  # where a script finds those beside it
@@ -137,9 +142,20 @@ def cases():
 
 @pytest.mark.parametrize(("script", "arguments", "target", "schedule"), list(cases()))
 def test_on_the_emulator(monkeypatch, capsys, script, arguments, target, schedule):
+    """Of each script also a row of the table is run."""
+    rows = []
+    with_table = target == ONLY.get(script, TARGETS)[-1]
+
+    def table(self, shapes, case):
+        rows.append(shapes)
+        if with_table and len(rows) == 1:
+            run_row(self, shapes, case, SMALL[script])
+
+    monkeypatch.setattr(Example, "table", table)
     with emulator.options(schedule=schedule), assembling():
         run(monkeypatch, script, *arguments.split(), "--target", target, "--device", "cpu")
     captured = capsys.readouterr()
+    assert rows, "no table"
     assert captured.out.endswith("correct\n")
     assert captured.err == ""
 
