@@ -346,6 +346,9 @@ def main(kernels=Backward, text=__doc__, **limits):
     names = "batch queries keys heads kv_heads dim causal dtype"
     example = Example(text, **limits, **options(names, 256, 4096))
     args = example.args
+    whole = args.dim % 8 == 0 and args.dim <= 128
+    example.require(whole, f"--dim is {args.dim}: give a multiple of 8, at most 128")
+    example.require(args.keys > 1, "--keys is 1, and gradients of a score are zero: give 2 or more")
 
     def case(batch, queries, keys, heads, kv_heads, dim):
         shape = Shape(batch, queries, keys, heads, kv_heads, dim, dim)

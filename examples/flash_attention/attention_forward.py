@@ -333,7 +333,7 @@ def options(names, small, large):
         "keys": Option("keys of a sequence", small, large),
         "heads": Option("heads of Q", 2, 16),
         "kv_heads": Option("heads of K and V, a divisor of heads; 0 for as many", 1, 0, least=0),
-        "dim": Option("elements of a head of Q and K", 128),
+        "dim": Option("elements of a head of Q and K", 128, most=256),
         "causal": Option("a query sees the keys up to its own", False),
         "dtype": Option("element type", "bfloat16", choices=("bfloat16", "float16")),
     }
@@ -379,6 +379,9 @@ def main(attention=attention, default_tiles=default_tiles, text=__doc__, share_o
         dim_v=Option("elements of a head of V; 0 for as many as of K", 0, least=0),
     )
     args = example.args
+    room = share_out is None or args.dim <= 192  # Out has shared memory of its own
+    example.require(room, f"--dim is {args.dim}: give at most 192")
+    example.require(args.dim_v <= args.dim, f"--dim_v is {args.dim_v}: give at most --dim")
 
     def case(*sizes):
         shape = Shape(*sizes)

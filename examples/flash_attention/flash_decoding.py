@@ -174,7 +174,7 @@ def main():
         splits=Option("blocks that share the keys of a sequence; 0: as many as pay", 0, least=0),
         heads=Option("heads of Q", 16, 32),
         kv_heads=Option("heads of K and V, a divisor of heads", 2, 4),
-        dim=Option("elements of a head", 128),
+        dim=Option("elements of a head", 128, most=512),
         dtype=Option("element type", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args

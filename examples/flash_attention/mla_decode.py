@@ -138,7 +138,7 @@ def main():
             "blocks that share the tokens of a sequence; 0: as many as pay", 2, 0, least=0
         ),
         heads=Option("heads", 100, 128),
-        latent=Option("compressed elements of a token", 512),
+        latent=Option("compressed elements of a token", 512, multiple=256, most=512),
         rope=Option("elements of a token that carry its position", 64),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )

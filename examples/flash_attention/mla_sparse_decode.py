@@ -140,6 +140,9 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
+    example.require(args.k <= args.keys, f"--k is {args.k}: give at most --keys, {args.keys}")
+    most = max(args.selected)
+    example.require(most <= args.k, f"--selected has {most}: give at most --k, {args.k}")
 
     def case(keys, selected, k, heads):
         batch, width = len(selected), LATENT + ROPE

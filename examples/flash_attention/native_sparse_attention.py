@@ -142,6 +142,8 @@ def main():
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16")),
     )
     args = example.args
+    rows, shared = 16 * args.kv_heads, "--heads / --kv_heads are rows of a gemm"
+    example.require(args.heads % rows == 0, f"{shared}: give a multiple of {rows} for --heads")
 
     def case(batch, length, heads, kv_heads, dim, block, selected):
         sizes = batch, length, heads, kv_heads, dim, block, selected

@@ -158,7 +158,7 @@ def main():
         splits=Option("blocks that share the keys of a sequence; 0: as many as pay", 0, least=0),
         heads=Option("heads of Q", 16, 32),
         kv_heads=Option("heads of K and V, a divisor of heads", 2, 8),
-        dim=Option("elements of a head", 128),
+        dim=Option("elements of a head", 128, multiple=8, most=256),
         page=Option("tokens of a page", 64, multiple=16),
     )
     args = example.args

@@ -100,7 +100,7 @@ def error_of_sums(products, target):
     sqrt(33 / 3) units of the last place. On its way to n products a sum is about sqrt(n / 2) of
     them large, and n / 32 instructions make errors whose squares add up:
     2 ** -bits * sqrt(11 * n / 32 * n / 2) of a product, where the sum is sqrt(n). That is
-    2 ** -bits * sqrt(n / 6) of the sum, of which twice is allowed; that of sums of such sums is the same.
+    2 ** -bits * sqrt(n / 6) of the sum, of which twice is allowed; as much of sums of such sums.
     """
     bits = 13 if target == "sm_90a" else 23
     return 2.0 ** (1 - bits) * math.sqrt(max(products, 32) / 6)

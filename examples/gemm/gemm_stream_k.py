@@ -155,6 +155,11 @@ def main():
         dtype=Option("element type of A, B and C", "float16", choices=("float16", "bfloat16")),
     )
     args = example.args
+    columns = tiles(args.m, args.n, args.k, args.blocks, args.target)["block_N"]
+    most = -(-args.m // 128) * -(-args.n // columns)
+    example.require(
+        args.shared <= most, f"--shared is {args.shared}: give at most the {most} tiles"
+    )
 
     def case(m, n, k, shared=-1):
         own = tiles(m, n, k, args.blocks, args.target)

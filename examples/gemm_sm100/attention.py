@@ -90,9 +90,9 @@ def main():
         TARGETS,
         queries=Option("rows of Q, a multiple of block_m", 256, 16384),
         keys=Option("rows of K and V, a multiple of block_n", 256, 16384),
-        dim=Option("columns of Q, K and V", 64),
-        block_m=Option("queries of a block", 128),
-        block_n=Option("keys of a step", 64),
+        dim=Option("columns of Q, K and V", 64, multiple=16, most=256),
+        block_m=Option("queries of a block", 128, choices=(64, 128)),
+        block_n=Option("keys of a step", 64, multiple=16, most=128),
         dtype=dtype_option("bfloat16", "float16"),
     )
     args = example.args

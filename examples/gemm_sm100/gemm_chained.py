@@ -64,9 +64,9 @@ def main():
         __doc__,
         TARGETS,
         m=Option("rows of A and C", 256, 65536),
-        k=Option("columns of A, rows of B1", 128),
-        s=Option("columns of B1, rows of B2", 128),
-        n=Option("columns of B2 and C", 64),
+        k=Option("columns of A, rows of B1", 128, multiple=32, most=256),
+        s=Option("columns of B1, rows of B2", 128, multiple=32, most=128),
+        n=Option("columns of B2 and C", 64, multiple=32, most=256),
         dtype=dtype_option("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2"),
     )
     args = example.args

@@ -98,7 +98,7 @@ def main():
         m=Option(f"rows of A and C, a multiple of {TILE_M} * blocks", 512, 4096),
         n=Option("rows of B, columns of C", 512, 4096, multiple=TILE_N),
         k=Option("columns of A and B", 256, 4096, multiple=TILE_K),
-        blocks=Option("of a cluster", 2, most=8),
+        blocks=Option("of a cluster", 2, least=2, most=8),
         grid=Option("blocks of the grid, a multiple; 0: one a multiprocessor", 4, 0, least=0),
     )
     args = example.args

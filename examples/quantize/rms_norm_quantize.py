@@ -10,11 +10,11 @@ examples/gemm/gemm_nvfp4.py takes.
 """
 
 import torch
-from scaled_outputs import FORMAT, check, outputs
+from scaled_outputs import FORMAT, check, check_columns, outputs
 
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
-from tilelang.tools.rows import tile_of
+from tilelang.tools.rows import LONGEST, tile_of
 from tilelang.tools.scaled import ATOM, FORMATS, quantised
 from tilelang.tools.scaled_rows import shape_of_factors, store_quantised
 
@@ -64,9 +64,10 @@ def main():
     example = Example(
         __doc__,
         rows=Option("rows of X", 130, 32768),
-        columns=Option("columns of X, the length of W", 1152, 4096),
+        columns=Option("columns of X, the length of W", 1152, 4096, most=LONGEST),
         format=FORMAT,
     )
+    check_columns(example)
     args = example.args
 
     def norm(x, w):

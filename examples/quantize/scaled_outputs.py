@@ -12,6 +12,15 @@ NAMES = ("fp8", "mxfp8", "nvfp4")
 FORMAT = Option("of the result", "mxfp8", choices=NAMES)
 
 
+def check_columns(example):
+    """Ends the script where the columns are not divided by those that share a factor."""
+    columns, shared = example.args.columns, FORMATS[example.args.format].shared
+    whole = columns % shared == 0
+    example.require(
+        whole, f"--columns is {columns}: give a multiple of {shared}, which share a factor"
+    )
+
+
 def outputs(example, rows, columns):
     """Returns tensors for elements and factors of the example's format, filled with garbage."""
     form = example.args.format

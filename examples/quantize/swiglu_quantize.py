@@ -9,7 +9,7 @@ rms_norm_quantize.py.
 """
 
 import torch
-from scaled_outputs import FORMAT, check, outputs
+from scaled_outputs import FORMAT, check, check_columns, outputs
 
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
@@ -54,6 +54,7 @@ def main():
         columns=Option("columns of Y, half those of X", 1152, 8192),
         format=FORMAT,
     )
+    check_columns(example)
     args = example.args
 
     def gated(x):

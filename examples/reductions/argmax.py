@@ -48,10 +48,11 @@ def main():
         __doc__,
         rows=Option("rows of X", 20, 32768),
         columns=Option("columns of X", 3000, 4096),
-        k=Option("how many of the largest", 4, 4),
+        k=Option("how many of the largest", 4, 4, most=16),
         dtype=Option("element type", "bfloat16", choices=("float16", "bfloat16", "float32")),
     )
     args = example.args
+    example.require(args.k <= args.columns, f"--k is {args.k}: give at most --columns")
     compiled = example.compiled(lambda x: x.argmax(1))
 
     def case(rows, columns):

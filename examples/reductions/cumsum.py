@@ -8,8 +8,6 @@ them: a block takes the next tile that nobody has, and adds the sums of the tile
     python cumsum.py [--rows 7] [--columns 9001] [--dtype float32] [--target sm_90a] [--device cpu]
 """
 
-import torch
-
 import tilelang.language as T
 from tilelang.tools.example import Case, Example, Option
 

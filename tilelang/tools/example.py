@@ -58,14 +58,15 @@ class Option(NamedTuple):
         return multiple + (f", at most {self.most}" if self.most is not None else "")
 
     def fault(self, value: Any) -> str | None:
-        """Returns what is wrong with a value of the command line; None where nothing is."""
+        """Returns what is wrong with a value, and what to give; None where nothing is wrong."""
+        has = "has" if isinstance(value, (list, tuple)) else "is"
         for number in _integers(value):
             if number < self.least:
-                return f"{number} is less than {self.least}"
+                return f"{has} {number}: give at least {self.least}"
             if self.most is not None and number > self.most:
-                return f"{number} is more than {self.most}"
+                return f"{has} {number}: give at most {self.most}"
             if number % self.multiple:
-                return f"{number} is no multiple of {self.multiple}"
+                return f"{has} {number}: give a multiple of {self.multiple}"
         return None
 
 
@@ -151,9 +152,9 @@ class Example:
                 on_gpu = self.args.device == "cuda" and option.large is not None
                 setattr(self.args, name, option.large if on_gpu else option.small)
             fault = option.fault(getattr(self.args, name))
-            self.require(fault is None, f"argument --{name}: {fault}")
+            self.require(fault is None, f"--{name} {fault}")
         there = self.args.device == "cpu" or torch.cuda.is_available()
-        self.require(there, "argument --device: torch finds no GPU; give cpu for the emulator")
+        self.require(there, "--device is cuda, but torch finds no GPU: give cpu, the emulator")
         torch.manual_seed(self.args.seed)
 
     def require(self, holds: bool, otherwise: str) -> None:

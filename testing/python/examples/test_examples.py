@@ -13,6 +13,7 @@ import draw_examples
 import pytest
 import torch
 from draw_examples import EXAMPLES, scripts
+from examples.running import run
 from examples.tables import SMALL, run_row
 
 import tilelang
@@ -119,13 +120,6 @@ ARGUMENTS = {
 
 def test_all_have_a_row_of_their_table():
     assert sorted(SMALL) == scripts()
-
-
-def run(monkeypatch, script: str, *arguments: str) -> None:
-    path = EXAMPLES / f"{script}.py"
-    monkeypatch.syspath_prepend(str(path.parent))  # where a script finds those beside it
-    monkeypatch.setattr(sys, "argv", [path.name, *arguments])
-    runpy.run_path(str(path), run_name="__main__")
 
 
 def cases():
