@@ -192,10 +192,14 @@ def main():
         operands = [part for codes, factors in stored for part in (codes, in_atoms(factors))]
         rooms = [part for columns in (hidden, width) for part in room(pairs, columns)]
         run = functools.partial(kernel, x, *operands, weights.flatten(), pairs, of_tiles, *rooms, y)
-        wide = [values(*pair, FORM).transpose(1, 2).bfloat16().contiguous() for pair in stored]
+        gate, up, back = (
+            values(codes, factors, FORM).transpose(1, 2).bfloat16().contiguous()
+            for codes, factors in stored
+        )
+        operands_of_torch = x, gate, up, back, weights, chosen
         peers = {
-            "one by one, bfloat16": functools.partial(reference, x, *wide, weights, chosen),
-            "grouped_mm, bfloat16": functools.partial(grouped, x, *wide, weights, chosen),
+            "one by one, bfloat16": functools.partial(reference, *operands_of_torch),
+            "grouped_mm, bfloat16": functools.partial(grouped, *operands_of_torch),
         }
         line = Case(run, peers, flops=6 * tokens * k * hidden * width)
         return line, (x, stored, weights, chosen), y
@@ -204,7 +208,7 @@ def main():
         args.tokens, args.experts, args.k, args.hidden, args.width
     )
     line.run()
-    gate, up, back = (values(*pair, FORM) for pair in stored)
+    gate, up, back = (values(codes, factors, FORM) for codes, factors in stored)
     want = through_experts(x, gate, up, back, weights.double(), chosen)
     example.check("Y", y, want, tolerance=2**-8)
     example.speed(*line)

@@ -1,4 +1,4 @@
-"""What newcomers type: each call of a script works, or ends in a sentence that says what to give."""
+"""What newcomers type: a call of a script works, or ends in a sentence that says what to give."""
 
 from __future__ import annotations
 
