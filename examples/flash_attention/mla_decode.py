@@ -6,6 +6,9 @@ position, and the latent is the value, too. A block has some heads as rows and g
 of the tokens; a second launch weighs the parts, as in flash_decoding. Where 64 rows of 512 sums do
 not fit beside the scores (tensor memory), two blocks compute half of the columns each.
 
+On a GPU the peer is torch: two products by cuBLAS and a softmax, where sequences are equally long;
+else one sequence after another.
+
     python mla_decode.py [--lengths 130 64] [--splits 2] [--heads 100] [--latent 512] [--rope 64]
                          [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """

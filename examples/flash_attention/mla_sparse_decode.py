@@ -5,6 +5,9 @@ sparse_indexer.py), wherever they lie in the cache. A block gathers the rows of 
 shared memory and goes on as mla_decode does; blocks share the selected tokens of a sequence, and a
 second launch weighs their parts. An index of -1 is no token.
 
+On a GPU the peer is torch: it gathers the tokens, and multiplies by cuBLAS. Where the sequences
+select less than ``k`` of them, it takes one sequence after another.
+
     python mla_sparse_decode.py [--keys 300] [--selected 100 37] [--k 128] [--splits 2]
                                 [--heads 100] [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """

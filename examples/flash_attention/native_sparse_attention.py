@@ -4,6 +4,9 @@ A query and a head of K have ``selected`` indices of blocks of ``block`` keys; h
 K and V share the choice, and so are the rows of one small gemm. A block of threads has one query,
 and goes through its blocks of keys; those after the query are left out, and keys after it hidden.
 
+On a GPU the peers are torch's attention with a mask, and flash-linear-attention where it is
+installed (``pip install fla-core``).
+
     python native_sparse_attention.py [--length 150] [--heads 32] [--kv_heads 2] [--dim 64]
                         [--block 32] [--selected 3] [--dtype bfloat16] [--target sm_90a]
                         [--device cpu]

@@ -5,7 +5,7 @@ memory hold; sm_100a by tcgen05, the factors in tensor memory. sm_90a has no suc
 elements times factors become operands in bfloat16 there, in the main loop, as a remark says. The
 factors come in the atoms that cuBLAS takes.
 
-    python gemm_nvfp4.py [--format nvfp4] [--m 200] [--n 136] [--k 512] [--target sm_120a]
+    python gemm_nvfp4.py [--format nvfp4] [--m 200] [--n 256] [--k 512] [--target sm_120a]
                          [--device cpu]
 """
 

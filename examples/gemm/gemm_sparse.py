@@ -3,8 +3,9 @@
 The tensor core multiplies the others alone, in half the time; so tiles must arrive twice as fast as
 those of dense gemms. On Hopper two blocks of a cluster compute tiles one above the other and share
 the tile of B, which is loaded once for both. Each block computes one tile after another and loads
-for the next one while it stores the last. Metadata come
-transposed, so that their rows are long.
+for the next one while it stores the last. Metadata come transposed, so that their rows are long.
+
+On a GPU the peers are cuBLAS of the dense matrix, and cuSPARSELt where torch was built with it.
 
     python gemm_sparse.py [--m 304] [--n 200] [--k 320] [--dtype bfloat16] [--target sm_90a]
                           [--device cpu]

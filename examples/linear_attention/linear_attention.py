@@ -9,6 +9,9 @@ A block keeps ``block_V`` columns of the state of one head in registers, and goe
 chunks. Where these are too few blocks for a GPU, a sequence has ``segments``: a launch before sums
 up what each of them adds to the state, so that all can begin at once.
 
+On a GPU the peers are torch with all products of queries and keys, and flash-linear-attention where
+it is installed (``pip install fla-core``).
+
     python linear_attention.py [--batch 1] [--length 200] [--heads 2] [--dim 64] [--dim_v 128]
                         [--segments 0] [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """

@@ -8,6 +8,9 @@ chunk, whose weights decay. DA holds the sums of dt A up to and with each token 
 Weights are powers of two by the instruction for it (``T.__exp2``): 22 bits of a mantissa, and zero
 below 2^-126.
 
+On a GPU the peers are einsums of torch, and the kernel of mamba_ssm where it is installed
+(``pip install mamba-ssm``).
+
     python chunk_scan.py [--batch 1] [--chunks 2] [--chunk 128] [--heads 3] [--head_dim 64]
                          [--state 64] [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """

@@ -9,6 +9,9 @@ DA holds the sums of dt A up to and with each token, so the exponent is DA[L - 1
 are multiplied into X on its way to the gemm. All chunks are computed at once; passing the states on
 from chunk to chunk is cheap.
 
+On a GPU the peers are einsums of torch, and the kernel of mamba_ssm where it is installed
+(``pip install mamba-ssm``).
+
     python chunk_state.py [--batch 1] [--chunks 2] [--chunk 128] [--heads 3] [--head_dim 64]
                         [--state 72] [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """

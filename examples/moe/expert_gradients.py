@@ -7,6 +7,8 @@ the depth. Tiles of popular experts take many times as long as others, so blocks
 fixed share of the tiles finish at different times: here they take the next tile from a scheduler,
 the most expensive ones first (``Order``).
 
+On a GPU the peers are torch: one expert after another, and its ``grouped_mm`` of all.
+
     python expert_gradients.py [--tokens 500] [--experts 5] [--hidden 128] [--width 192]
                                [--scheduler counter] [--target sm_90a] [--device cpu]
 """

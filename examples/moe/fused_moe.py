@@ -8,6 +8,8 @@ The first launch gathers tokens as rows of its tiles and fuses both gemms with t
 multiplies by Down and scatters weighed rows; the third adds the k rows of each token up, in the
 same order every time.
 
+On a GPU the peers are torch: one expert after another, and its ``grouped_mm`` of all.
+
     python fused_moe.py [--tokens 70] [--experts 4] [--k 2] [--hidden 128] [--width 96]
                         [--dtype bfloat16] [--target sm_90a] [--device cpu]
 """

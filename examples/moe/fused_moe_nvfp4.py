@@ -7,6 +7,9 @@ atoms of 128 rows. A first launch gathers tokens as rows of experts, padded to w
 quantises them. The second multiplies by Gate and Up, and quantises the gated rows in its epilogue;
 the third multiplies by Down and scatters weighed rows, the fourth adds those of a token up.
 
+On a GPU the peers are torch's with the same weights in bfloat16: one expert after another, and its
+``grouped_mm`` of all. No library of torch has this layer in nvfp4.
+
     python fused_moe_nvfp4.py [--tokens 70] [--experts 3] [--k 2] [--hidden 256] [--width 192]
                               [--target sm_100a] [--device cpu]
 """
