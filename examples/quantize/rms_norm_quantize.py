@@ -30,7 +30,7 @@ def rms_norm_quantize(rows, columns, form, dtype="bfloat16"):
     ``columns`` is a multiple of those that share a factor, and at most 16384.
     """
     unit = FORMATS[form].depth if form != "fp8" else FORMATS[form].shared
-    width = -(-columns // unit) * unit
+    width = max(-(-columns // unit) * unit, 2 * FORMATS[form].shared)  # groups of more than one
     block, threads = tile_of(width)
     covered = rows if form == "fp8" else -(-rows // ATOM) * ATOM
 

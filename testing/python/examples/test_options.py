@@ -71,6 +71,7 @@ SMALL = [
     "gemm/gemm_fp8 --m 300 --n 77 --k 32 --promote_every 0",
     "gemm/gemm_fp8_block_scaled --m 300 --n 77 --k 128",
     "gemm/grouped_gemm_masked --counts 0",
+    "quantize/rms_norm_quantize --format fp8 --rows 9 --columns 128",
     "stream/memory_over_time --rows 8",
     "topk/sampling --vocabulary 1 --k 1",
 ]
