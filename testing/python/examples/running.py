@@ -13,5 +13,7 @@ def run(monkeypatch: pytest.MonkeyPatch, script: str, *arguments: str) -> None:
     """Runs ``script`` (family/name) with these arguments."""
     path = EXAMPLES / f"{script}.py"
     monkeypatch.syspath_prepend(str(path.parent))  # where a script finds those beside it
+    for beside in path.parent.glob("*.py"):  # which drawing leaves with an Example of its own
+        monkeypatch.delitem(sys.modules, beside.stem, raising=False)
     monkeypatch.setattr(sys, "argv", [path.name, *arguments])
     runpy.run_path(str(path), run_name="__main__")
