@@ -11,9 +11,9 @@ medians of runs in turns in one process (``benchmark/in_turns.py``), and cuBLAS'
 ``--hand`` adds what an expert would write by hand: panels of blocks, results through shared memory,
 other numbers of stages.
 
-``--of-call`` adds the plain kernel with extents that only the call knows instead. ``--few`` takes
-shapes of few rows or small results, ``--examples`` prints a table of examples with their defaults
-instead (``benchmark/defaults_examples.py``).
+``--of-call`` has the plain kernel with extents that only the call knows instead, and shapes of its
+own; ``--few`` takes shapes of few rows or small results, ``--examples`` prints a table of examples
+with their defaults instead (``benchmark/defaults_examples.py``).
 
 Rules of the compiler, as its estimate of tiles, are made on the shapes of one list; those of the
 other are held back: chosen or drawn before a rule is, and measured when it stands. The means of
@@ -96,7 +96,12 @@ FEW += [(160, 8192, 4096)]
 #: tiles that divide the rows evenly, and blocks that share K, are not made on these
 FEW_HELD_BACK = [(72, 8192, 3072), (257, 5120, 5120)]
 FEW_HELD_BACK += [(352, 6144, 2048), (448, 3072, 8192), (576, 11008, 4096)]
-HELD = {*HELD_BACK, *FEW_HELD_BACK}
+#: of ``--of-call``: classes of rows, and rows that are not on 16 bytes
+CALLS = [(16, 4096, 4096), (64, 14336, 4096), (128, 4096, 4096), (180, 4096, 4096)]
+CALLS += [(300, 4096, 4096), (512, 2048, 8192), (600, 4096, 4096), (1000, 4096, 4096)]
+CALLS += [(2100, 6144, 2560), (4096, 4096, 4096), (5000, 4096, 4096), (7000, 3072, 4096)]
+CALLS_HELD_BACK = [(12, 2048, 8192), (90, 5120, 3072), (1025, 1027, 2049)]
+HELD = {*HELD_BACK, *FEW_HELD_BACK, *CALLS_HELD_BACK}
 PLAIN = {"m": 128, "n": 128, "stages": 3, "panel": 0, "staged": False, "order": "NN"}
 EXAMPLE, TARGET = "examples/gemm", "sm_90a"
 #: without what the compiler adds
@@ -189,7 +194,8 @@ def main() -> None:
         defaults_examples.table(options.rounds)
         return
     shapes: list[Shape] = [tuple(map(int, s.split(","))) for s in options.shapes]  # type: ignore[misc]
-    shapes = shapes or ([*FEW, *FEW_HELD_BACK] if options.few else SHAPES)
+    listed = [*FEW, *FEW_HELD_BACK] if options.few else SHAPES
+    shapes = shapes or ([*CALLS, *CALLS_HELD_BACK] if options.of_call else listed)
     kernels = rows(options.threads, options.hand, options.of_call)
     compile_ahead(kernel, [(shape, *row) for shape in shapes for row in kernels])
     print(f"{torch.cuda.get_device_name()}; M, N, K: {'; '.join(map(str, shapes))}")
