@@ -18,7 +18,7 @@ from .lanes import Lanes
 from .pointer import address_of, element_of
 from .region import as_region, significant
 from .variable import Ref
-from .view import Element
+from .view import Element, Part, View
 from .ws_schedule import named
 
 _copy = _ffi.get("ir.Copy")
@@ -134,13 +134,13 @@ def _is_scalar(value: Any) -> bool:
         return value.scope == "local.var"
     if isinstance(value, Load):
         return value.buffer.scope in ("local", "local.var")
-    return not isinstance(value, Region)
+    return not isinstance(value, (Region, View, Part))
 
 
 def _is_tile(dst: Any, value: Any) -> bool:
-    if isinstance(dst, (Buffer, Region)):
+    if isinstance(dst, (Buffer, Region, View, Part)):
         return True
-    return isinstance(value, (Buffer, Region)) and not _is_scalar(value)
+    return isinstance(value, (Buffer, Region, View, Part)) and not _is_scalar(value)
 
 
 def _update(name: str, dst: Any, value: Any, order: str | None, return_prev: bool) -> Any:

@@ -12,7 +12,8 @@ from ..ir.expr import as_element, as_expr, var
 from ..ir.stmt import emit, store
 from .builder import in_block
 from .ignored import remark_ignored
-from .region import as_part, as_region, corner, significant
+from .region import as_part, as_region, corner, place_in, shape_of, significant
+from .view import all_equal
 from .view_copy import VIEWS, boxed, copy_elements, elementwise, is_dynamic, sides
 from .ws_schedule import named
 
@@ -30,9 +31,9 @@ def copy_regions(what: str, src: Any, dst: Any) -> tuple[Region, Region]:
     src_corner, dst_corner = isinstance(src, Load), isinstance(dst, Load)
     source, target = as_region(f"src of {what}", src), as_region(f"dst of {what}", dst)
     if src_corner and not dst_corner:
-        source = corner(src, target.shape)
+        source = corner(src, shape_of(what, dst))
     elif dst_corner and not src_corner:
-        target = corner(dst, source.shape)
+        target = corner(dst, shape_of(what, src))
     a, b = significant(source.shape), significant(target.shape)
     differ = len(a) != len(b) or any(
         isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(a, b, strict=True)
@@ -167,14 +168,15 @@ def transpose(src: Any, dst: Any) -> None:
     """
     in_block("T.transpose")
     source, target = as_region("src of T.transpose", src), as_region("dst of T.transpose", dst)
-    if len(source.shape) != 2 or target.shape != source.shape[::-1]:
+    shape, turned = shape_of("src of T.transpose", src), shape_of("dst of T.transpose", dst)
+    if len(shape) != 2 or not all_equal(turned, shape[::-1]):
         raise errors.ShapeError(
-            f"T.transpose of {shape_text(source.shape)} to {shape_text(target.shape)}",
+            f"T.transpose of {shape_text(shape)} to {shape_text(turned)}",
             span=span.here(),
             notes=["it takes two matrices, (M, N) and (N, M)"],
         )
     i, j = var("i", INT32), var("j", INT32)
-    value = load(source.buffer, [source.mins[0] + i, source.mins[1] + j])
-    element = load(target.buffer, [target.mins[0] + j, target.mins[1] + i])
-    body = store(element, value)
-    emit(_parallel([i, j], source.extents, body, {}, span.current()))
+    here = [index for index, extent in zip((i, j), shape, strict=True) if significant([extent])]
+    value = load(source.buffer, place_in(source, here))
+    body = store(load(target.buffer, place_in(target, here[::-1])), value)
+    emit(_parallel([i, j], [*map(as_expr, shape)], body, {}, span.current()))

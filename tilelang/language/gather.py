@@ -12,7 +12,7 @@ from ..ir.dtype import dtype_of
 from .cluster import issue_tma_copy
 from .copy import copy
 from .ignored import remark_ignored
-from .region import as_region
+from .region import as_tile
 
 _ROWS = 4
 
@@ -25,8 +25,8 @@ def _rows(what: str, matrix: Any, tile: Any, col: Any, rows: Any) -> list[tuple[
         ScopeError: the matrix is not in global memory, or the tile not in shared memory.
     """
     large, small = (
-        as_region(f"the matrix of {what}", matrix),
-        as_region(f"the tile of {what}", tile),
+        as_tile(f"the matrix of {what}", matrix),
+        as_tile(f"the tile of {what}", tile),
     )
     indices = list(rows) if isinstance(rows, (list, tuple)) else []
     notes = [f"matrix {large.buffer.describe()}", f"tile {small.buffer.describe()}"]

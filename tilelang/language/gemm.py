@@ -15,7 +15,7 @@ from ..ir.stmt import emit
 from .builder import in_block
 from .ignored import remark_ignored
 from .loops import refuse_extra
-from .region import as_region
+from .region import as_region, as_tile, shape_of
 from .scale_factors import (
     E2M1X2,
     OWN,
@@ -54,8 +54,7 @@ def _matrix(what: str, operand: Any) -> Region:
             span=span.here(),
             notes=["pass a buffer or a slice: A[stage, :, :]"],
         )
-    region = as_region(what, operand)
-    shape = region.shape
+    region, shape = as_region(what, operand), shape_of(what, operand)
     if len(shape) < 2 or any(dim != 1 for dim in shape[:-2]):
         raise errors.ShapeError(
             f"{what} has shape {shape_text(shape)}; a matrix has two dimensions (before them only "
@@ -73,7 +72,7 @@ def _matrix(what: str, operand: Any) -> Region:
                 "tensor is filled with zeros",
             ],
         )
-    return region
+    return as_tile(what, operand)
 
 
 def _check_shapes(

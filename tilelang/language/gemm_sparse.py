@@ -10,7 +10,7 @@ from ..ir import span
 from ..ir.buffer import Region, plain, shape_text
 from .gemm import check_wg_wait, constant_flag, emit_gemm, policy_note
 from .loops import refuse_extra
-from .region import as_region
+from .region import as_tile
 from .ws_schedule import named
 
 _BITS = {"int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32}
@@ -31,7 +31,7 @@ def _metadata(e: Any, transposed: bool, a: Region, trans_a: bool) -> tuple[Regio
         DTypeError, ScopeError, ShapeError: it is none of such a matrix.
     """
     what = "E of T.gemm_sp"
-    region = as_region(what, e)
+    region = as_tile(what, e)
     dtype = str(region.buffer.dtype)
     if dtype not in _BITS:
         raise errors.DTypeError(

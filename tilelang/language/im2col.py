@@ -11,7 +11,7 @@ from ..ir.expr import as_expr
 from .builder import in_block
 from .function import macro
 from .loops import Parallel
-from .region import as_region
+from .region import as_tile
 from .scalar import AND, if_then_else, logical
 from .ws_schedule import named
 
@@ -48,7 +48,7 @@ def im2col(
         UnsupportedError: an eviction policy.
     """
     in_block("T.im2col")
-    tile = as_region("col of T.im2col", col)
+    tile = as_tile("col of T.im2col", col)
     if not isinstance(img, Buffer) or img.ndim != 4 or len(tile.shape) != 2:
         shape = shape_text(img.shape) if isinstance(img, Buffer) else str(img)
         raise errors.ShapeError(

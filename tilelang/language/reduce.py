@@ -7,17 +7,18 @@ from typing import Any, NamedTuple
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.buffer import Region, shape_text
+from ..ir.buffer import Region, shape_text, whole
 from ..ir.dtype import FLOAT32
 from ..ir.expr import Expr, const
 from ..ir.stmt import emit
 from .allocate import alloc_fragment
 from .builder import in_block
 from .copy import copy
-from .reduce_axes import PLAIN, check_axes, reduce_tensor, stages
+from .reduce_axes import PLAIN, reduce_tensor, stages
 from .reducer import check_batch
-from .region import as_part, as_region, significant
-from .view import Part, View
+from .region import as_part, as_region, axis_in, significant
+from .view import Part, all_equal
+from .view_copy import VIEWS, boxed
 from .ws_schedule import named
 
 _reduce = _ffi.get("ir.Reduce")
@@ -26,41 +27,87 @@ _BIT_OPERATIONS = ("bitand", "bitor", "bitxor")
 _OPERATIONS = ("sum", "max", "min", "abssum", "absmax", *_BIT_OPERATIONS)
 
 
-def _dimension(region: Region, dim: Any) -> int:
-    rank = len(region.shape)
-    if isinstance(dim, bool) or not isinstance(dim, int) or not -rank <= dim < rank:
-        raise errors.ShapeError(
-            f"dim={dim} of a reduction of {region.buffer.name}, which has rank {rank}",
-            span=span.here(),
-            notes=[f"dim is from {-rank} to {rank - 1}"],
-        )
-    return dim % rank
+class Source(NamedTuple):
+    """What is reduced, and along which dimensions.
+
+    Attributes:
+        region: the memory.
+        axes: dimensions of ``region``, from 0 on and in order.
+        shape: that of the tile as the program names it: of a view its own.
+        dims: the dimensions of ``shape`` that are ``axes``.
+    """
+
+    region: Region
+    axes: list[int]
+    shape: tuple[Any, ...]
+    dims: list[int]
 
 
-def _check(name: str, src: Region, dst: Region, dim: int) -> None:
-    shape = src.shape
-    dropped, kept = shape[:dim] + shape[dim + 1 :], (*shape[:dim], 1, *shape[dim + 1 :])
-    if dst.shape in (dropped, kept) or significant(dst.shape) == significant(dropped):
-        return
-    partial = len(dst.shape) == len(shape) and (*shape[:dim], dst.shape[dim], *shape[dim + 1 :])
-    if dst.shape == partial and shape[dim] % dst.shape[dim] == 0:
-        return
-    raise errors.ShapeError(
-        f"{name} of {shape_text(shape)} along dimension {dim} gives {shape_text(dropped)}, "
+def source_of(name: str, buffer: Any, dim: Any) -> Source:
+    """What is reduced along ``dim``, one dimension or several.
+
+    A view that is no box of the memory below is copied to a fragment first, and so is one along a
+    dimension of extent 1 that the memory does not have.
+
+    Raises:
+        ShapeError: there is no such dimension, or none at all.
+    """
+    is_view = isinstance(buffer, VIEWS)
+    tile = as_part(buffer) if is_view else as_region(f"buffer of {name}", buffer)
+    shape, named = tuple(tile.shape), (tile.view if isinstance(tile, Part) else tile.buffer).name
+    dims = _dimensions(named, len(shape), dim if isinstance(dim, (tuple, list)) else [dim])
+    region = boxed(tile)
+    if not isinstance(region, Region):
+        return _in_fragment(tile, dims)
+    placed = [axis_in(region, shape, d) for d in dims]
+    # Beside other dimensions one of extent 1 changes nothing.
+    axes = [axis for axis in placed if axis is not None]
+    return Source(region, axes, shape, dims) if axes else _in_fragment(tile, dims)
+
+
+def _in_fragment(tile: Part | Region, dims: list[int]) -> Source:
+    held = alloc_fragment(tile.shape, tile.dtype)
+    copy(tile, held)
+    return Source(whole(held), dims, tuple(tile.shape), dims)
+
+
+def _dimensions(named: str, rank: int, dims: Sequence[Any]) -> list[int]:
+    for dim in dims:
+        if isinstance(dim, bool) or not isinstance(dim, int) or not -rank <= dim < rank:
+            raise errors.ShapeError(
+                f"dim={dim} of a reduction of {named}, which has rank {rank}",
+                span=span.here(),
+                notes=[f"dim is from {-rank} to {rank - 1}"],
+            )
+    if not dims:
+        raise errors.ShapeError(f"reduction of {named} along no dimension", span=span.here())
+    return sorted({dim % rank for dim in dims})
+
+
+def _is_complete(src: Source, results: Sequence[Any]) -> bool:
+    """Whether results have the shape without, or with 1 at, what is reduced."""
+    left = [extent for d, extent in enumerate(src.shape) if d not in src.dims]
+    return all_equal(significant(results), significant(left))
+
+
+def wrong_results(name: str, src: Source, dst: Region) -> errors.ShapeError:
+    """The error for results of another shape."""
+    left = [extent for d, extent in enumerate(src.shape) if d not in src.dims]
+    along = f"dimension {src.dims[0]}" if len(src.dims) == 1 else f"dimensions {tuple(src.dims)}"
+    return errors.ShapeError(
+        f"{name} of {shape_text(src.shape)} along {along} gives {shape_text(left)}, "
         f"but {dst.buffer.name} has shape {shape_text(dst.shape)}",
         span=span.here(),
-        notes=[src.buffer.describe(), dst.buffer.describe()],
+        notes=[src.region.buffer.describe(), dst.buffer.describe()],
     )
 
 
-def source_of(name: str, buffer: Any) -> Region:
-    """What is reduced: of a view that is no box of the memory below, a copy in a fragment."""
-    if isinstance(buffer, (View, Part)):
-        part = as_part(buffer)
-        if part.view.box(part) is None:
-            buffer = alloc_fragment(part.extents, part.dtype)
-            copy(part, buffer)
-    return as_region(f"buffer of {name}", buffer)
+def _is_partial(shape: tuple[Any, ...], results: tuple[Any, ...], dim: int) -> bool:
+    """Whether results are several for each row of ``shape``."""
+    if len(results) != len(shape) or not isinstance(shape[dim], int):
+        return False
+    alike = all_equal((*shape[:dim], results[dim], *shape[dim + 1 :]), results)
+    return alike and isinstance(results[dim], int) and shape[dim] % results[dim] == 0
 
 
 def _check_operation(reduce_type: Any) -> None:
@@ -138,35 +185,34 @@ def reduce(
     """
     _check_operation(reduce_type)
     name = f"T.reduce_{reduce_type}"
-    src, dst = source_of(name, buffer), as_region(f"out of {name}", out)
+    src, dst = source_of(name, buffer, dim), as_region(f"out of {name}", out)
     check_batch("T.reduce", batch, dst.shape)
-    if reduce_type in _BIT_OPERATIONS and (src.dtype.is_float or dst.dtype.is_float):
+    dtype = src.region.dtype
+    if reduce_type in _BIT_OPERATIONS and (dtype.is_float or dst.dtype.is_float):
         raise errors.DTypeError(
-            f"{name} of {src.dtype} into {dst.dtype}: bit operations take integers",
+            f"{name} of {dtype} into {dst.dtype}: bit operations take integers",
             span=span.here(),
         )
     if isinstance(dim, (tuple, list)) or chunk is not None:
         exact = nan_propagate or slack is not None
-        _along(src, dst, reduce_type, dim, Turns(bool(clear), chunk, exact))
+        _along(src, dst, reduce_type, Turns(bool(clear), chunk, exact))
         return
-    axis = _dimension(src, dim)
-    _check(name, src, dst, axis)
+    region, axis = _along_one(name, src, dst)
     allowed = None if slack is None else _slack(name, dst, slack, clear or nan_propagate)
-    emit(_reduce(src, dst, reduce_type, axis, bool(clear), nan_propagate, allowed, span.current()))
+    emit(
+        _reduce(region, dst, reduce_type, axis, bool(clear), nan_propagate, allowed, span.current())
+    )
 
 
-def axes_of(src: Region, dims: Sequence[Any]) -> list[int]:
-    """The dimensions ``dims``, from 0 on and in order.
-
-    Raises:
-        ShapeError: there is none, or no such dimension.
-    """
-    axes = sorted({_dimension(src, d) for d in dims})
-    if not axes:
-        raise errors.ShapeError(
-            f"reduction of {src.buffer.name} along no dimension", span=span.here()
-        )
-    return axes
+def _along_one(name: str, src: Source, dst: Region) -> tuple[Region, int]:
+    """The region and the dimension of it that give results of the shape of ``dst``."""
+    if not (_is_complete(src, dst.shape) or _is_partial(src.region.shape, dst.shape, src.axes[0])):
+        if not _is_partial(src.shape, dst.shape, src.dims[0]):
+            raise wrong_results(name, src, dst)
+        held = alloc_fragment(src.shape, src.region.dtype)
+        copy(src.region, held)
+        return whole(held), src.dims[0]
+    return src.region, src.axes[0]
 
 
 class Turns(NamedTuple):
@@ -177,16 +223,16 @@ class Turns(NamedTuple):
     exact: bool  # asks for what only one dimension has
 
 
-def _along(src: Region, dst: Region, op: str, dim: Any, turns: Turns) -> None:
-    """Reduces along the dimensions ``dim``."""
-    name = f"T.reduce_{op}"
-    axes = axes_of(src, dim if isinstance(dim, (tuple, list)) else [dim])
+def _along(source: Source, dst: Region, op: str, turns: Turns) -> None:
+    """Reduces along all of its dimensions."""
+    name, src, axes = f"T.reduce_{op}", source.region, source.axes
     if turns.exact:
         raise errors.UnsupportedError(
             f"nan_propagate and slack of {name} are for one dimension, without chunk=",
             span=span.here(),
         )
-    check_axes(name, src, dst, axes)
+    if not _is_complete(source, dst.shape):
+        raise wrong_results(name, source, dst)
     if src.buffer.scope == "global":
         reduce_tensor(src, dst, op, axes, turns.clear, turns.chunk)
         return

@@ -13,26 +13,13 @@ from .allocate import alloc_fragment
 from .function import macro
 from .loops import Parallel
 from .reducer import Reducer, alloc_reducer, finalize_reducer, reducer_update
-from .region import place_in, significant
+from .region import place_in
 from .scalar import abs_value
 from .scalar import max as maximum
 from .scalar import min as minimum
 
 #: The reduction of values that took part already.
 PLAIN = {"absmax": "max", "abssum": "sum"}
-
-
-def check_axes(name: str, src: Region, dst: Region, axes: list[int]) -> None:
-    """Raises ShapeError where ``dst`` is not shaped like ``src`` without, or with 1 at, axes."""
-    dropped = [extent for d, extent in enumerate(src.shape) if d not in axes]
-    if significant(dst.shape) == significant(dropped):
-        return
-    raise errors.ShapeError(
-        f"{name} of {shape_text(src.shape)} along dimensions {tuple(axes)} gives "
-        f"{shape_text(dropped)}, but {dst.buffer.name} has shape {shape_text(dst.shape)}",
-        span=span.here(),
-        notes=[src.buffer.describe(), dst.buffer.describe()],
-    )
 
 
 def running_type(dtype: DType) -> DType:

@@ -13,9 +13,11 @@ from .function import macro
 from .loops import Parallel
 from .record import Record
 from .records import argmax, argmin, logsumexp, topk, welford
-from .reduce import axes_of, source_of
+from .reduce import Source, source_of
 from .reducer import alloc_reducer, finalize_reducer
-from .region import as_region, place_in, significant
+from .region import as_part, as_region, place_in, significant
+from .view import Part
+from .view_copy import VIEWS
 from .ws_schedule import named
 
 
@@ -53,7 +55,7 @@ def reduce_argmin(
 def _extreme(
     name: str, record: Any, buffer: Any, out: Any, dim: Any, values: Any, chunk: int | None
 ) -> None:
-    src = source_of(name, buffer)
+    src = source_of(name, buffer, dim)
     index = as_region(f"out of {name}", out)
     if not index.dtype.is_integer:
         raise errors.DTypeError(
@@ -62,7 +64,7 @@ def _extreme(
     wanted = {"index": index}
     if values is not None:
         wanted["value"] = as_region(f"values of {name}", values)
-    _Reduction(name, record(src.dtype), src, dim, chunk).run(wanted)
+    _Reduction(name, record(src.region.dtype), src, chunk).run(wanted)
 
 
 @named
@@ -88,12 +90,12 @@ def reduce_welford(
         DTypeError: ``buffer`` holds no floats.
     """
     name = "T.reduce_welford"
-    src = source_of(name, buffer)
+    src = source_of(name, buffer, dim)
     wanted = {
         "mean": as_region(f"mean of {name}", mean),
         "variance": as_region(f"variance of {name}", variance),
     }
-    _Reduction(name, welford(src.dtype, correction), src, dim, chunk).run(wanted)
+    _Reduction(name, welford(src.region.dtype, correction), src, chunk).run(wanted)
 
 
 @named
@@ -109,9 +111,9 @@ def reduce_logsumexp(buffer: Any, out: Any, dim: Any = -1, chunk: int | None = N
         DTypeError: ``buffer`` holds no floats.
     """
     name = "T.reduce_logsumexp"
-    src = source_of(name, buffer)
+    src = source_of(name, buffer, dim)
     wanted = {"value": as_region(f"out of {name}", out)}
-    _Reduction(name, logsumexp(src.dtype), src, dim, chunk).run(wanted)
+    _Reduction(name, logsumexp(src.region.dtype), src, chunk).run(wanted)
 
 
 @named
@@ -130,35 +132,36 @@ def reduce_topk(
         SemanticsError: k is larger than 16.
     """
     name = "T.reduce_topk"
-    src = source_of(name, buffer)
+    src = source_of(name, buffer, dim)
     given = {
-        "value": as_region(f"values of {name}", values),
-        "index": as_region(f"indices of {name}", indices),
+        what: as_part(each) if isinstance(each, VIEWS) else as_region(f"{what} of {name}", each)
+        for what, each in (("values", values), ("indices", indices))
     }
-    (axis,) = axes_of(src, [dim])
-    for region in given.values():
-        if len(region.shape) != len(src.shape):
+    axis = src.dims[0]
+    for tile in given.values():
+        if len(tile.shape) != len(src.shape):
             raise errors.ShapeError(
-                f"{name} of {shape_text(src.shape)} into {shape_text(region.shape)}; results have "
+                f"{name} of {shape_text(src.shape)} into {shape_text(tile.shape)}; results have "
                 f"the same rank, with extent k at dimension {axis}",
                 span=span.here(),
             )
-    k: Any = given["value"].shape[axis]
+    k: Any = given["values"].shape[axis]
     wanted = {
-        f"{what}{place}": _slice(region, axis, place)
-        for what, region in given.items()
+        f"{key}{place}": _slice(f"{what} of {name}", given[what], axis, place)
+        for key, what in (("value", "values"), ("index", "indices"))
         for place in range(k if isinstance(k, int) else 0)
     }
-    _Reduction(name, topk(k, src.dtype), src, dim, chunk).run(wanted)
+    _Reduction(name, topk(k, src.region.dtype), src, chunk).run(wanted)
 
 
-def _slice(region: Region, axis: int, place: int) -> Region:
-    """The elements of a region at ``place`` along ``axis``."""
+def _slice(what: str, tile: Part | Region, axis: int, place: int) -> Region:
+    """The elements of a tile at ``place`` along ``axis``."""
     index = tuple(
         low + place if d == axis else slice(low, low + extent)
-        for d, (low, extent) in enumerate(zip(region.mins, region.shape, strict=True))
+        for d, (low, extent) in enumerate(zip(tile.mins, tile.shape, strict=True))
     )
-    return as_region("results", region.buffer[index])
+    holder = tile.view if isinstance(tile, Part) else tile.buffer
+    return as_region(what, holder[index])
 
 
 @named
@@ -179,7 +182,7 @@ def reduce_record(
         SemanticsError: the record takes other arguments, or has another number of results.
     """
     name = "T.reduce_record"
-    src = source_of(name, buffer)
+    src = source_of(name, buffer, dim)
     given = list(outs) if isinstance(outs, (tuple, list)) else [outs]
     if len(given) != len(record.results):
         raise errors.SemanticsError(
@@ -191,33 +194,35 @@ def reduce_record(
         key: as_region(f"{key} of {name}", each)
         for key, each in zip(record.results, given, strict=True)
     }
-    _Reduction(name, record, src, dim, chunk).run(wanted)
+    _Reduction(name, record, src, chunk).run(wanted)
 
 
 class _Reduction:
-    """A reduction of ``src`` along ``axes``."""
+    """A reduction of the region ``src`` along ``axes``."""
 
-    def __init__(self, name: str, record: Record, src: Region, dim: Any, chunk: int | None) -> None:
+    def __init__(self, name: str, record: Record, source: Source, chunk: int | None) -> None:
         in_block(name)
-        self.name, self.record, self.src, self.chunk = name, record, src, chunk
-        self.axes = axes_of(src, dim if isinstance(dim, (tuple, list)) else [dim])
+        self.name, self.record, self.chunk = name, record, chunk
+        self.source, self.src, self.axes = source, source.region, source.axes
         takes = len(record.arguments)
-        if takes > 2 or (takes == 2 and len(self.axes) > 1):
+        if takes > 2 or (takes == 2 and len(source.dims) > 1):
             raise errors.SemanticsError(
-                f"{name} along dimensions {tuple(self.axes)}: {record!r} takes "
+                f"{name} along dimensions {tuple(source.dims)}: {record!r} takes "
                 f"{', '.join(record.arguments)}; a reduction gives an element, and along one "
                 "dimension its index",
                 span=span.here(),
             )
-        self.kept = [d for d, n in enumerate(src.shape) if d not in self.axes and n != 1]
-        self.shape = [plain(src.shape[d]) for d in self.kept]
+        shape = self.src.shape
+        self.kept = [d for d, n in enumerate(shape) if d not in self.axes and n != 1]
+        self.shape = [plain(shape[d]) for d in self.kept]
 
     def run(self, wanted: dict[str, Region]) -> None:
         """Reduces, into tiles by the names of results."""
         for key, region in wanted.items():
             if significant(region.shape) != significant(self.shape):
+                shape, dims = self.source.shape, tuple(self.source.dims)
                 raise errors.ShapeError(
-                    f"{self.name} of {shape_text(self.src.shape)} along {tuple(self.axes)} gives "
+                    f"{self.name} of {shape_text(shape)} along {dims} gives "
                     f"{shape_text(self.shape)}, but {key} goes to {region.buffer.name} of shape "
                     f"{shape_text(region.shape)}",
                     span=span.here(),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import dropwhile
 from typing import Any
 
 from .. import errors
 from ..ir import span
 from ..ir.buffer import Buffer, Load, Region, make_region, plain, shape_text, whole
 from .variable import Poison, Ref
-from .view import Element, Part, View
+from .view import Element, Part, View, all_equal
 
 Extents = Sequence[Any]
 AS_PARAMETER = "a tensor of torch or NumPy is passed to the kernel: A: T.Tensor(shape, dtype)"
@@ -71,18 +72,70 @@ def _box(what: str, operand: View | Part | Element) -> Region:
     return found
 
 
+def shape_of(what: str, operand: Any) -> tuple[Any, ...]:
+    """The shape of the tile that ``operand`` names: of a view its own, not that of the memory.
+
+    Raises:
+        SemanticsError: it is neither a buffer nor a part of one.
+    """
+    if isinstance(operand, (View, Part, Element)):
+        return tuple(map(plain, as_part(operand).extents))
+    return as_region(what, operand).shape
+
+
+def as_tile(what: str, operand: Any) -> Region:
+    """As :func:`as_region`, where dimensions have a meaning by their place from the end.
+
+    Raises:
+        UnsupportedError: a view of a box of another shape, but for extents of 1 before the others.
+    """
+    region = as_region(what, operand)
+    shape = shape_of(what, operand)
+    if all_equal(_from_first(shape), _from_first(region.shape)):
+        return region
+    raise errors.UnsupportedError(
+        f"{what} is a view of shape {shape_text(shape)}, and in {region.buffer.describe()} it is "
+        f"`{region}` of shape {shape_text(region.shape)}",
+        span=span.here(),
+        notes=["T.copy it to a tile of its own"],
+    )
+
+
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, int) and extent == 1
+
+
+def _from_first(shape: Extents) -> list[Any]:
+    """The extents from the first on that is not 1."""
+    return list(dropwhile(_is_one, map(plain, shape)))
+
+
+def axis_in(region: Region, shape: Extents, axis: int) -> int | None:
+    """The dimension of a region that is dimension ``axis`` of a tile, a view of that region.
+
+    They have the same extents in the same order, but those of 1. None where it is one of these, and
+    the region has other dimensions than the tile.
+    """
+    if all_equal(region.shape, shape):
+        return axis
+    if _is_one(shape[axis]):
+        return None
+    before = len(significant(shape[:axis]))
+    return [d for d, extent in enumerate(region.shape) if not _is_one(extent)][before]
+
+
 def place_in(region: Region, here: Sequence[Any]) -> tuple[Any, ...]:
     """The indices of element ``here`` of a region: of its dimensions with extents other than 1."""
     moving = iter(here)
     return tuple(
-        low if extent == 1 else low + next(moving)
+        low if _is_one(extent) else low + next(moving)
         for low, extent in zip(region.mins, region.shape, strict=True)
     )
 
 
 def significant(shape: Extents) -> list[Any]:
     """The extents other than 1."""
-    return [dim for dim in map(plain, shape) if not (isinstance(dim, int) and dim == 1)]
+    return [dim for dim in map(plain, shape) if not _is_one(dim)]
 
 
 def _without_ones(extents: Extents, rank: int) -> list[Any]:
@@ -91,8 +144,8 @@ def _without_ones(extents: Extents, rank: int) -> list[Any]:
     The place of the others matters: (1, 16, 1) is 16 rows of one column in a matrix.
     """
     dims = list(map(plain, extents))
-    while len(dims) > rank and any(isinstance(dim, int) and dim == 1 for dim in dims):
-        dims.remove(next(dim for dim in dims if isinstance(dim, int) and dim == 1))
+    while len(dims) > rank and any(map(_is_one, dims)):
+        dims.remove(next(filter(_is_one, dims)))
     return dims
 
 

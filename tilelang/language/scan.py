@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import tvm_ffi
-
 from .. import errors
 from ..ir import span
 from ..ir.buffer import Region, plain, shape_text
 from .builder import in_block, in_kernel
 from .copy import copy
-from .region import as_region
+from .region import as_region, axis_in, shape_of
 from .scan_grid import scan_over_grid
 from .scan_turns import emit_scan, fits_at_once, scan_in_turns, turns_of
+from .view import all_equal
 from .ws_schedule import named
 
 #: Of a multiprocessor.
@@ -73,9 +72,10 @@ def _scan(what: str, op: str, src: Any, dst: Any, dim: int, reverse: bool, scope
         )
     source = as_region(f"src of {what}", src)
     target = source if dst is None else as_region(f"dst of {what}", dst)
-    shape = tuple(plain(extent) for extent in source.shape)
-    if len(shape) != len(target.shape) or not all(map(_is_equal, shape, map(plain, target.shape))):
-        texts = shape_text(source.shape), shape_text(target.shape)
+    shape = shape_of(f"src of {what}", src)
+    into = shape if dst is None else shape_of(f"dst of {what}", dst)
+    if not all_equal(shape, into):
+        texts = shape_text(shape), shape_text(into)
         namesakes = "; each T.dynamic makes an extent of its own: call it once for both"
         raise errors.ShapeError(
             f"{what} of {texts[0]} into {texts[1]}",
@@ -88,7 +88,7 @@ def _scan(what: str, op: str, src: Any, dst: Any, dim: int, reverse: bool, scope
             span=span.here(),
             notes=[f"dim is from {-len(shape)} to {len(shape) - 1}"],
         )
-    axis = dim % len(shape)
+    axis = _axis(what, source, target, shape, dim % len(shape))
     if scope == "grid":
         _check_tensors(what, source, target)
         scan_over_grid(what, turns_of(what, op, source, target, axis, reverse))
@@ -98,16 +98,28 @@ def _scan(what: str, op: str, src: Any, dst: Any, dim: int, reverse: bool, scope
         scan_in_turns(what, turns_of(what, op, source, target, axis, reverse))
         return
     _check_tile(what, source)
-    if shape[axis] == 1:
+    if source.shape[axis] == 1:
         copy(source, target)
         return
     emit_scan(op, source, target, axis, reverse)
 
 
-def _is_equal(a: Any, b: Any) -> bool:
-    if isinstance(a, int) or isinstance(b, int):
-        return isinstance(a, int) and isinstance(b, int) and a == b
-    return bool(tvm_ffi.structural_equal(a, b))
+def _axis(what: str, source: Region, target: Region, shape: tuple[Any, ...], dim: int) -> int:
+    """The dimension of both regions that is ``dim`` of tiles of ``shape``.
+
+    Raises:
+        UnsupportedError: views whose memory has no such dimension, or that differ in it.
+    """
+    axis = axis_in(source, shape, dim)
+    if axis is not None and all_equal(source.shape, target.shape):
+        return axis
+    raise errors.UnsupportedError(
+        f"{what} of a tile of {shape_text(shape)} along dimension {dim}: in memory it is `{source}`"
+        f" of shape {shape_text(source.shape)} and goes to `{target}` of shape "
+        f"{shape_text(target.shape)}",
+        span=span.here(),
+        notes=["T.copy a view to a tile of its own"],
+    )
 
 
 def _in_tensors(source: Region, target: Region) -> bool:

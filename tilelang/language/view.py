@@ -180,7 +180,7 @@ class View:
 
         With the same outer dimensions only the last index changes, and stays within its bounds.
         """
-        if _all_equal(self.shape[:-1], self.source.shape[:-1]):
+        if all_equal(self.shape[:-1], self.source.shape[:-1]):
             return [as_expr(index) for index in indices[:-1]], indices[-1]
         number: Any = 0
         for index, extent in zip(indices, self.shape, strict=True):
@@ -353,7 +353,7 @@ class View:
             return None
         elements, size = (1, 1) if self.is_padded else (self.sharing, self.filled)
         unit = max(PADDED if self.is_padded else elements, unit)
-        if not _all_equal(self.shape[:-1], self.source.shape[:-1]):
+        if not all_equal(self.shape[:-1], self.source.shape[:-1]):
             return None
         low, extent = part.mins[-1], part.extents[-1]
         if not (_is_multiple(low, unit) and _is_multiple(extent, unit)):
@@ -366,7 +366,7 @@ class View:
         """The region of the source that holds the same elements in the same order, if one does."""
         if not self.is_unpacked and (self.codec or self.dtype != self.source.dtype):
             return None
-        if _all_equal(self.shape, self.source.shape):
+        if all_equal(self.shape, self.source.shape):
             return make_region(self.source, part.mins, part.extents)
         known = (*self.shape, *self.source.shape, *part.extents)
         if not all(isinstance(dim, int) for dim in known):
@@ -391,7 +391,8 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(tvm_ffi.structural_equal(a, b))
 
 
-def _all_equal(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
+def all_equal(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
+    """Whether two shapes are the same, also where extents are known only at run time."""
     return len(ours) == len(theirs) and all(map(_equal, ours, theirs))
 
 
