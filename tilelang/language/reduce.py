@@ -42,6 +42,11 @@ class Source(NamedTuple):
     shape: tuple[Any, ...]
     dims: list[int]
 
+    @property
+    def left(self) -> tuple[Any, ...]:
+        """The extents of dimensions that are not reduced."""
+        return tuple(extent for d, extent in enumerate(self.shape) if d not in self.dims)
+
 
 def source_of(name: str, buffer: Any, dim: Any) -> Source:
     """What is reduced along ``dim``, one dimension or several.
@@ -86,16 +91,14 @@ def _dimensions(named: str, rank: int, dims: Sequence[Any]) -> list[int]:
 
 def _is_complete(src: Source, results: Sequence[Any]) -> bool:
     """Whether results have the shape without, or with 1 at, what is reduced."""
-    left = [extent for d, extent in enumerate(src.shape) if d not in src.dims]
-    return all_equal(significant(results), significant(left))
+    return all_equal(significant(results), significant(src.left))
 
 
 def wrong_results(name: str, src: Source, dst: Region) -> errors.ShapeError:
     """The error for results of another shape."""
-    left = [extent for d, extent in enumerate(src.shape) if d not in src.dims]
     along = f"dimension {src.dims[0]}" if len(src.dims) == 1 else f"dimensions {tuple(src.dims)}"
     return errors.ShapeError(
-        f"{name} of {shape_text(src.shape)} along {along} gives {shape_text(left)}, "
+        f"{name} of {shape_text(src.shape)} along {along} gives {shape_text(src.left)}, "
         f"but {dst.buffer.name} has shape {shape_text(dst.shape)}",
         span=span.here(),
         notes=[src.region.buffer.describe(), dst.buffer.describe()],
