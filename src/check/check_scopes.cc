@@ -7,6 +7,7 @@
 #include "ir/compiled.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "op/gemm_tcgen05.h"
 
 namespace tilelang::check {
 
@@ -74,12 +75,24 @@ class ScopeChecker : public ir::StmtVisitor {
         vars.push_back(map->var);
       }
     }
+    ir::WalkStmts(op->body, [&](const ir::Stmt& s) {
+      const auto* alloc = s.as<ir::AllocNode>();
+      if (alloc != nullptr && alloc->buffer.IsTmem()) tensor_memory_.insert(alloc->buffer.get());
+      return true;
+    });
     Body(vars, op->body);
+  }
+  void Visit(const ir::GemmNode* op) override {
+    by_mma_warp_ = op::IsByMmaWarp(op);
+    StmtVisitor::Visit(op);
+    by_mma_warp_ = false;
   }
 
  protected:
   void VisitBuffer(const ir::Buffer& buffer) override {
     if (defined_.count(buffer.get()) != 0) return;
+    // The threads that wait for the warp allocate it: how long it is in use is told there.
+    if (by_mma_warp_ && tensor_memory_.count(buffer.get()) != 0) return;
     bool ended = ended_.count(buffer.get()) != 0;
     raise_(ir::ErrorClass::kScope, span_,
            Describe(buffer) + (ended ? " is used after the block that allocates it; allocate it "
@@ -122,6 +135,8 @@ class ScopeChecker : public ir::StmtVisitor {
   std::unordered_set<const tvm::ffi::Object*> defined_;
   std::unordered_set<const tvm::ffi::Object*> ended_;
   std::vector<const tvm::ffi::Object*> block_;  // defined by the sequence being visited
+  std::unordered_set<const tvm::ffi::Object*> tensor_memory_;  // of the launch
+  bool by_mma_warp_ = false;                                   // the gemm being visited
   ir::Span span_;
 };
 

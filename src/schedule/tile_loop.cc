@@ -206,6 +206,20 @@ class TileLoopMutator : public ir::StmtMutator {
     Take(*call, op, &stmts);
     return op::Sequence(stmts, op->span);
   }
+  // What takes a tile joins the sequence: the number has its value up to the end of that.
+  Stmt Rewrite(const ir::SeqNode* op) override {
+    std::vector<Stmt> stmts;
+    for (const Stmt& s : op->stmts) {
+      Stmt rewritten = MutateStmt(s);
+      const auto* taken = ir::AsNextTile(s) ? rewritten.as<ir::SeqNode>() : nullptr;
+      if (taken == nullptr) {
+        stmts.push_back(rewritten);
+      } else {
+        stmts.insert(stmts.end(), taken->stmts.begin(), taken->stmts.end());
+      }
+    }
+    return op::Sequence(stmts, op->span);
+  }
 
  protected:
   virtual void Take(const NextTile& call, const ir::BindNode* op, std::vector<Stmt>* stmts) = 0;

@@ -178,6 +178,7 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
       append(WaitForStores(BulkStores::OfAll(*state, child.span()), state));
     }
   }
+  wait_for(in_flight_.TakeAllocatedIn(op));
   append(waits);
   program_orders_ = outer;
   return Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);

@@ -117,6 +117,20 @@ std::vector<Stmt> WorkInFlight::TakeBefore(const Stmt& s,
   });
 }
 
+std::vector<Stmt> WorkInFlight::TakeAllocatedIn(const SeqNode* seq) {
+  if (work_.empty()) return {};
+  auto allocated = [&](const Buffer& buffer) {
+    return std::any_of(seq->stmts.begin(), seq->stmts.end(), [&](const Stmt& s) {
+      const auto* alloc = s.as<AllocNode>();
+      return alloc != nullptr && alloc->buffer.same_as(buffer);
+    });
+  };
+  return TakeIf([&](const Work& work) {
+    const Array<Buffer>& registers = work.completion->registers;
+    return work.IsOfWgmma() && std::any_of(registers.begin(), registers.end(), allocated);
+  });
+}
+
 std::vector<Stmt> WorkInFlight::TakeAll() {
   return TakeIf([](const Work&) { return true; });
 }

@@ -24,6 +24,8 @@ class WorkInFlight {
   // over among them, in the order of the work.
   std::vector<ir::Stmt> TakeBefore(const ir::Stmt& s,
                                    const std::vector<analysis::AccessPtr>& accesses);
+  // Those for work on registers that the sequence allocates: they have no name after it.
+  std::vector<ir::Stmt> TakeAllocatedIn(const ir::SeqNode* seq);
   std::vector<ir::Stmt> TakeAll();
   // Whether all waits stand before a statement that makes no accesses.
   static bool IsEndedBy(const ir::Stmt& s);

@@ -20,8 +20,10 @@ from transform.kernels import (
 
 import tilelang
 import tilelang.language as T
-from tilelang import errors
+from tilelang import _ffi, errors
 from tilelang.transform import run_pass, verify
+
+_operand, _gemm_node = _ffi.get("ir.GemmOperand"), _ffi.get("ir.Gemm")
 
 STAGES = ["tile", "laid out", "thread", "planned"]
 
@@ -166,6 +168,66 @@ def test_real_kernels_are_correct_after_every_pass(index):
 def test_whole_pipeline_under_verification(index, target, monkeypatch):
     monkeypatch.setenv("TILELANG_VERIFY", "1")
     assert tilelang.compile(_kernels()[index], target=target).get_kernel_source()
+
+
+def _gives_out_tiles():
+    @T.prim_func
+    def main(A: T.Tensor((32, 64), "float32")):
+        with T.Kernel(4, threads=32) as block:
+            for i in T.Persistent((32,), 4, block, scheduler="counter"):
+                for j in T.Parallel(64):
+                    A[i, j] = i
+
+    return main
+
+
+def _gemm(steps, stages, dead):
+    @T.prim_func
+    def main(
+        A: T.Tensor((128, steps * 64), "bfloat16"),
+        B: T.Tensor((128, steps * 64), "bfloat16"),
+        C: T.Tensor((128, 128), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((128, 64), "bfloat16")
+            c = T.alloc_fragment((128, 128), "float32")
+            for k in T.Pipelined(steps, num_stages=stages):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[0, k * 64], b)
+                T.gemm(a, b, c, transpose_B=True, clear_accum=(k == 0))
+            if not dead:
+                T.copy(c, C)
+
+    return main
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize(
+    "func",
+    [_gives_out_tiles(), _gemm(1, 0, dead=True), _gemm(2, 2, dead=True), _gemm(2, 2, dead=False)],
+    ids=["tiles given out", "dead gemm", "dead pipelined gemm", "pipelined gemm"],
+)
+def test_variables_of_roles_and_engines(func, target, monkeypatch):
+    monkeypatch.setenv("TILELANG_VERIFY", "1")
+    assert tilelang.compile(func, target=target).get_kernel_source()
+
+
+@pytest.mark.parametrize("by_mma_warp", [False, True])
+def test_tensor_memory_of_other_roles(by_mma_warp):
+    """The gemms of an MMA warp alone may use what another role allocates."""
+    a = buffer("A", [128, 64], "bfloat16", "shared.dyn")
+    b = buffer("B", [64, 128], "bfloat16", "shared.dyn")
+    c = buffer("C", [128, 128], "float32", "shared.tmem")
+    operands = [_operand(kind, region(tile), False, 0) for kind, tile in enumerate([a, b, c])]
+    notes = {"by_mma_warp": True} if by_mma_warp else {}
+    gemm = _gemm_node(operands, imm(1), None, notes, None, None)
+    fails(r"C .* is neither", kernel(*alloc(a, b), gemm), "tile")
+    elsewhere = kernel(*alloc(a, b), seq(*alloc(c)), gemm)
+    if by_mma_warp:
+        verify(elsewhere, "tile")
+    else:
+        fails(r"C .* is used after the block that allocates it", elsewhere, "tile")
 
 
 def test_unknown_stage():
