@@ -1,5 +1,6 @@
 // Accesses outside of their buffers, as far as they are certain.
 #include <optional>
+#include <utility>
 
 #include "analysis/scoped_visitor.h"
 #include "check/check_parts.h"
@@ -15,7 +16,8 @@ namespace {
 
 class BoundsChecker : public analysis::ScopedVisitor {
  public:
-  BoundsChecker(const ir::Array<ir::Any>& params, const Raise& raise) : raise_(raise) {
+  BoundsChecker(const ir::Array<ir::Any>& params, Written written, const Raise& raise)
+      : written_(written), raise_(raise) {
     analyzer_.BindParams(params);
   }
   using ScopedVisitor::Visit;
@@ -44,7 +46,9 @@ class BoundsChecker : public analysis::ScopedVisitor {
   }
   void Visit(const ir::ParallelForNode* op) override {
     std::vector<Expr> mins(op->vars.size(), Expr(0));
+    bool outer = std::exchange(in_parallel_, true);
     Loop(op->vars, mins, op->extents, [&] { ScopedVisitor::Visit(op); });
+    in_parallel_ = outer;
   }
   void Visit(const ir::WhileNode* op) override {
     ++conditions_;
@@ -64,7 +68,9 @@ class BoundsChecker : public analysis::ScopedVisitor {
   void VisitRegion(const ir::Region& region) override {
     ScopedVisitor::VisitRegion(region);
     const ir::Buffer& buffer = region->buffer;
-    CheckAccess(buffer, region->mins);
+    CheckIndices(buffer, region->mins);
+    if (buffer.IsGlobal() && written_ != Written::kByUser) return;
+    CheckInside(buffer, region->mins);
     if (buffer.IsGlobal()) return;  // a ragged tile at the edge
     for (size_t d = 0; d < region->mins.size(); ++d) {
       Interval end = analyzer_.ConstBounds(region->mins[d] + region->extents[d]);
@@ -101,22 +107,31 @@ class BoundsChecker : public analysis::ScopedVisitor {
   }
 
   void CheckAccess(const ir::Buffer& buffer, const ir::Array<Expr>& indices) {
+    CheckIndices(buffer, indices);
+    bool guarded_later = in_parallel_ && written_ == Written::kByPasses && buffer.IsGlobal();
+    if (!guarded_later) CheckInside(buffer, indices);
+  }
+
+  // One of an integral type for each dimension.
+  void CheckIndices(const ir::Buffer& buffer, const ir::Array<Expr>& indices) {
     if (indices.size() != buffer->shape.size()) {
       raise_(ir::ErrorClass::kShape, span_,
              (ir::ErrorStream() << indices.size() << " indices for " << Describe(buffer)
                                 << " of rank " << buffer->shape.size())
                  .str());
     }
-    for (size_t d = 0; d < indices.size(); ++d) {
-      if (!ir::IsIntegral(indices[d].dtype())) {
-        raise_(ir::ErrorClass::kDType, span_,
-               (ir::ErrorStream() << "index " << ir::Print(indices[d]) << " of " << Describe(buffer)
-                                  << " is a " << ir::ToString(indices[d].dtype())
-                                  << "; indices are integers")
-                   .str());
-      }
-      CheckIndex(buffer, d, indices[d]);
+    for (const Expr& index : indices) {
+      if (ir::IsIntegral(index.dtype())) continue;
+      raise_(
+          ir::ErrorClass::kDType, span_,
+          (ir::ErrorStream() << "index " << ir::Print(index) << " of " << Describe(buffer)
+                             << " is a " << ir::ToString(index.dtype()) << "; indices are integers")
+              .str());
     }
+  }
+
+  void CheckInside(const ir::Buffer& buffer, const ir::Array<Expr>& indices) {
+    for (size_t d = 0; d < indices.size(); ++d) CheckIndex(buffer, d, indices[d]);
   }
 
   void CheckIndex(const ir::Buffer& buffer, size_t d, const Expr& index) {
@@ -156,16 +171,18 @@ class BoundsChecker : public analysis::ScopedVisitor {
     return sum + Interval::Point(*rest);
   }
 
+  Written written_;
   const Raise& raise_;
   std::vector<Range> loops_;
   int conditions_ = 0;
+  bool in_parallel_ = false;
   ir::Span span_;
 };
 
 }  // namespace
 
-void CheckBounds(const ir::Func& func, const Raise& raise) {
-  BoundsChecker(func->params, raise).VisitStmt(func->body);
+void CheckBounds(const ir::Func& func, Written written, const Raise& raise) {
+  BoundsChecker(func->params, written, raise).VisitStmt(func->body);
 }
 
 }  // namespace tilelang::check

@@ -25,8 +25,14 @@ using Raise = std::function<void(ir::ErrorClass, const ir::Span&, const std::str
 void CheckScopes(const ir::Func& func, const Raise& raise);
 // Launch sizes and the sizes of fragments.
 void CheckResources(const ir::Func& func, const Target& target);
+// Who wrote the program, which says what may lie wholly outside of a tensor.
+enum class Written {
+  kByUser,      // nothing: it does nothing there
+  kByPasses,    // what tile operators touch: a part of a ragged tile
+  kWithGuards,  // regions, likewise: since GuardAccesses T.Parallel has conditions
+};
 // Accesses and regions inside their buffers.
-void CheckBounds(const ir::Func& func, const Raise& raise);
+void CheckBounds(const ir::Func& func, Written written, const Raise& raise);
 // Clusters divide the grid; masks and ranks name blocks that they have.
 void CheckClusters(const ir::Func& func);
 // The tiles of each operator fit together.

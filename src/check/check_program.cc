@@ -62,7 +62,7 @@ ir::Func CheckProgram(const ir::Func& func, const Target& target) {
   CheckBarriers(func);
   CheckTileOps(func);
   CheckClusters(func);
-  CheckBounds(func, ir::ThrowUserError);
+  CheckBounds(func, Written::kByUser, ir::ThrowUserError);
   RemarkUninitialized(func);
   return func;
 }

@@ -75,6 +75,7 @@ class ScopeChecker : public ir::StmtVisitor {
         vars.push_back(map->var);
       }
     }
+    tensor_memory_.clear();
     ir::WalkStmts(op->body, [&](const ir::Stmt& s) {
       const auto* alloc = s.as<ir::AllocNode>();
       if (alloc != nullptr && alloc->buffer.IsTmem()) tensor_memory_.insert(alloc->buffer.get());

@@ -57,6 +57,11 @@ class TypeVerifier : public ir::StmtVisitor {
 
 void CheckTypes(const Func& func, const Raise& raise) { TypeVerifier(raise).VisitStmt(func->body); }
 
+template <Written kWritten>
+void CheckBoundsOf(const Func& func, const Raise& raise) {
+  CheckBounds(func, kWritten, raise);
+}
+
 class LaidOutVerifier : public ir::StmtVisitor {
  public:
   explicit LaidOutVerifier(const Raise& raise) : raise_(raise) {}
@@ -189,7 +194,8 @@ struct Invariant {
 constexpr Invariant kInvariants[] = {
     {Stage::kTile, Stage::kPlanned, CheckScopes},
     {Stage::kTile, Stage::kPlanned, CheckTypes},
-    {Stage::kTile, Stage::kPlanned, CheckBounds},
+    {Stage::kTile, Stage::kTile, CheckBoundsOf<Written::kByPasses>},
+    {Stage::kLaidOut, Stage::kPlanned, CheckBoundsOf<Written::kWithGuards>},
     {Stage::kLaidOut, Stage::kLaidOut, CheckLaidOut},
     {Stage::kThread, Stage::kPlanned, CheckThread},
     {Stage::kPlanned, Stage::kPlanned, CheckPlan},

@@ -18,7 +18,8 @@ enum class Stage {
 // Throws InternalError naming the pass, the stage and the invariant that does not hold:
 //   all stages   variables are defined before use and once; buffers are parameters or allocated
 //                in scope; accesses have the buffer's rank; conditions are bools; constant
-//                indices are in bounds
+//                indices are in bounds, but for regions of tensors, which tile operators clip
+//   tile         likewise what T.Parallel touches of tensors, which GuardAccesses guards
 //   laid out     layout_map has every fragment
 //   thread       no tile operators, no fragments; buffers have one dimension
 //   planned      shared buffers have places: inside dyn_smem_bytes, aligned, and two that are

@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -208,6 +209,9 @@ class TileLoopMutator : public ir::StmtMutator {
   }
   // What takes a tile joins the sequence: the number has its value up to the end of that.
   Stmt Rewrite(const ir::SeqNode* op) override {
+    bool takes = std::any_of(op->stmts.begin(), op->stmts.end(),
+                             [](const Stmt& s) { return ir::AsNextTile(s).has_value(); });
+    if (!takes) return StmtMutator::Rewrite(op);
     std::vector<Stmt> stmts;
     for (const Stmt& s : op->stmts) {
       Stmt rewritten = MutateStmt(s);

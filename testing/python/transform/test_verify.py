@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from transform.kernels import (
     alloc,
     binary,
     buffer,
     imm,
     kernel,
+    load,
     loop,
     node,
     parallel,
@@ -65,6 +67,36 @@ def test_ranks_and_bounds(stage):
     s = shared("S", 8)
     fails("2 indices for S", kernel(*alloc(s), store(s, [0, 0])), stage)
     fails("index 8 in dimension 0", kernel(*alloc(s), store(s, [8])), stage)
+
+
+@pytest.mark.parametrize("stage", ["tile", "laid out"])
+@pytest.mark.parametrize("begin", [-32, 64, 96])
+def test_regions_of_tensors_may_lie_outside(begin, stage):
+    """Tile operators clip them; elements and regions of other memory are inside."""
+    a, s = buffer("A", [64]), shared("S", 64)
+    part, outside = region(s, [32]), [imm(begin)]
+    for sides in [(region(a, [32], outside), part), (part, region(a, [32], outside))]:
+        verify(kernel(*alloc(s), node("Copy", *sides, {}), params=[a]), stage)
+    shared_part = node("Copy", region(a, [32]), region(s, [32], outside), {})
+    fails(f"index {begin} in dim.* of S", kernel(*alloc(s), shared_part, params=[a]), stage)
+    ends = node("Copy", region(a, [32]), region(s, [32], [imm(48)]), {})
+    fails("S.48:80. ends at 80 in dim", kernel(*alloc(s), ends, params=[a]), stage)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("index", [-1, 64])
+def test_elements_are_inside(index, stage):
+    """But those of tensors in T.Parallel, as long as they have no guards."""
+    a, s = buffer("A", [64]), shared("S", 64)
+    for element in [store(a, [index]), store(s, [0], load(a, [index]))]:
+        fails(f"index {index} in .* of A", kernel(*alloc(s), element, params=[a]), stage)
+        in_parallel = kernel(*alloc(s), parallel([var("i")], [4], element), params=[a])
+        if stage == "tile":
+            verify(in_parallel, stage)
+        else:
+            fails(f"index {index} in .* of A", in_parallel, stage)
+    of_shared = parallel([var("i")], [4], store(s, [index]))
+    fails(f"index {index} in .* of S", kernel(*alloc(s), of_shared), stage)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -168,6 +200,34 @@ def test_real_kernels_are_correct_after_every_pass(index):
 def test_whole_pipeline_under_verification(index, target, monkeypatch):
     monkeypatch.setenv("TILELANG_VERIFY", "1")
     assert tilelang.compile(_kernels()[index], target=target).get_kernel_source()
+
+
+@T.prim_func
+def slices_beside_the_tensor(
+    A: T.Tensor((50, 48), "float16"),
+    B: T.Tensor((50, 48), "float16"),
+    Whole: T.Tensor((64, 128), "float16"),
+):
+    """Of four slices the first and the last lie outside of A and B."""
+    with T.Kernel(1, threads=128):
+        x = T.alloc_fragment((64, 128), "float16")
+        for s in T.unroll(4):
+            T.copy(A[0:64, s * 32 - 32 : s * 32], x[:, s * 32 : s * 32 + 32])
+        for s in T.unroll(4):
+            T.copy(x[:, s * 32 : s * 32 + 32], B[0:64, s * 32 - 32 : s * 32])
+        T.copy(x, Whole)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+def test_slices_beside_the_tensor(target, monkeypatch):
+    monkeypatch.setenv("TILELANG_VERIFY", "1")
+    a = torch.randn(50, 48).half()
+    b, whole = torch.full_like(a, torch.nan), torch.full((64, 128), torch.nan).half()
+    tilelang.compile(slices_beside_the_tensor, target=target)(a, b, whole)
+    torch.testing.assert_close(b, a, rtol=0, atol=0)
+    padded = torch.nn.functional.pad(a, (32, 48, 0, 14))
+    torch.testing.assert_close(whole, padded, rtol=0, atol=0)
 
 
 def _gives_out_tiles():
