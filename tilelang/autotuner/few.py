@@ -8,7 +8,7 @@ the estimate knows well come last.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..carver.estimate import Tile
@@ -80,11 +80,7 @@ def _by_area(tilings: Sequence[Tiling], dtype: str) -> list[Tiling]:
     best: dict[int, Tiling] = {}
     for each in sorted(tilings, key=lambda each: each.values.get("k", step) != step):
         best.setdefault(_area(each, ("m", "n")), each)
-    return _first(tilings, lambda each: each is best[_area(each, ("m", "n"))])
-
-
-def _first(tilings: Sequence[Tiling], chosen: Callable[[Tiling], bool]) -> list[Tiling]:
-    return sorted(tilings, key=lambda each: not chosen(each))
+    return sorted(tilings, key=lambda each: each is not best[_area(each, ("m", "n"))])
 
 
 def _area(tiling: Tiling, roles: Sequence[str]) -> int:
