@@ -164,7 +164,7 @@ def quantised(dtype: str, m: int, k: int) -> Any:
 
 @TYPES
 def test_quantisation_in_plain_source(dtype: str, target: str) -> None:
-    m, k = 40, 128
+    m, k = 40, 64
     a = normal(m, k) * torch.exp2(torch.randint(-9, 9, (m, 1)).float())
     q = torch.zeros(m, k * 6 // 8, dtype=torch.uint8)
     s = torch.zeros(m, k // 32, dtype=torch.float8_e8m0fnu)
