@@ -86,8 +86,8 @@ def gemm_of(m, n, k, tiles, kinds, stages=2, ctas=1):
     return main
 
 
-# With the first target each pair of types meets (covering.py): its tensor core takes both as they are,
-# others multiply by the factors before, one operand like the other.
+# Each pair of types meets with the first target (covering.py), whose tensor core takes both as they
+# are; on the others one operand is multiplied like the other.
 @pytest.mark.parametrize(
     "target",
     ["sm_100a", "sm_80", "sm_90a", pytest.param("cuda", marks=pytest.mark.requires_cuda)],

@@ -10,9 +10,14 @@ import torch
 from tilelang.emulator import EmulatorError, EmulatorWarning
 from tilelang.emulator.triton import emulate
 
-helion_kernels = pytest.importorskip(
-    "emulator.helion_kernels", reason="Helion and Triton are for x86-64 Linux", exc_type=ImportError
-)
+
+@pytest.fixture(scope="module")
+def helion_kernels():
+    """Importing Helion takes seconds: only the process that runs these tests does."""
+    return pytest.importorskip(
+        "emulator.helion_kernels", reason="Helion and Triton are for x86-64 Linux",
+        exc_type=ImportError,
+    )  # fmt: skip
 
 
 def bfloat16(*shape: int) -> torch.Tensor:
@@ -33,7 +38,7 @@ CASES = {
 @pytest.mark.every_schedule
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("name", CASES)
-def test_right_without_a_report(name, arch):
+def test_right_without_a_report(helion_kernels, name, arch):
     make, reference = CASES[name]
     args = make()
     with emulate(arch) as gpu, warnings.catch_warnings():
@@ -44,7 +49,7 @@ def test_right_without_a_report(name, arch):
     assert gpu.last_launch is not None and not gpu.last_launch.findings
 
 
-def test_a_race():
+def test_a_race(helion_kernels):
     with emulate("sm_90a"), pytest.raises(EmulatorError, match="nothing orders the two") as caught:
         helion_kernels.racing_row_sums(torch.randn(37, 200))
     assert caught.value.kind == "race"

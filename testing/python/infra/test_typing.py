@@ -1,4 +1,4 @@
-"""mypy and pyright accept the examples and a file of a user, with the settings of the reference."""
+"""mypy and pyright accept the examples and files of a user, with the settings of the reference."""
 
 from __future__ import annotations
 
@@ -59,6 +59,70 @@ copied(64).get_ptxx()
 T.alloc_shared((64,), "float32").shap
 """
 
+KERNELS = """
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang import nodes
+
+
+@tilelang.jit
+def softmax(A, scale: float = 1.0):
+    M, N = T.const("M, N")
+    A: T.Tensor[[M, N], T.float32]
+    B = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(M, 4), threads=128) as bx:
+        x = T.alloc_fragment((4, N), T.float32)
+        top = T.alloc_fragment((4,), "float32")
+        T.copy(A[bx * 4, 0], x, annotations={T.WSID: "load"})
+        T.reduce_max(x, top, dim=1)
+        for i, j in T.Parallel(4, N):
+            x[i, j] = T.exp2((x[i, j] - top[i]) * T.float32(scale)) + T.infinity("float32") * 0
+        T.copy(x, B[bx * 4, 0])
+    return B
+
+
+@T.macro
+def doubled(x):
+    return x * 2
+
+
+@T.prim_func
+def main(A: T.Tensor((64, 64), "float16"), n: T.int32, B: T.Tensor((64, 64), "float16")) -> None:
+    with T.Kernel(1, 2, threads=128) as (bx, by):
+        s = T.alloc_shared((64, 64), "float16")
+        total = T.alloc_var("float32", init=0.0)
+        T.copy(A, s)
+        for k in T.serial(4):
+            total += T.cast(s[k, 0], "float32")
+            if k < n and bx == 0:
+                total = doubled(total) + 1.0
+        t = T.get_thread_binding()
+        old = T.atomic_add(B[0, 0], s[t, 0], return_prev=True)
+        B[by, t] = T.max(T.shfl_sync(total, 0), 0.0) + T.if_then_else(t < 3, s[0, t], old)
+        T.gemm(s[0:32, :], s, B[0:32, :], transpose_B=True)
+
+
+def calls() -> None:
+    kernel = tilelang.compile(main, target="sm_90a", out_idx=[-1])
+    print(kernel.get_kernel_source(), kernel(torch.zeros(64, 64).half(), 3))
+    print(softmax(torch.zeros(4, 4)))
+    body = main.body
+    assert isinstance(body, nodes.KernelLaunch)
+    print([extent.dtype for extent in body.grid])
+"""
+
+WRONG_CALLS = """
+import tilelang.language as T
+from tilelang import nodes
+
+def walk(loop: nodes.For) -> None:
+    T.copy(loop, loop, to=3)
+    T.exp(1, 2)
+    print(loop.extents)
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -94,9 +158,17 @@ def _assert_only_what_is_wrong(errors: list[str]) -> None:
 @pytest.mark.slow
 def test_mypy_accepts_what_is_right(project: Path) -> None:
     pytest.importorskip("mypy")
-    _assert_only_what_is_wrong(
-        _errors(project, "mypy", "--check-untyped-defs", "--scripts-are-modules")
-    )
+    (project / "stub_kernels.py").write_text(KERNELS)
+    (project / "stub_calls.py").write_text(WRONG_CALLS)
+    errors = _errors(project, "mypy", "--check-untyped-defs", "--scripts-are-modules")
+    of_stubs = [line for line in errors if line.startswith("stub_")]
+    _assert_only_what_is_wrong([line for line in errors if line not in of_stubs])
+    said = [(line.split(":")[0], line.split("error: ")[1].split("  [")[0]) for line in of_stubs]
+    assert said == [
+        ("stub_calls.py", 'Unexpected keyword argument "to" for "copy"'),
+        ("stub_calls.py", 'Too many arguments for "exp"'),
+        ("stub_calls.py", '"For" has no attribute "extents"; maybe "extent"?'),
+    ]
 
 
 def test_pyright_accepts_what_is_right(project: Path) -> None:
