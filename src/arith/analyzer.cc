@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "arith/knowledge.h"
+#include "ir/launch_extent.h"
 #include "ir/visitor.h"
 
 namespace tilelang::arith {
@@ -70,7 +71,8 @@ void Analyzer::BindParams(const ir::Array<ir::Any>& params) {
 
 void Analyzer::BindLaunch(const ir::KernelLaunchNode* launch) {
   for (size_t i = 0; i < launch->block_vars.size(); ++i) {
-    Bind(launch->block_vars[i], ir::Const(launch->block_vars[i].dtype(), 0), launch->grid[i]);
+    Bind(launch->block_vars[i], ir::Const(launch->block_vars[i].dtype(), 0),
+         ir::ExtentInside(launch->grid[i]));
   }
   for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
     Bind(launch->thread_vars[i], ir::Const(launch->thread_vars[i].dtype(), 0), launch->threads[i]);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ir/fresh_copy.h"
+#include "ir/launch_extent.h"
 #include "op/effect.h"
 
 namespace tilelang::transform {
@@ -10,17 +11,8 @@ namespace tilelang::transform {
 using ir::Expr;
 using ir::Stmt;
 
-namespace {
-
-// The node of a condition's extent; null for another one.
-const ir::SelectNode* Conditional(const Expr& extent) {
-  const auto* select = extent.as<ir::SelectNode>();
-  return select != nullptr && ir::IsConst(select->false_value, 0) ? select : nullptr;
-}
-
-}  // namespace
-
-ir::KernelLaunch LaunchWhere(const Expr& condition, const ir::KernelLaunchNode* op) {
+ir::KernelLaunch LaunchWhere(const Expr& condition, const ir::KernelLaunchNode* op,
+                             const Expr& known) {
   ir::FreshCopy copy;
   auto renew = [&](const ir::Array<ir::Var>& vars) {
     ir::Array<ir::Var> fresh;
@@ -34,9 +26,8 @@ ir::KernelLaunch LaunchWhere(const Expr& condition, const ir::KernelLaunchNode* 
   ir::Array<ir::Var> threads = renew(op->thread_vars);
   ir::Array<Expr> grid = op->grid;
   grid.Set(0, ir::Select(condition, grid[0], ir::Const(grid[0].dtype(), 0)));
-  Expr extent = ir::CastTo(blocks[0].dtype(), ExtentInside(op->grid[0]));
-  std::vector<Stmt> stmts = {ir::Assume(condition, op->span),
-                             ir::Assume(blocks[0] < extent, op->span)};
+  Expr extent = ir::CastTo(blocks[0].dtype(), ir::ExtentInside(op->grid[0]));
+  std::vector<Stmt> stmts = {ir::Assume(known, op->span), ir::Assume(blocks[0] < extent, op->span)};
   Stmt body = copy.MutateStmt(op->body);
   if (const auto* seq = body.as<ir::SeqNode>()) {
     stmts.insert(stmts.end(), seq->stmts.begin(), seq->stmts.end());
@@ -45,17 +36,6 @@ ir::KernelLaunch LaunchWhere(const Expr& condition, const ir::KernelLaunchNode* 
   }
   return ir::KernelLaunch(blocks, grid, threads, op->threads, op->attrs,
                           op::Sequence(stmts, op->span), op->span);
-}
-
-Expr ExtentInside(const Expr& extent) {
-  const ir::SelectNode* select = Conditional(extent);
-  return select == nullptr ? extent : ExtentInside(select->true_value);
-}
-
-Expr EmptyLike(const Expr& extent, const Expr& inside) {
-  const ir::SelectNode* select = Conditional(extent);
-  if (select == nullptr) return inside;
-  return ir::Select(select->condition, EmptyLike(select->true_value, inside), select->false_value);
 }
 
 }  // namespace tilelang::transform

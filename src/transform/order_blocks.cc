@@ -7,9 +7,9 @@
 
 #include "analysis/independent_blocks.h"
 #include "arith/analyzer.h"
+#include "ir/launch_extent.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
-#include "transform/launch_condition.h"
 #include "transform/residency.h"
 
 namespace tilelang::transform {
@@ -93,8 +93,8 @@ class BlockOrderer : public ir::StmtMutator {
     if (op->grid.size() < 2 || decided) return self;
     Loads loads = LoadsOf(op);
     if (loads.by_row == 0 || loads.by_column == 0 || !analysis::AreIndependent(op)) return self;
-    int64_t columns = ir::AsInt(ExtentInside(op->grid[0])).value_or(kManyBlocks);
-    int64_t rows = ir::AsInt(ExtentInside(op->grid[1])).value_or(kManyBlocks);
+    int64_t columns = ir::AsInt(ir::ExtentInside(op->grid[0])).value_or(kManyBlocks);
+    int64_t rows = ir::AsInt(ir::ExtentInside(op->grid[1])).value_or(kManyBlocks);
     int64_t wave = target_->sm_count * BlocksPerSm(op, target_, SharedBytes(op));
     if (std::min(columns * rows, BlocksOf(op)) <= wave) return OneWave(op);
     int64_t panel = PanelOf(loads, wave, rows);
@@ -113,6 +113,10 @@ class BlockOrderer : public ir::StmtMutator {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     int64_t blocks = BlocksOf(op);
     int64_t rows = arith::Analyzer().ConstBounds(op->grid[1]).hi;
+    // Rows of the call that nothing bounds: as if there were as many columns.
+    if (!ir::AsInt(ir::ExtentInside(op->grid[1])) && rows > blocks) {
+      rows = static_cast<int64_t>(std::sqrt(static_cast<double>(blocks - 1)));
+    }
     if (op->grid.size() != 2 || rows < 2 || rows * rows >= blocks) return self;
     if (2 * blocks <= target_->sm_count) return self;
     return ByPanels(op, rows, "neighbours, which run together, load the same columns");

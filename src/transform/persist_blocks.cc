@@ -10,12 +10,12 @@
 #include "analysis/independent_blocks.h"
 #include "analysis/kernel_scope.h"
 #include "ir/fresh_copy.h"
+#include "ir/launch_extent.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
 #include "schedule/tile_loop.h"
 #include "target/warp.h"
-#include "transform/launch_condition.h"
 #include "transform/loop_stages.h"
 #include "transform/residency.h"
 #include "transform/retile.h"
@@ -40,7 +40,7 @@ struct BlockGrid {
 
 BlockGrid GridOfBlocks(const ir::KernelLaunchNode* op) {
   auto extent = [&](size_t axis) {
-    return ir::CastTo(ir::dtypes::kInt32, ExtentInside(op->grid[axis]));
+    return ir::CastTo(ir::dtypes::kInt32, ir::ExtentInside(op->grid[axis]));
   };
   return {extent(0), extent(1)};
 }
@@ -194,7 +194,7 @@ class BlockPersister : public ir::StmtMutator {
     Expr tile = block + wave * blocks;
     std::vector<Stmt> body = InTurn(op, wave, tile, tiles, PlaceIn(op, grid, tile), blocks);
     if (!ir::AsInt(tiles)) {
-      blocks = EmptyLike(op->grid[0], EmptyLike(op->grid[1], ir::Min(tiles, blocks)));
+      blocks = ir::EmptyLike(op->grid[0], ir::EmptyLike(op->grid[1], ir::Min(tiles, blocks)));
     }
     return InOneDimension(op, block, blocks, body);
   }

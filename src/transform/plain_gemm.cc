@@ -28,7 +28,8 @@ bool AddsUp(const ir::Expr& e) {
 bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   bool open = true;
   for (const auto& [key, value] : launch->attrs) {
-    open = open && (key == "swizzle_panel" || key == "swizzle_order" || key == kPartsOfK);
+    open = open && (key == "swizzle_panel" || key == "swizzle_order" || key == kPartsOfK ||
+                    key == kMostBlocks);
   }
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* evaluate = s.as<ir::EvaluateNode>();

@@ -25,6 +25,9 @@ inline constexpr const char* kPartsOfK = "parts_of_k";
 // 1 where it is not there.
 int64_t PartsOfK(const ir::KernelLaunchNode* launch);
 
+// An attribute (int) of launches that run only where their grid has no more blocks.
+inline constexpr const char* kMostBlocks = "most_blocks";
+
 // The gemm of a launch whose loop does nothing else, and which has no other pipelined loop; no loop
 // otherwise. Neither has the program anything in it that depends on which thread runs what, or on
 // how many there are: thread indices, barriers, arrays of a thread, calls with effects, layouts,

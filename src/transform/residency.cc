@@ -1,5 +1,7 @@
 #include "transform/residency.h"
 
+#include <tvm/ffi/cast.h>
+
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -11,6 +13,7 @@
 #include "ir/visitor.h"
 #include "schedule/channel.h"
 #include "target/warp.h"
+#include "transform/plain_gemm.h"
 
 namespace tilelang::transform {
 
@@ -56,6 +59,8 @@ int64_t MostBesideLoader(int64_t threads) { return threads > 2 * kWarpgroup ? 96
 
 int64_t BlocksOf(const ir::KernelLaunchNode* launch) {
   constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
+  auto known = launch->attrs.Get(kMostBlocks);
+  if (known) return (*known).cast<int64_t>();
   arith::Analyzer analyzer;
   int64_t blocks = 1;
   for (const ir::Expr& extent : launch->grid) {

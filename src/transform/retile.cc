@@ -5,8 +5,8 @@
 #include <tuple>
 #include <vector>
 
+#include "ir/launch_extent.h"
 #include "target/warp.h"
-#include "transform/launch_condition.h"
 #include "transform/loop_stages.h"
 #include "transform/residency.h"
 #include "transform/tile_cutter.h"
@@ -48,7 +48,7 @@ Stmt Cut(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, 
   std::stable_partition(axes.begin(), axes.end(),
                         [&](size_t axis) { return !ir::IsConst(op->grid[axis], 1); });
   for (size_t axis : axes) {
-    Expr extent = ExtentInside(op->grid[axis]);
+    Expr extent = ir::ExtentInside(op->grid[axis]);
     std::vector<Expr> ends = EndsOf(extent, from, ExtentOfTensor(plain, dim));
     for (const Expr& end : ends) {
       auto known = ir::AsInt(end);
@@ -59,7 +59,7 @@ Stmt Cut(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, 
       if (!body.defined()) continue;
       ir::Array<Expr> grid = op->grid;
       Expr tiles = ir::CeilDiv(end, ir::Const(end.dtype(), to));
-      grid.Set(axis, EmptyLike(op->grid[axis], tiles));
+      grid.Set(axis, ir::EmptyLike(op->grid[axis], tiles));
       return ir::KernelLaunch(op->block_vars, grid, op->thread_vars,
                               {ir::Const(op->threads[0].dtype(), threads)}, op->attrs, body,
                               op->span);

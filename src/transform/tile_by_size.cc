@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arith/analyzer.h"
+#include "ir/launch_extent.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "target/warp.h"
@@ -16,6 +17,7 @@
 #include "transform/launch_condition.h"
 #include "transform/loop_stages.h"
 #include "transform/retile.h"
+#include "transform/row_lengths.h"
 #include "transform/tile_cutter.h"
 
 namespace tilelang::transform {
@@ -33,6 +35,10 @@ constexpr TileExtents kWide[] = {{128, 256}, {192, 192}, {128, 192}};
 // are no multiple of 64, wgmma computes the transposed product.
 constexpr TileExtents kOneWave[] = {{64, 64}, {96, 64}, {128, 64}, kNarrow, {160, 128}};
 
+// The same where the columns are of the call, too: the fewest elements first.
+constexpr TileExtents kOneWaveOfAny[] = {{64, 32},  {64, 64}, {96, 64},  {64, 128},
+                                         {128, 64}, kNarrow,  {160, 128}};
+
 // Of so many rows a tile of 64 is loaded without the others (transform/trim_loads.h).
 constexpr int64_t kFewRows[] = {32, 16};
 
@@ -41,16 +47,21 @@ constexpr int64_t kShared[] = {16, 32, 64, 128};
 
 Expr I64(int64_t value) { return ir::Const(ir::dtypes::kInt64, value); }
 Expr Inside(const ir::KernelLaunchNode* op, size_t axis) {
-  return ir::CastTo(ir::dtypes::kInt64, ExtentInside(op->grid[axis]));
+  return ir::CastTo(ir::dtypes::kInt64, ir::ExtentInside(op->grid[axis]));
 }
 
 // One of the launches.
 struct Version {
   ir::KernelLaunch launch;
   TileExtents tile;
-  Expr fits;                // whether it is the one
+  Expr fits;                // what it needs of sizes
+  Expr runs = Expr();       // whether it is the one
+  Expr known = Expr();      // what its kernel makes use of; null: all that it needs
   std::string remark = "";  // of which rows it is
   int64_t parts = 1;        // blocks that share K
+  bool nests = true;        // it fits wherever the ones before do
+
+  Expr Known() const { return known.defined() ? known : fits; }
 };
 
 class SizeVersioner : public ir::StmtMutator {
@@ -66,20 +77,17 @@ class SizeVersioner : public ir::StmtMutator {
       return self;
     }
     std::vector<Version> versions = OneWave(op);
-    Expr more = versions.empty() ? ir::Const(ir::dtypes::kBool, 1) : ir::Not(versions.back().fits);
-    for (size_t i = versions.size(); i-- > 1;) {
-      versions[i].fits = ir::Not(versions[i - 1].fits) && versions[i].fits;
-    }
+    Expr more = LeaveToFirst(&versions);
     arith::Analyzer analyzer;
     for (Version& wide : ManyWaves(op)) {
       if (analyzer.CanProve(ir::Not(wide.fits))) continue;  // another is as good for all sizes
-      wide.fits = versions.empty() ? wide.fits : more && wide.fits;
+      wide.runs = more && wide.fits;
       versions.push_back(wide);
     }
     if (versions.size() < 2) return self;
     std::vector<Stmt> launches;
     for (const Version& version : versions) {
-      launches.push_back(LaunchWhere(version.fits, version.launch.get()));
+      launches.push_back(LaunchWhere(version.runs, version.launch.get(), version.Known()));
     }
     Say(op, versions);
     return ir::Seq(launches, op->span);
@@ -89,20 +97,29 @@ class SizeVersioner : public ir::StmtMutator {
   // The axis of the rows where they alone are of the call; none elsewhere.
   std::optional<size_t> RowsOfCall(const ir::KernelLaunchNode* op) const {
     for (size_t axis : {0, 1}) {
-      if (ir::AsInt(ExtentInside(op->grid[axis])) || !ir::AsInt(op->grid[1 - axis])) continue;
+      if (ir::AsInt(ir::ExtentInside(op->grid[axis])) || !ir::AsInt(op->grid[1 - axis])) continue;
       TileCut half = {ir::GemmDim::kM, op->block_vars[axis], kNarrow.rows, kWgmmaRows};
       if (TileCutter(func_, op, plain_, half).Body().defined()) return axis;
     }
     return std::nullopt;
   }
 
-  // Those of blocks that are all in one wave, the fewest rows first; each fits where the ones
-  // before do.
+  // Has each version run where it fits and none before it does; returns where none fits.
+  static Expr LeaveToFirst(std::vector<Version>* versions) {
+    Expr none = ir::Const(ir::dtypes::kBool, 1);
+    for (Version& version : *versions) {
+      version.runs = none && version.fits;
+      none = version.nests ? ir::Not(version.fits) : none && ir::Not(version.fits);
+    }
+    return none;
+  }
+
+  // Those of blocks that are all in one wave, the smallest tiles first.
   std::vector<Version> OneWave(const ir::KernelLaunchNode* op) const {
     auto axis = RowsOfCall(op);
-    if (!axis) return {};
+    if (!axis) return OneWaveOfAny(op);
     std::vector<Version> versions;
-    int64_t columns = *ir::AsInt(ExtentInside(op->grid[1 - *axis]));
+    int64_t columns = *ir::AsInt(ir::ExtentInside(op->grid[1 - *axis]));
     bool is_long = ir::AsInt(plain_.loop->extent).value_or(0) >= kLongLoop;
     int64_t before = 0;  // rows
     auto add = [&](const TileExtents& tile, int64_t most) {
@@ -135,6 +152,46 @@ class SizeVersioner : public ir::StmtMutator {
     return versions;
   }
 
+  // The same where the columns are of the call, whose product with the rows decides.
+  std::vector<Version> OneWaveOfAny(const ir::KernelLaunchNode* op) const {
+    arith::Analyzer analyzer;
+    if (RowsOfUnknownLength(op, &analyzer)) return {};  // stored by element
+    std::vector<Version> versions;
+    bool is_long = ir::AsInt(plain_.loop->extent).value_or(kLongLoop) >= kLongLoop;
+    Expr rows = ExtentOfTensor(plain_, ir::GemmDim::kM);
+    bool few = rows.defined() && !ir::AsInt(rows);
+    for (const TileExtents& tile : kOneWaveOfAny) {
+      bool narrow = tile.rows == kNarrow.rows && tile.columns == kNarrow.columns;
+      Stmt cut;
+      if (is_long || narrow) cut = WithTiles(func_, op, tile, ThreadsOf(tile));
+      if (!cut.defined()) continue;
+      Version version = OfAWave(cut.as<ir::KernelLaunchNode>(), tile);
+      if (few && tile.rows == kWgmmaRows) versions.push_back(OfFewRows(version, rows, kFewRows[0]));
+      versions.push_back(version);
+    }
+    return versions;
+  }
+
+  Version OfAWave(const ir::KernelLaunchNode* op, const TileExtents& tile) const {
+    auto attrs = op->attrs;
+    attrs.Set(kMostBlocks, target_->sm_count);
+    ir::KernelLaunch launch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
+                            op->span);
+    Version version = {launch, tile, Inside(op, 0) * Inside(op, 1) <= I64(target_->sm_count)};
+    version.known = ir::Const(ir::dtypes::kBool, 1);
+    version.nests = false;
+    return version;
+  }
+
+  static Version OfFewRows(const Version& version, const Expr& rows, int64_t most) {
+    Version few = version;
+    Expr are_few = rows <= ir::Const(rows.dtype(), most);
+    few.fits = are_few && few.fits;
+    if (few.known.defined()) few.known = are_few;
+    few.remark = " (of at most " + std::to_string(most) + " rows)";
+    return few;
+  }
+
   // Warpgroups share the instruction's rows, which are columns of the transposed product.
   static int64_t ThreadsOf(const TileExtents& tile) {
     bool transposed = tile.rows % kWgmmaRows != 0;
@@ -146,19 +203,16 @@ class SizeVersioner : public ir::StmtMutator {
     Expr rows = ExtentOfTensor(plain_, ir::GemmDim::kM);
     if (versions->empty() || !rows.defined() || ir::AsInt(rows)) return;
     for (int64_t most : kFewRows) {
-      Version few = versions->front();
-      few.fits = rows <= ir::Const(rows.dtype(), most) && few.fits;
-      few.remark = " (of at most " + std::to_string(most) + " rows)";
-      versions->insert(versions->begin(), few);
+      versions->insert(versions->begin(), OfFewRows(versions->front(), rows, most));
     }
   }
 
   static Version UpTo(const ir::KernelLaunchNode* op, size_t axis, int64_t most,
                       const TileExtents& tile) {
     ir::Array<Expr> grid = op->grid;
-    Expr inside = ExtentInside(grid[axis]);
+    Expr inside = ir::ExtentInside(grid[axis]);
     Expr bound = ir::Const(inside.dtype(), most);
-    grid.Set(axis, EmptyLike(grid[axis], ir::Min(inside, bound)));
+    grid.Set(axis, ir::EmptyLike(grid[axis], ir::Min(inside, bound)));
     ir::KernelLaunch launch(op->block_vars, grid, op->thread_vars, op->threads, op->attrs, op->body,
                             op->span);
     return {launch, tile, inside <= bound};

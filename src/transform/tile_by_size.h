@@ -10,9 +10,9 @@ namespace tilelang::transform {
 // rows or columns whose number is known at the call only, on targets with wgmma. Which tiles are
 // best depends on it, so the launch is there several times, and each call runs one:
 //
-// * where all blocks are in one wave and only the rows are of the call, tiles of 128 x 128 with all
-//   the stages that fit, and of fewer rows and columns as long as more multiprocessors then load;
-//   for few rows and columns those of transform/even_tiles.h whose blocks share K;
+// * where all blocks are in one wave, tiles of 128 x 128 with all the stages that fit, and of fewer
+//   rows and columns as long as more multiprocessors then load; where only the rows are of the
+//   call, for few of them and few columns those of transform/even_tiles.h whose blocks share K;
 // * else, where they only copy their results, wide tiles: the ones of which transform/tile_cost.h
 //   says that they take the least time. The host computes it from the sizes.
 //

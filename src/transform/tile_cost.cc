@@ -34,7 +34,8 @@ double LinesOf(const ir::Buffer& tensor) {
   constexpr int64_t kLineBits = 1024;
   constexpr int64_t kSectorBits = 256;
   auto extent = ir::AsInt(tensor->shape.back());
-  if (!extent || !tensor->strides.empty()) return kUnaligned;
+  if (!extent) return 1;  // of the call: most are
+  if (!tensor->strides.empty()) return kUnaligned;
   int64_t bits = *extent * tensor->dtype.bits;
   if (bits % kLineBits == 0) return 1;
   return bits % kSectorBits == 0 ? kSectorAligned : kUnaligned;

@@ -54,7 +54,11 @@ def on(sm_count):
 
 def tiles_of(target="sm_90a", **options) -> list[str]:
     """The tiles among which a launch chooses."""
-    said = " ".join(r.message for r in remarks_of("tile_by_size", program(**options), target))
+    return tiles_in(remarks_of("tile_by_size", program(**options), target))
+
+
+def tiles_in(remarks) -> list[str]:
+    said = " ".join(r.message for r in remarks if r.topic == "tiles")
     return re.findall(r"\d+ x \d+(?: \((?:of at most|by clusters of) [^)]*\))?", said)
 
 
@@ -134,12 +138,23 @@ def test_no_block_shares_k_where_more_is_done_with_the_result():
     assert not any("clusters" in tiles for tiles in tiles_of(**FEW_COLUMNS, twice=True))
 
 
+# Of one wave by the smallest tiles that allow it, with rows that few kernels load and without;
+# of more; with rows that threads store.
+OF_ANY = [(5, 200, 40), (5, 440, 40), (30, 800, 72), (40, 200, 40), (64, 440, 40), (90, 440, 40)]
+OF_ANY += [(60, 800, 40), (128, 440, 40), (128, 800, 40), (150, 800, 40), (900, 264, 72)]
+OF_ANY += [(70, 264, 41), (129, 131, 72), (5, 201, 40)]
+OF_FEW = " (of at most 32 rows)"
+
+
 def test_results_where_more_is_of_the_call():
-    kernel = tilelang.compile(program(columns=N, depth=K, k=32), target=on(5))
-    assert "elements, of which each launch" in " ".join(r.message for r in kernel.remarks)
-    for sizes in [(300, 264, 40), (70, 264, 41), (129, 131, 72)]:
+    kernel = tilelang.compile(program(columns=N, depth=K, k=32), target=on(7))
+    one_wave = [f"64 x {columns}{few}" for columns in (32, 64, 128) for few in (OF_FEW, "")]
+    one_wave[4:4] = ["96 x 64"]
+    assert tiles_in(kernel.remarks)[:13] == [*one_wave, *NARROW[2:], *WIDE]
+    for sizes in OF_ANY:
         check(kernel, *sizes)
     kernel = tilelang.compile(program(rows=300, columns=N, depth=72, k=32), target=on(5))
+    assert tiles_in(kernel.remarks)[:4] == ["128 x 128", *WIDE]  # few iterations
     for columns in (264, 131):
         check(kernel, 300, columns, 72)
 
