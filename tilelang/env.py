@@ -7,6 +7,7 @@
 ``TILELANG_DEFAULT_TARGET``             the target that ``"auto"`` stands for
 ``TILELANG_FULL_TRACEBACK``             1: keep the frames of TileLang in tracebacks of user errors
 ``TILELANG_DUMP_IR``                    folder that receives the program after every pass
+``TILELANG_VERIFY``                     1: check the program after every pass (for passes' authors)
 ``TILELANG_VERIFY_SYNCHRONIZATION``     1: check what every compiled kernel waits for
 ``TILELANG_REMARKS``                    1: print the remarks of the passes
 ======================================  ==========================================================
