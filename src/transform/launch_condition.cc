@@ -11,8 +11,7 @@ namespace tilelang::transform {
 using ir::Expr;
 using ir::Stmt;
 
-ir::KernelLaunch LaunchWhere(const Expr& condition, const ir::KernelLaunchNode* op,
-                             const Expr& known) {
+ir::KernelLaunch LaunchWhere(const Expr& condition, const ir::KernelLaunchNode* op) {
   ir::FreshCopy copy;
   auto renew = [&](const ir::Array<ir::Var>& vars) {
     ir::Array<ir::Var> fresh;
@@ -27,7 +26,8 @@ ir::KernelLaunch LaunchWhere(const Expr& condition, const ir::KernelLaunchNode* 
   ir::Array<Expr> grid = op->grid;
   grid.Set(0, ir::Select(condition, grid[0], ir::Const(grid[0].dtype(), 0)));
   Expr extent = ir::CastTo(blocks[0].dtype(), ir::ExtentInside(op->grid[0]));
-  std::vector<Stmt> stmts = {ir::Assume(known, op->span), ir::Assume(blocks[0] < extent, op->span)};
+  std::vector<Stmt> stmts = {ir::Assume(condition, op->span),
+                             ir::Assume(blocks[0] < extent, op->span)};
   Stmt body = copy.MutateStmt(op->body);
   if (const auto* seq = body.as<ir::SeqNode>()) {
     stmts.insert(stmts.end(), seq->stmts.begin(), seq->stmts.end());

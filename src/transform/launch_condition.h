@@ -7,10 +7,8 @@
 namespace tilelang::transform {
 
 // A copy of a launch, of its own blocks and threads, whose grid is empty where the condition does
-// not hold. The host decides; the rest of the compiler has another kernel, which assumes `known`,
-// what it says of sizes.
-ir::KernelLaunch LaunchWhere(const ir::Expr& condition, const ir::KernelLaunchNode* op,
-                             const ir::Expr& known);
+// not hold. The host decides; the rest of the compiler has another kernel.
+ir::KernelLaunch LaunchWhere(const ir::Expr& condition, const ir::KernelLaunchNode* op);
 
 }  // namespace tilelang::transform
 

@@ -245,9 +245,8 @@ class RowRealigner : public analysis::ScopedMutator {
     for (const Realigned& each : copies) allocations_.push_back(ir::Alloc(each.copy, op->span));
     Stmt copying = CopyingLaunch(copies, realigns, op->span);
     if (always) return ir::Seq({copying, gemm}, op->span);
-    Expr others = Others(copies, realigns);
     return ir::Seq(
-        {copying, LaunchWhere(realigns, launch, realigns), LaunchWhere(others, op, others)},
+        {copying, LaunchWhere(realigns, launch), LaunchWhere(Others(copies, realigns), op)},
         op->span);
   }
 

@@ -17,7 +17,6 @@
 #include "transform/launch_condition.h"
 #include "transform/loop_stages.h"
 #include "transform/retile.h"
-#include "transform/row_lengths.h"
 #include "transform/tile_cutter.h"
 
 namespace tilelang::transform {
@@ -50,18 +49,17 @@ Expr Inside(const ir::KernelLaunchNode* op, size_t axis) {
   return ir::CastTo(ir::dtypes::kInt64, ir::ExtentInside(op->grid[axis]));
 }
 
+bool IsNarrow(const TileExtents& tile) {
+  return tile.rows == kNarrow.rows && tile.columns == kNarrow.columns;
+}
+
 // One of the launches.
 struct Version {
   ir::KernelLaunch launch;
   TileExtents tile;
-  Expr fits;                // what it needs of sizes
-  Expr runs = Expr();       // whether it is the one
-  Expr known = Expr();      // what its kernel makes use of; null: all that it needs
+  Expr fits;                // whether it is the one
   std::string remark = "";  // of which rows it is
   int64_t parts = 1;        // blocks that share K
-  bool nests = true;        // it fits wherever the ones before do
-
-  Expr Known() const { return known.defined() ? known : fits; }
 };
 
 class SizeVersioner : public ir::StmtMutator {
@@ -76,18 +74,19 @@ class SizeVersioner : public ir::StmtMutator {
     if (!possible || !HasNarrowTiles(op, plain_) || !LoadsByTma(func_, op, plain_, target_)) {
       return self;
     }
-    std::vector<Version> versions = OneWave(op);
-    Expr more = LeaveToFirst(&versions);
+    auto axis = RowsOfCall(op);
+    std::vector<Version> versions = axis ? OneWave(op, *axis) : OneWaveOfAny(op);
+    Expr more = LeaveToFirst(&versions, axis.has_value());
     arith::Analyzer analyzer;
     for (Version& wide : ManyWaves(op)) {
       if (analyzer.CanProve(ir::Not(wide.fits))) continue;  // another is as good for all sizes
-      wide.runs = more && wide.fits;
+      wide.fits = more && wide.fits;
       versions.push_back(wide);
     }
     if (versions.size() < 2) return self;
     std::vector<Stmt> launches;
     for (const Version& version : versions) {
-      launches.push_back(LaunchWhere(version.runs, version.launch.get(), version.Known()));
+      launches.push_back(LaunchWhere(version.fits, version.launch.get()));
     }
     Say(op, versions);
     return ir::Seq(launches, op->span);
@@ -104,36 +103,37 @@ class SizeVersioner : public ir::StmtMutator {
     return std::nullopt;
   }
 
-  // Has each version run where it fits and none before it does; returns where none fits.
-  static Expr LeaveToFirst(std::vector<Version>* versions) {
+  // Leaves to each version where none before it fits; returns where none fits. `nested`: each fits
+  // where the ones before do.
+  static Expr LeaveToFirst(std::vector<Version>* versions, bool nested) {
     Expr none = ir::Const(ir::dtypes::kBool, 1);
     for (Version& version : *versions) {
-      version.runs = none && version.fits;
-      none = version.nests ? ir::Not(version.fits) : none && ir::Not(version.fits);
+      Expr others = nested ? ir::Not(version.fits) : none && ir::Not(version.fits);
+      version.fits = none && version.fits;
+      none = others;
     }
     return none;
   }
 
-  // Those of blocks that are all in one wave, the smallest tiles first.
-  std::vector<Version> OneWave(const ir::KernelLaunchNode* op) const {
-    auto axis = RowsOfCall(op);
-    if (!axis) return OneWaveOfAny(op);
+  // Those of blocks that are all in one wave, the fewest rows first; each fits where the ones
+  // before do.
+  std::vector<Version> OneWave(const ir::KernelLaunchNode* op, size_t axis) const {
     std::vector<Version> versions;
-    int64_t columns = *ir::AsInt(ir::ExtentInside(op->grid[1 - *axis]));
+    int64_t columns = *ir::AsInt(ir::ExtentInside(op->grid[1 - axis]));
     bool is_long = ir::AsInt(plain_.loop->extent).value_or(0) >= kLongLoop;
     int64_t before = 0;  // rows
     auto add = [&](const TileExtents& tile, int64_t most) {
       if (most * tile.rows <= before) return;
       Stmt cut = WithTiles(func_, op, tile, ThreadsOf(tile));
       if (!cut.defined()) return;
-      versions.push_back(UpTo(cut.as<ir::KernelLaunchNode>(), *axis, most, tile));
+      versions.push_back(UpTo(cut.as<ir::KernelLaunchNode>(), axis, most, tile));
       before = most * tile.rows;
     };
     for (int64_t rows : kShared) {
       EvenTiles even = ChooseEvenTiles(func_, op, plain_, rows, target_);
       if (even.parts == 1 || even.tile.rows < rows) break;
       if (even.tile.rows <= before) continue;
-      versions.push_back(UpTo(even.launch.as<ir::KernelLaunchNode>(), *axis, 1, even.tile));
+      versions.push_back(UpTo(even.launch.as<ir::KernelLaunchNode>(), axis, 1, even.tile));
       versions.back().parts = even.parts;
       versions.back().remark = " (by clusters of " + std::to_string(even.parts) + ")";
       before = even.tile.rows;
@@ -146,27 +146,23 @@ class SizeVersioner : public ir::StmtMutator {
     }
     for (const TileExtents& tile : kOneWave) {
       int64_t parts = kNarrow.columns / tile.columns;
-      bool narrow = tile.rows == kNarrow.rows && tile.columns == kNarrow.columns;
-      if (is_long || narrow) add(tile, target_->sm_count / (columns * parts));
+      if (is_long || IsNarrow(tile)) add(tile, target_->sm_count / (columns * parts));
     }
     return versions;
   }
 
   // The same where the columns are of the call, whose product with the rows decides.
   std::vector<Version> OneWaveOfAny(const ir::KernelLaunchNode* op) const {
-    arith::Analyzer analyzer;
-    if (RowsOfUnknownLength(op, &analyzer)) return {};  // stored by element
     std::vector<Version> versions;
     bool is_long = ir::AsInt(plain_.loop->extent).value_or(kLongLoop) >= kLongLoop;
-    Expr rows = ExtentOfTensor(plain_, ir::GemmDim::kM);
-    bool few = rows.defined() && !ir::AsInt(rows);
     for (const TileExtents& tile : kOneWaveOfAny) {
-      bool narrow = tile.rows == kNarrow.rows && tile.columns == kNarrow.columns;
       Stmt cut;
-      if (is_long || narrow) cut = WithTiles(func_, op, tile, ThreadsOf(tile));
+      if (is_long || IsNarrow(tile)) cut = WithTiles(func_, op, tile, ThreadsOf(tile));
       if (!cut.defined()) continue;
       Version version = OfAWave(cut.as<ir::KernelLaunchNode>(), tile);
-      if (few && tile.rows == kWgmmaRows) versions.push_back(OfFewRows(version, rows, kFewRows[0]));
+      if (tile.rows == kWgmmaRows && RowsOfTensor().defined()) {
+        versions.push_back(OfFewRows(version, kFewRows[0]));
+      }
       versions.push_back(version);
     }
     return versions;
@@ -177,17 +173,20 @@ class SizeVersioner : public ir::StmtMutator {
     attrs.Set(kMostBlocks, target_->sm_count);
     ir::KernelLaunch launch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
                             op->span);
-    Version version = {launch, tile, Inside(op, 0) * Inside(op, 1) <= I64(target_->sm_count)};
-    version.known = ir::Const(ir::dtypes::kBool, 1);
-    version.nests = false;
-    return version;
+    return {launch, tile, Inside(op, 0) * Inside(op, 1) <= I64(target_->sm_count)};
   }
 
-  static Version OfFewRows(const Version& version, const Expr& rows, int64_t most) {
+  // The rows of A, where they are of the call; null elsewhere.
+  Expr RowsOfTensor() const {
+    Expr rows = ExtentOfTensor(plain_, ir::GemmDim::kM);
+    return rows.defined() && !ir::AsInt(rows) ? rows : Expr();
+  }
+
+  // The same for so few rows that no others are loaded.
+  Version OfFewRows(const Version& version, int64_t most) const {
     Version few = version;
-    Expr are_few = rows <= ir::Const(rows.dtype(), most);
-    few.fits = are_few && few.fits;
-    if (few.known.defined()) few.known = are_few;
+    Expr rows = RowsOfTensor();
+    few.fits = rows <= ir::Const(rows.dtype(), most) && few.fits;
     few.remark = " (of at most " + std::to_string(most) + " rows)";
     return few;
   }
@@ -200,10 +199,9 @@ class SizeVersioner : public ir::StmtMutator {
 
   // Of the first of these the same for so few rows that no others are loaded.
   void WithFewRows(std::vector<Version>* versions) const {
-    Expr rows = ExtentOfTensor(plain_, ir::GemmDim::kM);
-    if (versions->empty() || !rows.defined() || ir::AsInt(rows)) return;
+    if (versions->empty() || !RowsOfTensor().defined()) return;
     for (int64_t most : kFewRows) {
-      versions->insert(versions->begin(), OfFewRows(versions->front(), rows, most));
+      versions->insert(versions->begin(), OfFewRows(versions->front(), most));
     }
   }
 

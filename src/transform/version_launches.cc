@@ -12,7 +12,6 @@
 
 namespace tilelang::transform {
 
-using ir::Expr;
 using ir::Stmt;
 
 namespace {
@@ -34,9 +33,7 @@ class LaunchVersioner : public analysis::ScopedMutator {
                ", and element by element elsewhere: there are two kernels, of which each launch "
                "chooses one. T.assume says that one is enough; the pass option "
                "tl.disable_launch_versions leaves the one for all sizes");
-    Expr others = ir::Not(rows->whole);
-    return ir::Seq({LaunchWhere(rows->whole, op, rows->whole), LaunchWhere(others, op, others)},
-                   op->span);
+    return ir::Seq({LaunchWhere(rows->whole, op), LaunchWhere(ir::Not(rows->whole), op)}, op->span);
   }
 };
 

@@ -47,6 +47,21 @@ def load(b: Any, indices: list[Any]) -> Any:
     return node("Load", b, [imm(i) if isinstance(i, int) else i for i in indices])
 
 
+def product(
+    a: Any,
+    b: Any,
+    c: Any,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    clear: int = 0,
+    **notes: Any,
+) -> Any:
+    operand = _ffi.get("ir.GemmOperand")
+    parts = [(a, trans_a), (b, trans_b), (c, False)]  # their kinds are 0, 1, 2, their formats own
+    operands = [operand(kind, region(x), flag, 0) for kind, (x, flag) in enumerate(parts)]
+    return node("Gemm", operands, imm(clear, "bool"), None, notes, None)
+
+
 def parallel(names: list[Any], extents: list[int], body: Any) -> Any:
     return node("ParallelFor", names, [imm(n) for n in extents], body, {})
 

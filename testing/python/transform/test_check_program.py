@@ -14,6 +14,7 @@ from transform.kernels import (
     loop,
     node,
     parallel,
+    product,
     region,
     seq,
     store,
@@ -36,13 +37,6 @@ def shared(name, *shape, dtype="float16"):
 
 def fragment(name, *shape, dtype="float32"):
     return buffer(name, list(shape), dtype, "local.fragment")
-
-
-def product(a, b, c, trans_a=False, trans_b=False, clear=0):
-    operand = _ffi.get("ir.GemmOperand")
-    parts = [(a, trans_a), (b, trans_b), (c, False)]  # their kinds are 0, 1, 2, their formats own
-    operands = [operand(kind, region(x), flag, 0) for kind, (x, flag) in enumerate(parts)]
-    return node("Gemm", operands, imm(clear, "bool"), None, {}, None)
 
 
 def gemm(a, b, c, trans_a=False, trans_b=False):

@@ -14,6 +14,7 @@ from transform.kernels import (
     loop,
     node,
     parallel,
+    product,
     region,
     seq,
     store,
@@ -22,10 +23,8 @@ from transform.kernels import (
 
 import tilelang
 import tilelang.language as T
-from tilelang import _ffi, errors
+from tilelang import errors
 from tilelang.transform import run_pass, verify
-
-_operand, _gemm_node = _ffi.get("ir.GemmOperand"), _ffi.get("ir.Gemm")
 
 STAGES = ["tile", "laid out", "thread", "planned"]
 
@@ -279,9 +278,8 @@ def test_tensor_memory_of_other_roles(by_mma_warp):
     a = buffer("A", [128, 64], "bfloat16", "shared.dyn")
     b = buffer("B", [64, 128], "bfloat16", "shared.dyn")
     c = buffer("C", [128, 128], "float32", "shared.tmem")
-    operands = [_operand(kind, region(tile), False, 0) for kind, tile in enumerate([a, b, c])]
     notes = {"by_mma_warp": True} if by_mma_warp else {}
-    gemm = _gemm_node(operands, imm(1), None, notes, None, None)
+    gemm = product(a, b, c, clear=1, **notes)
     fails(r"C .* is neither", kernel(*alloc(a, b), gemm), "tile")
     elsewhere = kernel(*alloc(a, b), seq(*alloc(c)), gemm)
     if by_mma_warp:
