@@ -3,14 +3,16 @@
 
 ENV   := scripts/in_env.sh
 # pytest options: e.g. make pytest PYTEST="-n 2 testing/python/layout"
-PYTEST ?= -n auto --dist worksteal -m "not requires_cuda"
+PYTEST ?= -n auto --dist worksteal -m "not requires_cuda" --tier=$(TIER)
+# Which cases run: quick, change or all (testing/python/tiers.py).
+TIER ?= change
 
 CPP_FILES = $(shell find src testing/cpp -name '*.h' -o -name '*.cc')
 
-.PHONY: demo test pytest cpp-test check format docs clean help
+.PHONY: demo test test-all quick pytest cpp-test check format docs clean help
 
 help:
-	@echo 'make demo | test | pytest | cpp-test | check | format | docs | clean'
+	@echo 'make demo | test | test-all | quick | pytest | cpp-test | check | format | docs | clean'
 
 demo:
 	@$(ENV) demo python scripts/demo.py
@@ -19,6 +21,14 @@ test:
 	@$(ENV) test sh -c 'echo "== make check cpp-test"; \
 	  $(MAKE) -j2 --no-print-directory IN_ENV=1 check cpp-test && echo "== make pytest" && \
 	  $(MAKE) --no-print-directory IN_ENV=1 pytest'
+
+# Every target and every schedule: once a night, and before a release.
+test-all:
+	@$(MAKE) --no-print-directory TIER=all test
+
+# The inner loop: one case of each test that does not take long.
+quick:
+	@$(MAKE) --no-print-directory TIER=quick pytest
 
 # Inside `make test` the environment is already there.
 ifdef IN_ENV

@@ -1,4 +1,4 @@
-"""What all tests share: golden files; what needs a GPU is deselected where there is none."""
+"""What all tests share: options, tiers, golden files, the folder of compiled kernels."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import ctypes
 import functools
 import os
 
+import durations
+import kept_kernels
 import pytest
 from covering import covering
 from golden import golden
+from kept_kernels import private_cache
+from tiers import TIERS, of_tier
 
 from tilelang import emulator
 
@@ -19,7 +23,7 @@ os.environ.setdefault("TILELANG_VERIFY_SYNCHRONIZATION", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-__all__ = ["golden"]
+__all__ = ["golden", "private_cache"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,6 +33,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--every-mutant", action="store_true", help="try all mutations of synchronised kernels"
+    )
+    parser.addoption(
+        "--tier", choices=TIERS, default="all", help="which cases run; tiers.py describes the tiers"
+    )
+    parser.addoption(
+        "--write-durations",
+        action="store_true",
+        help="measure the CPU seconds of the tests that run, for durations.tsv",
     )
     parser.addoption(
         "--every-case",
@@ -42,6 +54,14 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "every_schedule: runs with operations as late and as early as legal, and between"
     )
     config.addinivalue_line("markers", "emulator: of the plugin tilelang_pytest, in documents")
+    kept_kernels.keep(config)
+    if config.getoption("--write-durations"):
+        config.pluginmanager.register(durations.Recorder())
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        kept_kernels.remove_unused(session.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -74,7 +94,8 @@ def _has_gpu() -> bool:
 
 @pytest.hookimpl(trylast=True)  # after -k and -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    kept = set(items) if config.getoption("--every-case") else covering(items)
+    chosen = of_tier(items, config.getoption("--tier"), durations.read())
+    kept = set(chosen) if config.getoption("--every-case") else covering(chosen)
     if not _has_gpu():
         kept -= {item for item in items if item.get_closest_marker("requires_cuda")}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])

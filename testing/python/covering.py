@@ -53,10 +53,11 @@ def covering(items: Iterable[Item]) -> set[Item]:
 
 
 def _named(values: Mapping[str, Any]) -> list[tuple[str, Hashable]]:
-    return [(name, _hashable(value)) for name, value in values.items()]
+    return [(name, hashable(value)) for name, value in values.items()]
 
 
-def _hashable(value: Any) -> Hashable:
+def hashable(value: Any) -> Hashable:
+    """Returns what stands for a parameter's value as a key: equal values of one type are one."""
     try:
         hash(value)
     except TypeError:

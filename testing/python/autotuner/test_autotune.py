@@ -21,9 +21,8 @@ REPEATS = [{"repeat": 4}, {"repeat": 1}, {"repeat": 2}]
 
 
 @pytest.fixture(autouse=True)
-def _own_records(monkeypatch, request, tmp_path):
+def _own_records(monkeypatch, request, private_cache):
     """Outcomes of other runs are unknown; without the mark, a GPU that is there is not used."""
-    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path))
     if request.node.get_closest_marker("requires_cuda") is None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
@@ -251,9 +250,9 @@ def test_an_interrupted_search_goes_on_where_it_was():
     assert result.config == {"repeat": 1}
 
 
-def test_damaged_records_are_unknown(tmp_path):
+def test_damaged_records_are_unknown(private_cache):
     autotune(configs=REPEATS)(copies).tune(64)
-    files = list((tmp_path / "autotune").rglob("*.json"))
+    files = list((private_cache / "autotune").rglob("*.json"))
     assert len(files) == 3
     for file, text in zip(files, ("", "[1]", '{"latency": "x", "reason": ""}'), strict=True):
         file.write_text(text)

@@ -12,8 +12,7 @@ from tilelang.autotuner.roles import Roles
 
 
 @pytest.fixture(autouse=True)
-def _own_records(monkeypatch, tmp_path):
-    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path))
+def _own_records(monkeypatch, private_cache):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
 

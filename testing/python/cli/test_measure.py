@@ -37,10 +37,9 @@ LAUNCH = "--arch sm_90a --block 64 --arg f32[64]:arange --arg f32[64]"
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch) -> None:
+def _folder(tmp_path: Path, monkeypatch, private_cache) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "sm_90a")
-    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
     Path("k.py").write_text(PROGRAM)
     Path("good.cu").write_text(SHIFT % "__syncthreads();")
     Path("bad.cu").write_text(SHIFT % "")

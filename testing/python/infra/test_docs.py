@@ -28,8 +28,7 @@ _NEAR = {"rel_tol": 0.25, "abs_tol": 3}
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private_cache: Path) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -53,7 +54,10 @@ class Assembler:
         name = hashlib.sha256(self._version + arch.encode() + ptx.encode()).hexdigest()
         entry = self._folder / name
         if not entry.exists():
-            entry.write_text(self._run(ptx, arch))
+            said = self._run(ptx, arch)
+            with tempfile.NamedTemporaryFile("w", dir=self._folder, delete=False) as file:
+                file.write(said)
+            os.replace(file.name, entry)  # workers share the folder: all of an entry or nothing
         return entry.read_text()
 
     def _run(self, ptx: str, arch: str) -> str:

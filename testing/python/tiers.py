@@ -1,0 +1,78 @@
+"""The tiers of the test suite: which cases run at each change, and which run each night.
+
+``pytest --tier=`` takes one of three names. Each tier is a subset of the next.
+
+* ``quick``: the inner loop. One case of each test, without the tests that take long.
+* ``change``: each change. A test with cases for several targets runs for one target (sm_100a, if it
+  is among them), a test with cases for several schedules runs under ``late``, and tests marked
+  ``nightly`` do not run.
+* ``all``: each night. Every target and every schedule.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any
+
+from covering import hashable
+from durations import test_of
+from pytest import Item
+
+TIERS = ("quick", "change", "all")
+#: Targets, most important first: at each change, a test runs for the first target that it has.
+TARGETS = ("sm_100a", "sm_90a", "sm_80", "sm_120a", "sm_103a", "sm_121a")
+#: Schedules of asynchronous operations, most important first; a number is a seed.
+SCHEDULES = ("late", "eager")
+#: The quick tier has no test whose cases take more CPU seconds in the tier ``change``.
+QUICK_SECONDS = 0.3
+
+
+def of_tier(items: Iterable[Item], tier: str, seconds: Mapping[str, float]) -> list[Item]:
+    """Returns the items that run in a tier, in the order of ``items``.
+
+    Args:
+        items: the collected items.
+        tier: one of `TIERS`.
+        seconds: CPU seconds by test (`durations.read`). A test without an entry is quick.
+    """
+    kept = list(items)
+    if tier == "all":
+        return kept
+    kept = [item for item in kept if not item.get_closest_marker("nightly")]
+    kept = _first_choices(kept, _is_target, TARGETS.index)
+    kept = _first_choices(kept, _is_schedule, _rank_of_schedule)
+    if tier == "quick":
+        kept = [item for item in kept if not item.get_closest_marker("slow")]
+        kept = [item for item in kept if seconds.get(test_of(item.nodeid), 0) <= QUICK_SECONDS]
+        first_of_test = {test_of(item.nodeid): item for item in reversed(kept)}
+        kept = list(first_of_test.values())[::-1]
+    return kept
+
+
+def _first_choices(
+    items: list[Item], is_choice: Callable[[str, Any], bool], rank: Callable[[Any], int]
+) -> list[Item]:
+    """Keeps the best-ranked item of each group that differs only in parameters that are choices."""
+    groups: dict[Hashable, list[tuple[list[int], Item]]] = defaultdict(list)
+    for item in items:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        choices = [name for name, value in params.items() if is_choice(name, value)]
+        rest = [(name, hashable(params[name])) for name in params if name not in choices]
+        ranks = [rank(params[name]) for name in choices]
+        group = (test_of(item.nodeid), *rest) if choices else item.nodeid
+        groups[group].append((ranks, item))
+    kept = {min(group, key=lambda pair: pair[0])[1] for group in groups.values()}
+    return [item for item in items if item in kept]
+
+
+def _is_target(name: str, value: Any) -> bool:
+    return isinstance(value, str) and value in TARGETS
+
+
+def _is_schedule(name: str, value: Any) -> bool:
+    return name in ("schedule", "_schedule") and (value in SCHEDULES or isinstance(value, int))
+
+
+def _rank_of_schedule(value: Any) -> int:
+    return SCHEDULES.index(value) if value in SCHEDULES else len(SCHEDULES)
