@@ -15,8 +15,8 @@ shift
 
 case $extra in
   demo) modules="numpy" ;;
-  test) modules="torch pytest xdist hypothesis mypy ruff clang_format cmake ninja nvidia.cu13.bin nvidia.cu13.include.cccl zarr tensorstore jax_tvm_ffi jsonschema mcp pyright nbclient ipykernel sphinx myst_parser helion nvidia_cutlass_dsl" ;;
-  docs) modules="sphinx myst_parser furo" ;;
+  test) modules="torch pytest xdist hypothesis mypy ruff clang_format cmake ninja nvidia.cu13.bin nvidia.cu13.include.cccl zarr tensorstore jax_tvm_ffi jsonschema mcp pyright nbclient ipykernel sphinx myst_parser furo helion nvidia_cutlass_dsl" ;;
+  docs) modules="sphinx myst_parser furo torch triton" ;;
   check) modules="mypy ruff clang_format" ;;
   *) echo "in_env.sh: unknown extra '$extra'" >&2; exit 2 ;;
 esac
@@ -25,7 +25,7 @@ esac
 has() { (cd / && "$1" -c 'import platform, sys, importlib.util as u
 import tilelang._ffi
 without = {"zarr", "tensorstore", "jax_tvm_ffi"} if sys.version_info < (3, 11) else set()  # need 3.11
-without |= set() if platform.machine() == "x86_64" else {"helion"}  # needs Triton
+without |= set() if platform.machine() == "x86_64" else {"helion", "triton"}
 sys.exit(not all(map(u.find_spec, set(sys.argv[1:]) - without)))' $modules) >/dev/null 2>&1; }
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
@@ -66,7 +66,9 @@ stale() { [ -e "$stamp" ] && [ pyproject.toml -nt "$stamp" ]; }
 if stale || ! has "$python"; then
   pip() { "$python" -m pip --disable-pip-version-check "$@"; }
   torch=
-  [ "$extra" != test ] || torch="$(cpu_index) $(grep -o 'torch==[0-9.]*' pyproject.toml)"
+  case $extra in
+    test | docs) torch="$(cpu_index) $(grep -o -m1 'torch==[0-9.]*' pyproject.toml)" ;;
+  esac
   build_tools=$(grep '^requires = ' pyproject.toml | grep -o '"[^"]*"' | tr -d '"')
   # A rebuild on import is quick when the build tools stay in the environment, hence no isolation.
   echo "in_env.sh: installing what '$extra' needs and building the library"

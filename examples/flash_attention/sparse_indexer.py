@@ -177,7 +177,7 @@ def main():
     line, inputs, indices = case(args.lengths, args.heads, args.dim, args.k)
     line.run()
     scores = token_scores(*(x.double() for x in inputs))
-    check(example, indices, scores, args.lengths, args.k)
+    example.verify(check, example, indices, scores, args.lengths, args.k)
     example.speed(*line)
     example.table(SHAPES, lambda batch, keys, *sizes: case([keys] * batch, *sizes)[0])
 

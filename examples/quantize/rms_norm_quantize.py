@@ -89,7 +89,7 @@ def main():
 
     line, (x, w), (q, s) = case(args.rows, args.columns)
     line.run()
-    check(example, q, s, norm(x.double(), w.double()))
+    example.verify(check, example, q, s, norm(x.double(), w.double()))
     example.speed(*line)
     example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 

@@ -75,7 +75,7 @@ def main():
 
     line, x, (q, s) = case(args.rows, args.columns)
     line.run()
-    check(example, q, s, gated(x.double()))
+    example.verify(check, example, q, s, gated(x.double()))
     example.speed(*line)
     example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 

@@ -141,6 +141,17 @@ def kept(x, temperature, k, p):
     return shares / shares.sum(1, keepdim=True)
 
 
+def check(example, inputs, random, token):
+    """Raises an AssertionError where another token is drawn than the random number says."""
+    shares = kept(*(z.double() for z in inputs))
+    sums = shares.cumsum(1)
+    at = token.long()[:, None]
+    above, own = sums.gather(1, at)[:, 0], shares.gather(1, at)[:, 0]
+    assert bool((own > 0).all()), "a token was drawn that is not kept"
+    # The random number lies in the part of the token, but for the rounding of 2 ** -30 each.
+    example.check("Sums", random.double().clamp(above - own, above), random.double(), 2**-12)
+
+
 def main():
     """Runs the kernel, checks it, and on a GPU compares its speed with torch."""
     example = Example(
@@ -173,13 +184,7 @@ def main():
 
     line, inputs, random, token = case(args.rows, args.vocabulary)
     line.run()
-    shares = kept(*(z.double() for z in inputs))
-    sums = shares.cumsum(1)
-    at = token.long()[:, None]
-    above, own = sums.gather(1, at)[:, 0], shares.gather(1, at)[:, 0]
-    assert bool((own > 0).all()), "a token was drawn that is not kept"
-    # The random number lies in the part of the token, but for the rounding of 2 ** -30 each.
-    example.check("Sums", random.double().clamp(above - own, above), random.double(), 2**-12)
+    example.verify(check, example, inputs, random, token)
     example.speed(*line)
     example.table(SHAPES, lambda *sizes: case(*sizes)[0])
 

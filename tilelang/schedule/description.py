@@ -180,6 +180,9 @@ class Schedule:
         """Returns a picture as the text of an SVG file: time from left to right, a lane a role.
 
         Lengths are those of :mod:`tilelang.schedule.cost`; the first iterations are shown.
+
+        Raises:
+            TargetError: there is no timing model of the target.
         """
         from .picture import svg
 
@@ -189,6 +192,7 @@ class Schedule:
         """Returns the picture as a figure of matplotlib.
 
         Raises:
+            TargetError: there is no timing model of the target.
             ConfigError: matplotlib is not installed; ``svg`` does without.
         """
         try:
@@ -205,7 +209,10 @@ class Schedule:
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"{self.svg()}<pre>{escape(str(self))}</pre>"
+        from .cost import RATES
+
+        text = f"<pre>{escape(str(self))}</pre>"
+        return f"{self.svg()}{text}" if self.arch in RATES else text
 
 
 def from_core(name: str, arch: str, launches: Sequence[Any], remarks: Sequence[Remark]) -> Schedule:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from ..errors import TargetError
 from . import cost
 from .description import Launch, Schedule, Step
 from .timeline import SHOWN, Box, Timeline
@@ -25,8 +26,18 @@ COLOURS = {
 
 
 def timelines(schedule: Schedule) -> list[tuple[Launch, Timeline]]:
-    """Returns when the steps of each launch happen."""
-    rates = cost.RATES[schedule.arch]
+    """Returns when the steps of each launch happen.
+
+    Raises:
+        TargetError: there is no timing model of the schedule's target.
+    """
+    rates = cost.RATES.get(schedule.arch)
+    if rates is None:
+        raise TargetError(
+            f"the schedule of {schedule.name} has no picture: there is no timing model of"
+            f" {schedule.arch}",
+            notes=[f"print(schedule) works; targets with a timing model: {', '.join(cost.RATES)}"],
+        )
     return [(launch, Timeline(launch, rates)) for launch in schedule.launches]
 
 

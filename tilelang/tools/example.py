@@ -218,6 +218,15 @@ class Example:
         assert relative <= allowed, f"{name}: the error is {relative:.2g}, at most {allowed:.2g}"
         print("correct")
 
+    def verify(self, check: Callable[..., None], *arguments: Any) -> None:
+        """Calls a check that the script defines, for results that `check` cannot compare.
+
+        Args:
+            check: raises an AssertionError where a result is wrong.
+            arguments: of ``check``.
+        """
+        check(*arguments)
+
     def picture(self, name: str, svg: str) -> None:
         """Writes a picture to the folder of ``--pictures``, as ``<name>.svg``."""
         if self.args.pictures is not None:
