@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 import re
 import shlex
 from pathlib import Path
@@ -14,6 +15,10 @@ DOCS = ROOT / "docs"
 REFERENCE = sorted((DOCS / "reference").glob("[!i]*.md"))
 #: Everything that Sphinx renders but what it generates.
 PAGES = sorted(page for folder in (DOCS, DOCS / "reference") for page in folder.glob("*.md"))
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+# Models and compilers change a little; what is off by more is another story than the page tells.
+_NEAR = {"rel_tol": 0.25, "abs_tol": 3}
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -50,3 +55,19 @@ def shown(page: Path) -> set[str]:
         elif isinstance(node, ast.Constant) and str(node.value).startswith("__"):
             found.add(node.value)
     return found
+
+
+def _alike(expected: str, line: str) -> bool:
+    """Whether a line says the same, with numbers that are near."""
+    if _NUMBER.sub("0", expected).split() != _NUMBER.sub("0", line).split():
+        return False
+    pairs = zip(_NUMBER.findall(expected), _NUMBER.findall(line), strict=True)
+    return all(math.isclose(float(a), float(b), **_NEAR) for a, b in pairs)
+
+
+def assert_printed(expected: str, printed: str) -> None:
+    """The lines of a block come in this order, with others between them where it has ``...``."""
+    lines = iter(printed.splitlines())
+    for wanted in expected.splitlines():
+        if wanted.strip() not in ("", "..."):
+            assert any(_alike(wanted, line) for line in lines), f"{wanted!r} is not in\n{printed}"

@@ -7,7 +7,6 @@ The Python of a page is one script, as a reader would type it from top to bottom
 
 from __future__ import annotations
 
-import math
 import re
 import runpy
 import subprocess
@@ -18,35 +17,15 @@ import draw_concepts
 import pytest
 import torch
 from click.testing import CliRunner
-from infra.doc_pages import DOCS, PAGES, ROOT, blocks, code, commands
+from infra.doc_pages import DOCS, PAGES, ROOT, assert_printed, blocks, code, commands
 
 from tilelang.cli import main
-
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-# Models and compilers change a little; what is off by more is another story than the page tells.
-_NEAR = {"rel_tol": 0.25, "abs_tol": 3}
 
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private_cache: Path) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-
-
-def _alike(expected: str, line: str) -> bool:
-    """Whether a line says the same, with numbers that are near."""
-    if _NUMBER.sub("0", expected).split() != _NUMBER.sub("0", line).split():
-        return False
-    pairs = zip(_NUMBER.findall(expected), _NUMBER.findall(line), strict=True)
-    return all(math.isclose(float(a), float(b), **_NEAR) for a, b in pairs)
-
-
-def _assert_printed(expected: str, printed: str) -> None:
-    """The lines of a block come in this order, with others between them where it has ``...``."""
-    lines = iter(printed.splitlines())
-    for wanted in expected.splitlines():
-        if wanted.strip() not in ("", "..."):
-            assert any(_alike(wanted, line) for line in lines), f"{wanted!r} is not in\n{printed}"
 
 
 def _run(words: list[str]) -> None:
@@ -72,16 +51,16 @@ def test_what_the_page_shows_runs(page: Path, capsys) -> None:
         runpy.run_path("kernel.py", run_name="__main__")
     printed = capsys.readouterr().out
     for block in blocks(page, "output"):
-        _assert_printed(block, printed)
+        assert_printed(block, printed)
     for words in commands(page):
         _run(words)
 
 
 def test_lines_are_compared_with_their_numbers() -> None:
-    _assert_printed("time 10.5 us\n...\nend", "begin\ntime   11 us\nmore\nend\n")
+    assert_printed("time 10.5 us\n...\nend", "begin\ntime   11 us\nmore\nend\n")
     for wrong in ("time 20 us", "time 10 ms", "end\ntime 10.5 us"):
         with pytest.raises(AssertionError):
-            _assert_printed(wrong, "time 10.5 us\nend\n")
+            assert_printed(wrong, "time 10.5 us\nend\n")
 
 
 @pytest.mark.parametrize("name", draw_concepts.PICTURES_OF)

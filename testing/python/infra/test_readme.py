@@ -3,28 +3,58 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
-from infra.doc_pages import ROOT, code
+from infra.doc_pages import ROOT, assert_printed, blocks
 
 from tilelang.cli import main
 
-
-def _shape(text: str) -> list[str]:
-    """The words of each line without numbers, which follow the compiler and the timing model."""
-    return [re.sub(r"[0-9.]+", "0", line).strip() for line in text.splitlines()]
+README = ROOT / "README.md"
 
 
-def test_the_readme_runs_as_printed(tmp_path: Path, monkeypatch) -> None:
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch) -> None:
+    """The README's programs in a folder of their own, by the names in their first lines."""
     monkeypatch.chdir(tmp_path)
-    Path("matmul.py").write_text(code(ROOT / "README.md"))  # compares with torch itself
-    result = CliRunner().invoke(main, ["check", "matmul.py", "--target", "sm_100a"])
-    assert result.exit_code == 0, result.output
-    shown = re.search(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert shown
-    expected = _shape(shown[1])[:-1]  # which line takes longest follows the compiler
-    assert _shape(result.output)[: len(expected)] == expected
+    for text in blocks(README, "python"):
+        name = re.match(r"# (\w+\.py)\n", text)
+        assert name, f"no name in the first line of\n{text}"
+        Path(name[1]).write_text(text)
+
+
+def test_the_readme_runs_as_printed(programs) -> None:
+    shown = [block.partition("\n")[::2] for block in blocks(README, "console")]
+    assert [line.split()[2] for line, _ in shown] == ["check", "profile", "check"]
+    for line, expected in shown:
+        if "import torch, triton" in Path(line.split()[3].partition("::")[0]).read_text():
+            pytest.importorskip("triton")
+        prompt, command, *words = shlex.split(line)
+        assert (prompt, command) == ("$", "tilelang") and expected.strip()
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == ("WRONG" in expected), result.output
+        assert_printed(expected, result.output)
+
+
+def test_a_race_is_shown_with_both_of_its_lines(programs) -> None:
+    """The lines that the README prints are those of the load and the store."""
+    (race,) = re.findall(r"race at total\.py:(\d+) and total\.py:(\d+)", README.read_text())
+    lines = Path("total.py").read_text().splitlines()
+    assert {"load(out)", "store(out"} == {
+        part
+        for number in race
+        for part in ("load(out)", "store(out")
+        if part in lines[int(number) - 1]
+    }
+
+
+def test_commands_of_the_first_screen() -> None:
+    text = README.read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    for target in ("demo", "test"):
+        assert text.index(f"`make {target}`") < 1500 and f"\n{target}:" in makefile
 
 
 def test_links_of_the_front_pages_lead_somewhere() -> None:
