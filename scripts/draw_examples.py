@@ -17,7 +17,7 @@ from typing import Any
 from unittest import mock
 
 from tilelang.schedule import RATES
-from tilelang.tools import example
+from tilelang.tools import example, scaled
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -69,6 +69,7 @@ def draw(script: str, folder: Path) -> list[Path]:
         del sys.modules[name]
     with (
         mock.patch.object(example, "Example", Drawing),
+        mock.patch.object(scaled, "Example", Drawing),  # which has imported the class itself
         mock.patch.object(sys, "argv", [path.name, "--device", "cpu"]),
         mock.patch.object(sys, "path", [str(path.parent), *sys.path]),
     ):
