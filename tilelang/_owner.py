@@ -11,7 +11,7 @@ OTHER = "tilelang"
 
 
 def advice(others: str) -> str:
-    """What to do about other distributions that install the package."""
+    """Returns what to do about other distributions that install the package."""
     return (
         f"{others} installs `import tilelang`, too, and may have overwritten files: "
         f"pip uninstall {others.replace(',', '')}, then install {DISTRIBUTION} again"

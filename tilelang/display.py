@@ -1,4 +1,4 @@
-"""How notebooks show what this package gives: lists as tables, kernels with what became of them."""
+"""HTML for notebooks: lists as tables, kernels with their resources and source."""
 
 from __future__ import annotations
 

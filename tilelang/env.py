@@ -94,11 +94,11 @@ class Environment:
         return is_cache_enabled()
 
     def enable_cache(self) -> None:
-        """As :func:`tilelang.enable_cache`."""
+        """Enables the disk cache, as :func:`tilelang.enable_cache` does."""
         enable_cache()
 
     def disable_cache(self) -> None:
-        """As :func:`tilelang.disable_cache`."""
+        """Disables the disk cache, as :func:`tilelang.disable_cache` does."""
         disable_cache()
 
 

@@ -276,7 +276,7 @@ def boundary(function: _Function) -> _Function:
 
 
 def described(value: object) -> str:
-    """What messages call a value: its type, and the value itself, of a tensor its shape."""
+    """Describes a value for messages: its type, and the value, or the shape of a tensor."""
     name = type(value).__name__
     if isinstance(shape := getattr(value, "shape", None), tuple):
         return f"{name} of shape {tuple(shape)}"

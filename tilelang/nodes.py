@@ -37,7 +37,7 @@ def parent(key: str) -> str:
 
 
 def _rank(key: str) -> tuple[int, str]:
-    """How many classes it extends, and its name."""
+    """Returns the number of classes that it extends, and its name."""
     depth, above = 0, key
     while above.startswith("tl."):
         depth, above = depth + 1, parent(above)

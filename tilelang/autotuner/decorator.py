@@ -222,7 +222,7 @@ class AutotunedFunction:
     def _by_class(
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> TunedKernel | None:
-        """What chooses anew for each class of sizes; None where the kernel knows its sizes."""
+        """Returns the chooser for classes of dynamic sizes; None if all sizes are static."""
         settings = self._settings
         if not isinstance(self.function, JITFunction) or settings.supply_prog is not None:
             return None
@@ -272,7 +272,7 @@ class AutotunedFunction:
         return sizes
 
     def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """What a search depends on: the arguments of a call, and what surrounds it."""
+        """Returns the key of a search: the arguments of a call and its environment."""
         key = self._key_of(args, kwargs)
         if targets.entered() or pass_context.entered():
             return key, *map(str, targets.entered()), freeze(PassContext.current().config)
@@ -321,7 +321,7 @@ def _hashable(key: tuple[Any, ...]) -> Any:
 
 
 def _kind(arg: Any, dynamic: Collection[int] = ()) -> Any:
-    """What tells arguments apart; sizes along some axes by their class."""
+    """Returns the key of the arguments, with classes for sizes along some axes."""
     try:
         shape = arg.shape
         if dynamic:

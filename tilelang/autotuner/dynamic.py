@@ -23,7 +23,7 @@ def class_of(size: int) -> int:
 
 
 class Axis(NamedTuple):
-    """Where a call tells the value of a variable.
+    """The place in a call that determines the value of a variable.
 
     Attributes:
         variable: its name.

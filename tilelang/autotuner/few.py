@@ -1,4 +1,4 @@
-"""Which tilings of a template the timing model times, where it times only a few.
+"""Chooses the few tilings of a template that the timing model times.
 
 A candidate takes some tenths of a second to compile and to time, and the estimate of the template
 is off by more than what many of them differ by. Those that differ from a better one only in what

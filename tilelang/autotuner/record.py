@@ -1,4 +1,4 @@
-"""What earlier searches found, on disk: one small file for each candidate.
+"""Results of earlier searches, on disk: one small file for each candidate.
 
 A file is named by all that its outcome depends on: the candidate in the IR, the options of the
 compiler and its library, the device, the shapes and types of the arguments. A search that is

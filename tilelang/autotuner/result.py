@@ -1,4 +1,4 @@
-"""What a search gives."""
+"""Results of a search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .progress import in_microseconds, ready_to_paste
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of one candidate.
+    """The outcome of one candidate.
 
     Attributes:
         config: its values of the tuned parameters.

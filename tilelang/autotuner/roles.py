@@ -1,4 +1,4 @@
-"""What the parameters of a function stand for: found by tracing it with other values of each.
+"""Finds the meaning of a function's parameters by tracing it with other values of each.
 
 A parameter is a tile's extent where that extent follows it and the tensors do not; its name says
 nothing. What is not proved to compute the same with another tile keeps the default: a parameter
@@ -121,7 +121,7 @@ class Roles:
         return True
 
     def _size(self, covered: int, tile: int, unknown: int = 0) -> int:
-        """What has to be covered: the extent of a tensor that tiles of the default do."""
+        """Returns the extent to cover: that of a tensor which tiles of the default cover."""
         shapes = [extent for each in self.kernel.tensors for extent in each.shape]
         sizes = [self.kernel.number(extent, unknown) for extent in shapes]
         return max((size for size in sizes if covered - tile < size <= covered), default=covered)

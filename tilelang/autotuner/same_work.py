@@ -33,7 +33,7 @@ class _Reduced(NamedTuple):
 
 
 class Work:
-    """What a program does with the elements of its tiles.
+    """The work of a program on the elements of its tiles.
 
     Args:
         function: in the IR.
@@ -158,7 +158,7 @@ class Work:
 
 
 class _Meeting:
-    """Where the tiles of two programs begin, those of the second ``ratio`` times as large."""
+    """The first elements of tiles of two programs; those of the second are ``ratio`` x as large."""
 
     def __init__(self, mine: Work, theirs: Work, ratio: int, moved: Collection[int]) -> None:
         self._mine, self._theirs, self._ratio = mine, theirs, ratio

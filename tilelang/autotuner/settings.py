@@ -1,4 +1,4 @@
-"""How candidates are measured, checked and searched."""
+"""Settings of the search: how candidates are measured and checked."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def _attention(kernel: TracedKernel) -> Template:
 
 
 def _reduction(kernel: TracedKernel) -> Template:
-    """Of the largest tensor, whose last dimension is added up where that of the tile is."""
+    """Returns the template of the largest tensor, reduced along its last axis if the tile is."""
     source = kernel.reductions[0].src
     tensor = max(kernel.tensors, key=lambda each: math.prod(map(kernel.number, each.shape)))
     shape = [kernel.number(each) for each in tensor.shape]

@@ -1,4 +1,4 @@
-"""What a traced kernel is made of, as far as its tiles go."""
+"""The tiles and loops of a traced kernel."""
 
 from __future__ import annotations
 

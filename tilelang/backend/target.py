@@ -1,4 +1,4 @@
-"""Which target a description names."""
+"""Resolves the description of a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tiling of a gemm or of a sweep over memory takes: the compiler's estimate.
+"""Estimates the time of a tiling of a GEMM or of a pass over memory.
 
 It ranks hundreds of candidates in milliseconds, and is the one by which the compiler widens tiles;
 the timing model of the emulator, which executes a kernel, decides among the few that are left.

@@ -196,7 +196,7 @@ def _kernel(module: Module, entry: str | None) -> Kernel:
 
 
 def _profile(options: argparse.Namespace) -> command_line.Profile:
-    """What times kernels of files on arguments of their own."""
+    """Returns the function that times kernels of files on arguments of their own."""
 
     def profile(
         path: str, entry: str | None, grid: Sequence[int], block: Sequence[int], smem: int

@@ -80,7 +80,7 @@ def measure(function: Callable[[], Any], sampled: bool = False) -> Clock:
 def predicted_bench(
     function: Callable[[], Any], quantiles: Sequence[float] | None = None
 ) -> float | list[float]:
-    """What a benchmark returns where there is no GPU: predicted milliseconds, with a warning.
+    """Returns predicted milliseconds, with a warning, for a benchmark without a GPU.
 
     Args:
         quantiles: there is one time for all of them.

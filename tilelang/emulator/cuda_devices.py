@@ -95,7 +95,7 @@ class _HostMemory(TorchFunctionMode):
 
     @staticmethod
     def _property(func: Any, args: Any) -> Any:
-        """What a tensor says of its place; None where that is not asked."""
+        """Returns what a tensor reports as its device; None if the device is not asked for."""
         answer = _PROPERTIES.get(func)
         return answer(args, _marked(args)) if answer else None
 

@@ -43,7 +43,7 @@ _RANDOM_SCHEDULE = 2
 
 @dataclass(frozen=True)
 class InstructionCount:
-    """How often instructions of a class were executed.
+    """Counts of executed instructions by class.
 
     Attributes:
         instructions: by warps, or by the parts of a warp that have diverged.
@@ -56,7 +56,7 @@ class InstructionCount:
 
 @dataclass(frozen=True)
 class LaunchReport:
-    """What a launch did.
+    """The report of a launch.
 
     Attributes:
         instructions: executed warp instructions.
@@ -252,7 +252,7 @@ class Module:
 
     @cached_property
     def resources(self) -> dict[str, ResourceUsage]:
-        """What ptxas says of the kernels by name; empty where there is none that takes the PTX."""
+        """Returns the resources by kernel, from ptxas; empty if no ptxas takes the PTX."""
         return resources.parse(self.assembly_log())
 
     def __getitem__(self, name: str) -> Kernel:

@@ -1,4 +1,4 @@
-"""How launches run that do not say it themselves."""
+"""Default options of launches."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Options:
 
     @property
     def sample_size(self) -> int:
-        """How many clusters are checked; 0: all."""
+        """Returns the number of clusters to check; 0 means all."""
         if isinstance(self.blocks, str):
             return USUAL if self.blocks == "sample" else 0
         return self.blocks

@@ -17,7 +17,7 @@ _MAX_ADDRESS = (1 << 63) - 1
 
 
 class Extent(NamedTuple):
-    """Where an array lies on the host: its allocation and the part that it covers (bytes)."""
+    """The place of an array on the host: its allocation and the part that it covers (bytes)."""
 
     storage: int
     storage_bytes: int

@@ -30,7 +30,7 @@ class Reliance:
 
 @dataclass(frozen=True)
 class Profile:
-    """What the programs of a producer rely on.
+    """Assumptions of the programs of a producer.
 
     Attributes:
         name: as the option ``profile`` has it.

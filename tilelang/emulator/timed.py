@@ -1,4 +1,4 @@
-"""What a timed launch tells: cycles, engines, and what each warp did when."""
+"""Results of a timed launch: cycles, engines, and the activity of each warp over time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ABLATIONS = ("bank conflicts", "memory", "tensor pipe", "MUFU", "barriers")
 
 @dataclass(frozen=True)
 class TimingOptions:
-    """How a launch is timed.
+    """Options of timing a launch.
 
     Attributes:
         sampled: only the CTAs that are timed in detail run. The results of the others do not exist;
@@ -121,7 +121,7 @@ def timing_options(value: Any) -> TimingOptions | None:
 
 @dataclass(frozen=True)
 class Timing:
-    """What a timed launch took, and why.
+    """The time of a launch, and its causes.
 
     Times are cycles of the SM clock from the start of the first CTA that is timed in detail.
 

@@ -38,7 +38,7 @@ def line_by_line(
 
 
 def _where(group: Iterable[dict[str, Any]], tiles: Sequence[SharedTile]) -> str:
-    """What the warnings of a line are about: each tile once; of addresses without one the first."""
+    """Returns the tiles of the warnings of a line, and the first address that is in no tile."""
     named: list[str] = []
     for warning in group:
         if "address" in warning:

@@ -44,7 +44,7 @@ class Launch:
 
     @contextlib.contextmanager
     def undone(self) -> Iterator[None]:
-        """What runs inside of the block leaves memory as it was."""
+        """Restores memory after the launches inside the block."""
         memory = self.memory()
         before = [part.copy() for part in memory]
         self._undone = True

@@ -1,4 +1,4 @@
-"""From a function to CUDA C++, without NVRTC."""
+"""Lowers a function to CUDA C++, without NVRTC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the names of a traced kernel stand for."""
+"""The values of the names of a traced kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the language, which lies above, adds to buffers and types: it registers that here."""
+"""Registers the methods that the language adds to buffers and types."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def set_place(span: Callable[[], Span] | None) -> Callable[[], Span] | None:
 
 
 def for_error(span: Span | None) -> errors.Span | None:
-    """The same place in the form that errors carry."""
+    """Returns the place in the form that errors carry."""
     if span is None:
         return None
     return errors.Span(span.file, span.line, span.column, span.end_line, span.end_column)

@@ -1,4 +1,4 @@
-"""How elements of types that nothing computes with lie in memory: of 4 and 6 bits, some of 8.
+"""Encodings of types that nothing computes with: 4 and 6 bits, and some of 8 bits.
 
 An element becomes a value of a type that holds all of them exactly, and back.
 """
@@ -65,7 +65,7 @@ _E2M1_LAST = 5.0
 
 
 def _e2m1_bits(value: Expr) -> Expr:
-    """As ``cvt.rn.satfinite.e2m1x2.f32``: NaN becomes the greatest value."""
+    """Encodes as ``cvt.rn.satfinite.e2m1x2.f32`` does: NaN becomes the greatest value."""
     x = cast(value, FLOAT32)
     size = call(FLOAT32, "fabs", [x])
     code: Any = cast(size > _E2M1_LAST, _UINT8)
@@ -101,7 +101,7 @@ class _Small(NamedTuple):
         return reinterpreted(placed, _FLOAT16) * const(2.0 ** (15 - self.bias), _FLOAT16)
 
     def encode(self, value: Expr) -> Expr:
-        """As ``cvt.rn.satfinite``: halves to even; NaN becomes the greatest value."""
+        """Encodes as ``cvt.rn.satfinite`` does: ties to even, NaN becomes the greatest value."""
         x = cast(value, FLOAT32)
         code = _nearest_code(x, self.fraction, self.bias, 0x1F)
         sign = select(x != x, const(0, UINT32), reinterpreted(x, UINT32) >> 26 & 0x20)

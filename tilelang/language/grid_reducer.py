@@ -48,7 +48,7 @@ class Team(NamedTuple):
 
 
 class GridStage:
-    """What becomes of the parts of one reducer.
+    """The plan for the parts of one reducer.
 
     Attributes:
         reducer: whose tile holds the block's part once it is finalized.

@@ -169,7 +169,7 @@ def if_then_else(cond: Any, t: Any, f: Any) -> Any:
 
 
 def Select(condition: Any, true_value: Any, false_value: Any) -> Any:
-    """As :func:`if_then_else`."""
+    """Chooses between two values, as :func:`if_then_else` does."""
     return if_then_else(condition, true_value, false_value)
 
 
@@ -306,13 +306,13 @@ def min_value(dtype: Any) -> Expr:
 
 
 def lowest(dtype: Any) -> Expr:
-    """What no value of a type is less than: minus infinity, where the type has it."""
+    """The least value of a type: minus infinity, if the type has it."""
     target = dtype_of(dtype)
     return const(-math.inf, target) if _has_infinity(target) else min_value(target)
 
 
 def highest(dtype: Any) -> Expr:
-    """What no value of a type is greater than: infinity, where the type has it."""
+    """The greatest value of a type: infinity, if the type has it."""
     target = dtype_of(dtype)
     return const(math.inf, target) if _has_infinity(target) else max_value(target)
 

@@ -326,7 +326,7 @@ class Words(NamedTuple):
 def from_words(
     words: Words, matrices: Sequence[Region], transposed: Sequence[bool], formats: Sequence[int]
 ) -> list[_Operand]:
-    """As :func:`scale_regions`, of factors in words.
+    """Returns the scale regions of factors in words, as :func:`scale_regions` does.
 
     Raises:
         DTypeError, ShapeError: factors that do not go with the matrices.
@@ -408,7 +408,7 @@ def _factors(name: str, scale: Any, is_float4: bool) -> _Factors:
 
 
 def _atoms_of(region: Region) -> tuple[int, int] | None:
-    """How many atoms a tile has along its rows and along K; None if it is in none."""
+    """Returns the number of atoms along the rows and along K; None if there are no atoms."""
     shape = [plain(extent) for extent in region.shape]
     full = [plain(extent) for extent in region.buffer.shape]
     dims = next((len(tail) for tail in _TAILS if tuple(shape[-len(tail) :]) == tail), 0)

@@ -101,7 +101,7 @@ def get_warp_idx(warp_size: int | None = None) -> Expr:
 
 
 def get_warp_idx_sync(warp_size: int | None = None) -> Expr:
-    """As :func:`get_warp_idx`, taken from lane 0 where that is the same for the whole warp."""
+    """The warp's index, read from lane 0 if it is equal in the whole warp."""
     size = _count("T.get_warp_idx_sync", "warp_size", warp_size, WARP_SIZE)
     index = get_warp_idx(size)
     return call(INT32, "shfl_sync", [index, 0]) if size % WARP_SIZE == 0 else index
@@ -163,7 +163,7 @@ def shfl_down(value: Any, delta: Any, width: int = 32, mask: Any = None) -> Expr
 
 
 def predicate_of(what: str, predicate: Any) -> Expr:
-    """What votes are about, as a bool.
+    """Converts the operand of a vote to a bool.
 
     Raises:
         DTypeError: it is neither an integer nor a truth value.
@@ -299,19 +299,19 @@ def get_cluster_extent(dim: int = 0) -> Any:
 
 
 def tvm_warp_shuffle(mask: Any, value: Any, warp_id: Any, width: Any, warp_size: Any) -> Expr:
-    """As :func:`shfl_sync`, with the arguments in the order of TIR."""
+    """Shuffles as :func:`shfl_sync` does, with the arguments in TIR's order."""
     del warp_size
     return shfl_sync(value, warp_id, plain(width), mask)
 
 
 def tvm_warp_shuffle_up(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Expr:
-    """As :func:`shfl_up`, with the arguments in the order of TIR."""
+    """Shuffles as :func:`shfl_up` does, with the arguments in TIR's order."""
     del warp_size
     return shfl_up(value, offset, plain(width), mask)
 
 
 def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Expr:
-    """As :func:`shfl_down`, with the arguments in the order of TIR."""
+    """Shuffles as :func:`shfl_down` does, with the arguments in TIR's order."""
     del warp_size
     return shfl_down(value, offset, plain(width), mask)
 

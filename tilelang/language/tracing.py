@@ -87,7 +87,7 @@ def _raised_by_us(trace: TracebackType) -> bool:
 
 
 def _refusal(error: Exception) -> str:
-    """What to say of an error that arguments caused which nothing checks by name."""
+    """Returns the message for an error caused by arguments that no check names."""
     text = str(error).split("\n")[0]
     return f"these arguments have no meaning here ({type(error).__name__}: {text})"
 
@@ -114,7 +114,7 @@ _PIECES = {
 
 
 def _advice(text: str) -> list[str]:
-    """What to do about an error that Python or torch raised."""
+    """Returns what to do about an error that Python or torch raised."""
     from .. import language
 
     if misfit := _MISFIT.match(text):

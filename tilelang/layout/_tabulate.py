@@ -27,7 +27,7 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
 
 
 def items_of(result: Any) -> tuple[Any, ...]:
-    """What a function returns: one index, or several."""
+    """Converts the result of a function to indices: one index, or several."""
     return tuple(result) if isinstance(result, Sequence) else (result,)
 
 
@@ -60,7 +60,7 @@ def _trace(
 
 
 class IndexFunction(NamedTuple):
-    """What a function of the coordinates gives."""
+    """The values of a function of the coordinates."""
 
     #: At every coordinate, row-major.
     values: list[int]

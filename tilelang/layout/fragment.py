@@ -20,7 +20,7 @@ def _call(name: str, *args: Any) -> Any:
 
 
 class Conversion(enum.IntEnum):
-    """What it takes to bring a value from one fragment into another, cheapest first."""
+    """Kinds of conversions between fragments, cheapest first."""
 
     IDENTICAL = 0
     REGISTERS = 1
@@ -176,7 +176,7 @@ class Fragment(tvm_ffi.Object):
         return _call("FragmentReplicate", self, n)
 
     def bind_threads(self, begin: int) -> Fragment:
-        """The same fragment in threads shifted by ``begin``."""
+        """Returns the fragment with its threads shifted by ``begin``."""
         return _call("FragmentBindThreads", self, begin)
 
     def reduce_dim(self, dim: int, keep_dim: bool = False) -> Fragment:
@@ -215,5 +215,5 @@ class Fragment(tvm_ffi.Object):
 
 
 def conversion(source: Fragment, target: Fragment) -> Conversion:
-    """What moving a value from ``source`` to ``target`` takes; both have one shape."""
+    """Returns the conversion from ``source`` to ``target``, which have one shape."""
     return Conversion(_call("Conversion", source, target))

@@ -139,7 +139,7 @@ class Layout(tvm_ffi.Object):
         return _call("Slice", self, tuple(begin), tuple(extents))
 
     def reshape(self, *extents: int) -> Layout:
-        """The same values under another shape of equal size."""
+        """Returns the layout with another shape of equal size."""
         return _call("Reshape", self, extents)
 
     def __add__(self, other: Layout) -> Layout:

@@ -194,7 +194,7 @@ class MatrixOperand(NamedTuple):
 
 
 def matrix_operand(layout: Layout, element_bits: int, k_major: bool = True) -> MatrixOperand:
-    """How a ``tcgen05.mma`` or ``wgmma`` descriptor describes a shared-memory tile.
+    """The fields of a ``tcgen05.mma`` or ``wgmma`` descriptor of a shared-memory tile.
 
     Args:
         layout: the tile, (M or N, K) if ``k_major`` else (K, M or N); the last dimension is the

@@ -92,7 +92,7 @@ class TmemLayout(tvm_ffi.Object):
         weight_stationary: bool = False,
         lane_alignment: int = 0,
     ) -> TmemLayout:
-        """Where ``tcgen05.mma`` keeps D (m x n): a 32-bit cell per element.
+        """Returns the layout of D (m x n) of ``tcgen05.mma``: a 32-bit cell per element.
 
         Data path layouts of the PTX ISA: A (cta_group 2, M 256), B (cta_group 2, M 128),
         D (M 128), E (M 64, ``.ws``), F (M 64), G (M 32, ``.ws``).
@@ -114,7 +114,7 @@ class TmemLayout(tvm_ffi.Object):
         weight_stationary: bool = False,
         lane_alignment: int = 0,
     ) -> TmemLayout:
-        """Where ``tcgen05.mma`` reads A (m x k) from tensor memory: packed along K.
+        """Returns the layout of A (m x k) of ``tcgen05.mma`` in tensor memory: packed along K.
 
         Raises:
             LayoutError: the instruction has no such size.
@@ -148,7 +148,7 @@ class TmemLayout(tvm_ffi.Object):
         return _call("TmemSlice", self, tuple(begin), tuple(extents))
 
     def reshape(self, *extents: int) -> TmemLayout:
-        """The same cells under another shape of equal size."""
+        """Returns the layout with another shape of equal size."""
         return _call("TmemReshape", self, extents)
 
     def staged(self, stages: int) -> TmemLayout:

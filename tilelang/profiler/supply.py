@@ -11,7 +11,7 @@ from ..errors import ArgumentError
 
 
 class TensorSupplyType(Enum):
-    """How tensors are filled.
+    """Kinds of values that fill tensors.
 
     Integer: small integers; Uniform: floats in -1..1; Normal and Randn: standard normal;
     Zero, One: that number; Auto: Integer for integers, Uniform for floats.

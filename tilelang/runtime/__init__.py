@@ -1,1 +1,1 @@
-"""What runs compiled kernels: driver, launching, toolchain."""
+"""Runs compiled kernels: driver, launching, toolchain."""

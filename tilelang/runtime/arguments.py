@@ -159,7 +159,7 @@ def _holds_numbers(dtype: Any) -> bool:
 
 
 def _not_exported(arg: Any) -> tuple[str, str] | None:
-    """As :func:`problem`, for arrays that the emulator takes and NumPy does not export."""
+    """Returns the problem of an array that the emulator takes and NumPy does not export."""
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(arg, numpy.ndarray):
         return None

@@ -71,7 +71,7 @@ def key(source: str, arch: str, extra: tuple[str, ...], machine_code: bool = Tru
 def compile_cached(
     source: str, arch: str, extra: tuple[str, ...] = (), machine_code: bool = True
 ) -> Artifact:
-    """As :func:`nvrtc.compile_cuda`, but reads the result from the disk cache if it is there."""
+    """Compiles CUDA C++, or reads the result from the disk cache if it is there."""
     make = functools.partial(nvrtc.compile_cuda, source, arch, extra, machine_code)
     if not env.is_cache_enabled():
         return make()

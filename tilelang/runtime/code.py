@@ -78,7 +78,7 @@ class Code:
 
     @property
     def log(self) -> str:
-        """What NVRTC and ptxas said, with the resources that each kernel uses."""
+        """Returns the messages of NVRTC and ptxas, with the resources of each kernel."""
         return self._whole.log
 
     @cached_property

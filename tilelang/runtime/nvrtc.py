@@ -31,7 +31,7 @@ _MACHINE_CODE_OPTIONS = ("--ptxas-options=-v",)
 
 @dataclass(frozen=True)
 class Artifact:
-    """What one compilation gives.
+    """The result of one compilation.
 
     Attributes:
         ptx: the PTX text.
@@ -270,7 +270,7 @@ _CCCL = ("cuda/", "cub/", "nv/", "thrust/")
 
 
 def _missing_header(log: str, adds: str) -> tuple[str, str] | None:
-    """What to say of a header that is not there and that no code of ours includes by itself.
+    """Returns the message for a missing header that only the user's code includes.
 
     Args:
         adds: the argument that brings another one.
@@ -286,7 +286,7 @@ def _missing_header(log: str, adds: str) -> tuple[str, str] | None:
 
 
 def _user_mistake(source: str, log: str) -> str | None:
-    """What the user did wrong, if the first error is in C++ source of theirs or for want of it."""
+    """Returns the error for the user if the first error is in, or for lack of, their C++ source."""
     error = re.search(r"^(.+?)\((\d+)\): (?:catastrophic )?error: (.*)", log, re.M)
     if error is None:
         return None

@@ -1,4 +1,4 @@
-"""Where a kernel runs that no tensor is passed to."""
+"""Chooses where a kernel runs if its call passes no tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiled kernel uses of an SM, as ptxas reports it."""
+"""Resources of a compiled kernel on an SM, as ptxas reports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a kernel overlaps loads, gemms and threads: ``kernel.schedule()`` as a table and a picture.
+"""The schedule of a kernel, ``kernel.schedule()``, as a table and a picture.
 
 See docs/pipelining.md, "Reading a schedule".
 """

@@ -1,4 +1,4 @@
-"""What the steps of a schedule cost: a simple model, to tell which engine limits a loop.
+"""A simple cost model of the steps of a schedule: it tells which engine limits a loop.
 
 Each step occupies engines for its work divided by the rate of an SM, one block on the SM. The
 engine with most cycles an iteration limits the loop: no order of its operators makes an iteration

@@ -50,7 +50,7 @@ class Step:
 
     @property
     def loop(self) -> tuple[str, int]:
-        """What tells a loop from others: its variable and line, the same in all roles."""
+        """Returns the key of a loop: its variable and line, equal in all roles."""
         return self.subject, self.line
 
     def walk(self) -> Iterator[Step]:
@@ -80,7 +80,7 @@ class Role:
 
 @dataclass(frozen=True)
 class Channel:
-    """How tiles, or turns with the tensor core, cross from one role to another.
+    """The way of tiles, or of turns with the tensor core, from one role to another.
 
     Attributes:
         name: that of its first tile, or "turns".
@@ -107,7 +107,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What threads do with the result of a gemm, in slices of columns.
+    """The work of threads on the result of a GEMM, in slices of columns.
 
     Attributes:
         tile: the result.
@@ -158,7 +158,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What runs ahead of what in a kernel; printed, a table; in a notebook, a picture.
+    """The schedule of a kernel: prints as a table, and notebooks show a picture.
 
     Attributes:
         name, arch: of the kernel.

@@ -100,7 +100,7 @@ def _loop(loop: Step, launch: Launch, arch: str) -> list[str]:
 
 
 def _ahead(bodies: Sequence[Step], launch: Launch) -> Iterator[str]:
-    """How far the role that fills slots in a loop may be before the one that uses them."""
+    """Yields how far the producer of a loop may run ahead of its consumer."""
     inner = [step for top in bodies for step in top.walk()]
     waited = {step.barrier for step in bodies if step.action == "wait"}
     for channel in launch.channels:
@@ -140,7 +140,7 @@ def _around(
 
 
 def _iteration(step: Step) -> str:
-    """Of the step, or of what is in a branch."""
+    """Returns the text of a step, or of the steps in a branch."""
     return step.iteration or next((s.iteration for s in step.walk() if s.iteration), "")
 
 

@@ -159,7 +159,7 @@ class Timeline:
         self._done[step.barrier, index].setdefault(lane.name, []).append(time)
 
     def _index(self, barrier: str, lane: _Lane) -> int:
-        """Of several barriers of turns, the lane's own; slots are counted by uses."""
+        """Returns the lane's own barrier among several barriers of turns; uses count slots."""
         channel = self._channels.get(barrier)
         return lane.number if channel is not None and not channel.tiles else 0
 

@@ -1,4 +1,4 @@
-"""What a stream asks of a machine: memory, queues, events. A GPU and the emulator have it."""
+"""The device interface of a stream: memory, queues, events; for a GPU and the emulator."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Edge(NamedTuple):
-    """What must have happened in one queue before another one goes on."""
+    """A dependence: an event in one queue that another queue waits for."""
 
     name: str
     source: str

@@ -1,4 +1,4 @@
-"""What a stream raises beside the errors of arguments."""
+"""Errors of streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tile an element of a stream belongs to, and how many tiles live at once.
+"""Geometry of a stream: the tile of each element, and the number of live tiles.
 
 An array of extents ``s`` arrives in row-major order, axis 0 slowest; axis ``d`` has the stride
 ``S[d] = s[d + 1] * s[d + 2] * ...``. Tile ``T`` covers ``i[d] = T[d] * n[d] + ...``, clipped to the
@@ -40,7 +40,7 @@ MAX_RANK = 16
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a stream is cut into tiles.
+    """The division of a stream into tiles.
 
     Attributes:
         shape: extents in the order of arrival, slowest first; the first one may be None: unbounded.

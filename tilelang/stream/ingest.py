@@ -1,4 +1,4 @@
-"""From arrays that are appended to tiles: staging, and launches of the kernels."""
+"""Cuts appended arrays into tiles: staging, and launches of the kernels."""
 
 from __future__ import annotations
 

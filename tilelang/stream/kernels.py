@@ -39,7 +39,7 @@ class Words(NamedTuple):
 
 
 class Patch(NamedTuple):
-    """What a block copies: consecutive rows of the last axis of a stream, and a part of each.
+    """The part of a stream that a block copies: rows along the last axis, and a part of each.
 
     Blocks that took the stream as it comes would write a few bytes to many tiles each. A block with
     several rows writes all of them behind each other, where it can.

@@ -24,7 +24,7 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """What the kernels of a stream are made for: the axes from ``lead`` on, in order of arrival.
+    """The key of the kernels of a stream: the axes from ``lead`` on, in order of arrival.
 
     An element is found from its position relative to the base of a batch. Its row is the index
     along ``lead`` with all slower axes; rows of a ``period`` begin a new epoch each, where tiles do

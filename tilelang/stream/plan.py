@@ -1,4 +1,4 @@
-"""What a stream will need and do, known before anything is allocated."""
+"""The plan of a stream, known before anything is allocated."""
 
 from __future__ import annotations
 
@@ -119,17 +119,17 @@ class Plan:
 
     @property
     def memory(self) -> Memory:
-        """What is allocated by the first append."""
+        """Returns the memory that the first append allocates."""
         return Memory(self.pools * self.pool_bytes, 2 * self.stage_bytes, 2 * self.stage_bytes)
 
     @functools.cached_property
     def elements(self) -> Layout:
-        """What kernels for single elements are made for."""
+        """Returns the key of kernels for single elements."""
         return self.layout(self.dtype.itemsize)
 
     @functools.cached_property
     def vectors(self) -> Layout:
-        """What kernels for the longest vectors are made for."""
+        """Returns the key of kernels for the longest vectors."""
         return self.layout(VECTOR_BYTES)
 
     def layout(self, most: int) -> Layout:

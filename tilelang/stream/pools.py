@@ -153,7 +153,7 @@ class Consumer:
 
 
 class Pools:
-    """Which pool is free, being filled, or held by whom; any thread may call its methods."""
+    """The states of the pools: free, being filled, or held; any thread may call its methods."""
 
     def __init__(self, count: int, device: Device) -> None:
         self.changed = threading.Condition()

@@ -1,4 +1,4 @@
-"""What a stream does beside what, as a table."""
+"""The concurrency of a stream as a table."""
 
 from __future__ import annotations
 

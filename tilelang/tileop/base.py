@@ -1,4 +1,4 @@
-"""How the warps of a block share a gemm."""
+"""Policies that divide a GEMM among the warps of a block."""
 
 from ..language.gemm import GemmWarpPolicy
 

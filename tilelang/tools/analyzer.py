@@ -1,4 +1,4 @@
-"""What a function computes and moves, counted from its tile operators, without running it."""
+"""Counts the operations and bytes of a function from its tile operators, without a run."""
 
 from __future__ import annotations
 

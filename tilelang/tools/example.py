@@ -1,4 +1,4 @@
-"""What the scripts in ``examples/`` share: the command line, the check, the speed beside torch.
+"""The frame of the scripts in ``examples/``: command line, check, speed beside torch.
 
 A script makes one :class:`Example`, compiles its kernels by it, runs them on inputs and poisoned
 outputs that it makes, and checks what they have written::
@@ -71,7 +71,7 @@ class Option(NamedTuple):
 
 
 class Case(NamedTuple):
-    """What a line of a table is about.
+    """A line of a table.
 
     Attributes:
         run: launches the kernels.
@@ -86,7 +86,7 @@ class Case(NamedTuple):
     flops: int = 0
 
     def rates(self, milliseconds: float) -> list[str]:
-        """What these are in a second, where they are known."""
+        """Returns the known rates per second."""
         bytes_and_operations = (self.moved, ".2f", "TB/s"), (self.flops, ".0f", "TFLOP/s")
         return [f"{x / milliseconds / 1e9:{f}} {unit}" for x, f, unit in bytes_and_operations if x]
 

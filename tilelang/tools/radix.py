@@ -1,4 +1,4 @@
-"""How the scripts in ``examples/`` select from long rows: by radix, eight bits at a time."""
+"""Radix selection from long rows, eight bits at a time, for the scripts in ``examples/``."""
 
 from __future__ import annotations
 

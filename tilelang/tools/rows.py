@@ -1,4 +1,4 @@
-"""How the scripts in ``examples/`` divide the rows of a matrix among blocks and threads."""
+"""Divides the rows of a matrix among blocks and threads, for the scripts in ``examples/``."""
 
 from __future__ import annotations
 

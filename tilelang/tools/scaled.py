@@ -1,4 +1,4 @@
-"""What the scripts in ``examples/`` share whose matrices have scale factors: formats, data."""
+"""Formats and data that block-scaled scripts in ``examples/`` share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the scripts in ``examples/`` store rows of float8 and float4 with their scale factors."""
+"""Stores rows of float8 and float4 with scale factors, for the scripts in ``examples/``."""
 
 from __future__ import annotations
 

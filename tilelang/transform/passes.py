@@ -11,7 +11,7 @@ from .. import _ffi
 
 @tvm_ffi.register_object("tl.transform.Remark")
 class Remark(tvm_ffi.Object):
-    """What a pass did, or did not do, because of what.
+    """A choice of a pass and its reason.
 
     Attributes:
         span: the place in the kernel's file (``file``, ``line``, ``column``), or None.

@@ -78,7 +78,7 @@ def any(*conditions: Any) -> PrimExpr:
 
 
 def call_extern(dtype: Any, func_name: str, *args: Any) -> Any:
-    """As ``T.call_extern``, a call to be evaluated."""
+    """Calls an external function, as ``T.call_extern`` does."""
     return _expr.call(dtype_of(dtype), "call_extern", [func_name, *args])
 
 

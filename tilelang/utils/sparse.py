@@ -1,4 +1,4 @@
-"""As :mod:`tilelang.sparse`."""
+"""The names of :mod:`tilelang.sparse` under another module."""
 
 from ..sparse import compress, decompress, get_e_factor, randint_semi_sparse, randn_semi_sparse
 

@@ -1,4 +1,4 @@
-"""As :mod:`tilelang.backend.target`."""
+"""The names of :mod:`tilelang.backend.target` under another module."""
 
 from ..backend.target import determine_target
 

@@ -1,4 +1,4 @@
-"""Where programs of TileLang look for plans of the order of blocks."""
+"""Plans of the order of blocks, under the names that programs of TileLang import."""
 
 from . import rasterization
 

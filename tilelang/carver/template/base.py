@@ -1,4 +1,4 @@
-"""What all templates have."""
+"""The base of all templates."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class ConvTemplate(Template):
             raise ConfigError(f"{self}: the kernel is larger than the padded image")
 
     def _extent(self, size: int) -> int:
-        """Of the result, of an extent of the image."""
+        """Returns the extent of the result for an extent of the image."""
         return (size + 2 * self.P - self.D * (self.K - 1) - 1) // self.S + 1
 
     def _candidates(self) -> list[Hint]:

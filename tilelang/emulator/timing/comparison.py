@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What :func:`compare` returns: ``print`` it; notebooks show a table.
+    """The result of :func:`compare`: ``print`` it; notebooks show a table.
 
     Attributes:
         first, second: the reports.

@@ -1,4 +1,4 @@
-"""What makes a timed launch slow: rules that name a line, a cost and the gain to expect.
+"""Rules that find what makes a launch slow: a line, a cost and the expected gain.
 
 The gain of a rule is a bound: the share of the critical path, or of an engine, that it is about.
 Where the launch can be timed again, it is no more than what the model saves without that cost, with
@@ -71,7 +71,7 @@ class Finding:
 
 
 class _Facts:
-    """What several rules ask."""
+    """Values that several rules use."""
 
     def __init__(self, report: Report) -> None:
         self.report, self.timing = report, report.timing

@@ -1,4 +1,4 @@
-"""Where the time of a timed launch goes, by source line and by warp."""
+"""The time of a timed launch by source line and by warp."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def place_of(timing: Timing, instruction: int) -> tuple[str, int]:
 
 
 def label(timing: Timing, instruction: int) -> str:
-    """What a slice of an instruction is called: ``matmul.py:12 T.gemm``, or its PTX opcode."""
+    """Returns the name of an instruction's slice: ``matmul.py:12 T.gemm``, or its PTX opcode."""
     if instruction < 0:
         return "idle"
     file, number = place_of(timing, instruction)
@@ -131,7 +131,7 @@ def source_lines(timing: Timing, reasons: tuple[str, ...]) -> list[Line]:
 
 @dataclasses.dataclass(frozen=True)
 class PathStep:
-    """What the critical path has in one place.
+    """The part of the critical path in one place.
 
     Attributes:
         who: an engine, or ``"warps"``.
@@ -199,7 +199,7 @@ class Warps:
 
     @property
     def name(self) -> str:
-        """As ``CTA 0, warps 0-3``."""
+        """Returns the warps as text: ``CTA 0, warps 0-3``."""
         span = f"s {self.first}-{self.last}" if self.last > self.first else f" {self.first}"
         return f"CTA {self.cta}, warp{span}"
 

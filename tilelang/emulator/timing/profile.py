@@ -34,7 +34,7 @@ def profile_call(call: Call, timing: TimingOptions | None, alone: bool = True) -
     how = dataclasses.replace(timing or TimingOptions(sampled=True), alone=alone)
 
     def again(grid: int) -> Again:
-        """What times a grid once more, without its timeline."""
+        """Returns a function that times the grid once more, without a timeline."""
         return lambda costs, registers: call(
             dataclasses.replace(
                 how, record=False, ablate=costs, registers=registers or how.registers
@@ -55,7 +55,7 @@ def profile_call(call: Call, timing: TimingOptions | None, alone: bool = True) -
 def profile_kernel(
     kernel: JITKernel, args: Sequence[Any], timing: TimingOptions | None
 ) -> Report:  # fmt: skip
-    """What ``JITKernel.profile`` does."""
+    """Implements ``JITKernel.profile``."""
 
     def call(how: TimingOptions) -> list[Timing | None]:
         found: list[Timing | None] = []

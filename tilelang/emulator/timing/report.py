@@ -1,4 +1,4 @@
-"""What a timed launch tells: text, trace, picture, page, findings."""
+"""The report of a timed launch: text, trace, picture, page, findings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DERIVED = ("grid_us", "wave_us", "cta_us", "tflops", "dram_tbs")
 
 
 class Report:
-    """Where the time of a kernel goes, by the timing model of the emulator.
+    """Report of where the time of a kernel goes, by the timing model of the emulator.
 
     ``print`` it for a summary; a notebook shows a page. ``JITKernel.profile``, ``Kernel.profile``
     of PTX modules and ``LaunchReport.profile`` of timed launches give one.
@@ -77,7 +77,7 @@ class Report:
         return source_lines(self.timing, self.reasons)
 
     def explain(self) -> list[Finding]:
-        """What costs most, at most five findings, those with the largest gain first.
+        """Returns at most five findings, the largest gain first.
 
         A gain is the most that can be had: no more than the time that is spent on it, and no more
         than the model takes less when it times this launch again without that cost.

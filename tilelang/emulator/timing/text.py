@@ -34,7 +34,7 @@ def duration(microseconds: float) -> str:
 
 
 def facts(timing: Timing) -> list[tuple[str, str]]:
-    """What there is to say of a launch at once, as pairs of a heading and a text."""
+    """Returns the summary of a launch as pairs of a heading and a text."""
     power = f", {100 * timing.power_factor:.0f} % of it by the power limit"
     clock = f"{timing.clock_mhz:.0f} MHz{power if timing.power_factor < 1 else ''}"
     speeds = [f"{timing.dram_tbs:.3g} TB/s of HBM"]

@@ -12,7 +12,7 @@ from tilelang.errors import ConfigError
 
 
 class Emulation:
-    """What :func:`emulate` gives.
+    """The emulated GPU that :func:`emulate` yields.
 
     Attributes:
         arch: the target, as ``"sm_90a"``.

@@ -26,7 +26,7 @@ def _bench(
     fn: Callable[[], Any], *_: Any, quantiles: Sequence[float] | None = None,
     return_mode: str = "mean", **__: Any,
 ) -> Any:  # fmt: skip
-    """Of one quantile Triton returns the number, of several a list."""
+    """Returns a number for one quantile and a list for several, as Triton does."""
     one = quantiles is not None and len(quantiles) == 1
     time = predicted_bench(fn, None if one else quantiles)
     return [time] if return_mode == "all" and quantiles is None else time

@@ -54,7 +54,7 @@ def device_of(arch: str) -> Device:
 
 
 class _Utils:
-    """What Triton calls to load a program and to learn about the device."""
+    """Functions that Triton calls to load a program and to query the device."""
 
     def get_device_properties(self, device: Any) -> dict[str, int]:
         number = device if device in _PROPERTIES else _active().capability
@@ -75,7 +75,7 @@ class _Utils:
         pass
 
     def cuOccupancyMaxActiveClusters(self, function: Any, shared: int, ctas: int) -> int:
-        """How many clusters of so many CTAs have room at once, one CTA an SM."""
+        """Returns the number of clusters that fit at once, with one CTA an SM."""
         return _PROPERTIES[_active().capability]["multiprocessor_count"] // ctas
 
 
@@ -91,7 +91,7 @@ def _active() -> EmulatedDriver:
 
 
 class EmulatedDriver(DriverBase):
-    """What ``triton.runtime.driver.active`` is inside of :func:`tilelang.emulator.triton.emulate`.
+    """The active Triton driver inside :func:`tilelang.emulator.triton.emulate`.
 
     The number of its device is the compute capability: a kernel that is used for several
     architectures, or also on a GPU, has programs of its own for each.

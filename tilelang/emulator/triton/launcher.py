@@ -1,4 +1,4 @@
-"""What Triton launches: a program of PTX, its arguments, and the memory that it needs besides."""
+"""Launches Triton programs: PTX, arguments, and scratch memory."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _flattened(kinds: Iterable[Any], values: Iterable[Any]) -> Iterator[tuple[st
 
 
 def _addresses(flat: Iterable[tuple[str, Any]]) -> np.ndarray:
-    """What may be addresses among the arguments and in tensors of integers."""
+    """Returns the possible addresses among the arguments and in integer tensors."""
     words = [np.zeros(0, np.uint64)]
     for kind, value in flat:
         if kind in ("i64", "u64"):
@@ -218,7 +218,7 @@ def _bfloat16(value: float) -> int:
 def _descriptor(
     device: Device, mapped: contextlib.ExitStack, value: Any, meta: Any, kind: str
 ) -> Iterator[Any]:
-    """What a tensor descriptor of the host becomes: a map, or where there is no TMA its fields."""
+    """Converts a host tensor descriptor to a tensor map, or to its fields if there is no TMA."""
     tensor = _tensor(value.base)
     shape, strides = [int(n) for n in value.shape], [int(n) for n in value.strides]
     if meta is None:

@@ -1,1 +1,1 @@
-"""From the Python source of a kernel to calls of the tracer."""
+"""Rewrites the Python source of a kernel into calls of the tracer."""

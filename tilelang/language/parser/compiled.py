@@ -41,7 +41,7 @@ def compiled(function: FunctionType) -> Compiled:
 
 
 def declaring(function: FunctionType) -> Compiled:
-    """As :func:`compiled`, of the statements alone that declare parameters in the body."""
+    """Compiles only the statements in the body that declare parameters."""
     return _cached(_declaring, function, declaring_part)
 
 

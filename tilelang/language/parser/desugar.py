@@ -150,7 +150,7 @@ def _hoisted(stmt: ast.stmt) -> tuple[ast.stmt, list[ast.stmt]]:
 
 
 def _own_reads(node: ast.NamedExpr) -> set[str]:
-    """What the value of a ``:=`` reads itself."""
+    """Returns the names that the value of a ``:=`` reads."""
     return {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}
 
 

@@ -1,4 +1,4 @@
-"""Which names a block assigns, and which of those are read after it or in its next iteration.
+"""Finds the names that a block assigns, and which of them later code reads.
 
 A backward walk over the structured program: ``live`` is the set of names that may be read
 later, before being assigned. Functions and lambdas count as reading all names in them where
@@ -16,7 +16,7 @@ _NONE: Names = frozenset()
 
 
 class BlockNames(NamedTuple):
-    """What the tracer has to know about the names of an ``if``, a loop or a ``with``.
+    """Facts about the names of an ``if``, a loop or a ``with`` for the tracer.
 
     Attributes:
         names: names assigned in the block and read after it (or, in a loop, in the next

@@ -1,4 +1,4 @@
-"""What assignment means in a kernel.
+"""The meaning of assignment in a kernel.
 
 A name is bound to a value once and for all (an immutable let), or holds a mutable scalar
 (:class:`Ref`). A name that changes under control flow known only at run time becomes a mutable
@@ -116,7 +116,7 @@ def common_type(values: list[Any]) -> Any:
 
 
 def out_of_scope(name: str, block: str, value: Any = None) -> Poison:
-    """What a name stands for after the block that gave it its value.
+    """The value of a name after the block that assigned it.
 
     Args:
         value: that, where the block may have allocated it.

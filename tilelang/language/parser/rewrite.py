@@ -27,7 +27,7 @@ Place = tuple[int, int, int, int]
 
 
 class Tables(NamedTuple):
-    """What the rewritten code refers to by number, for each ``at``.
+    """The objects that the rewritten code refers to by number, for each ``at``.
 
     Attributes:
         file: the user's file.

@@ -290,7 +290,7 @@ class Tracer:
         return select(test, then, other)
 
     def builtin(self, function: Any) -> Any:
-        """What a builtin function means in a kernel."""
+        """Returns the meaning of a builtin function in a kernel."""
         return _BUILTINS.get(function, function) if callable(function) else function
 
 
