@@ -168,7 +168,7 @@ constexpr Intrinsic kIntrinsics[] = {
     {.name = "cp_async_arrive", .spelling = "tl::cp_async_arrive", .header = "copy_sm80.h"},
     // Marks statements until loops are pipelined.
     {.name = "pipeline_part", .builtin = Builtin::kPipelinePart},
-    // See transform/roll_reductions.h.
+    // See reductions/roll_reductions.h.
     {.name = "contribute", .builtin = Builtin::kContribute, .reads = ~0U, .writes = ~0U},
     // See ir/next_tile.h.
     {.name = "next_tile", .builtin = Builtin::kNextTile, .reads = 0x20, .writes = 0x20,

@@ -18,8 +18,8 @@ from ptx_kernels import HEADER
 import tilelang
 import tilelang.language as T
 from emulator import test_smoke_kernel as smoke
-from order import worked_kernels
 from tilelang.emulator import Device
+from verify import worked_kernels
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,257 @@
+#include "driver/pipeline.h"
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "check/check_batch_invariance.h"
+#include "check/check_program.h"
+#include "check/remark_arguments.h"
+#include "check/remark_registers.h"
+#include "codegen/codegen.h"
+#include "driver/instrument.h"
+#include "epilogue/divide_stores.h"
+#include "epilogue/slice_epilogue.h"
+#include "epilogue/stage_results.h"
+#include "ir/settings.h"
+#include "lower/branch_by_warp.h"
+#include "lower/broadcast_elements.h"
+#include "lower/guard_accesses.h"
+#include "lower/infer_layouts.h"
+#include "lower/lower_tile_ops.h"
+#include "lower/mask_results.h"
+#include "lower/pair_polynomials.h"
+#include "lower/permute_tensors.h"
+#include "lower/select_instructions.h"
+#include "lower/split_fragments.h"
+#include "lower/stage_tensor_memory.h"
+#include "memory/plan_shared_memory.h"
+#include "memory/plan_tensor_memory.h"
+#include "reductions/roll_reductions.h"
+#include "registry/functions.h"
+#include "schedule/description.h"
+#include "schedule/pipeline_loops.h"
+#include "schedule/take_turns.h"
+#include "sync/assign_arrivals.h"
+#include "sync/number_barriers.h"
+#include "sync/order_pairs.h"
+#include "sync/place_synchronization.h"
+#include "tiling/add_parts.h"
+#include "tiling/cut_tiles.h"
+#include "tiling/even_tiles.h"
+#include "tiling/fit_blocks.h"
+#include "tiling/fit_rows.h"
+#include "tiling/order_blocks.h"
+#include "tiling/persist_blocks.h"
+#include "tiling/realign_rows.h"
+#include "tiling/tile_by_size.h"
+#include "tiling/trim_loads.h"
+#include "tiling/version_launches.h"
+#include "tiling/widen_tiles.h"
+#include "transform/apply_scale_factors.h"
+#include "transform/expand_unrolled.h"
+#include "transform/load_first.h"
+#include "transform/promote_accumulators.h"
+#include "transform/resolve_roles.h"
+#include "transform/share_decisions.h"
+#include "transform/simplify.h"
+#include "transform/split_loops.h"
+#include "transform/substitute_values.h"
+#include "transform/version_strides.h"
+#include "transform/widen_indices.h"
+#include "transform/wrap_indices.h"
+#include "verify/verify_synchronization.h"
+
+namespace tilelang::driver {
+
+using ir::Func;
+
+namespace {
+
+bool IsSet(const PassConfigs& configs, const char* key) {
+  auto it = configs.find(key);
+  return it != configs.end() && (*it).second.cast<bool>();
+}
+
+using Pass = std::function<Func(const Func&, const Target&)>;
+
+// One pass of the pipeline.
+struct Step {
+  const char* name;
+  Pass pass;
+  std::optional<check::Stage> reaches =
+      std::nullopt;               // the stage of its result, where it is a new one
+  const char* setting = nullptr;  // under which it runs
+  Pass instead = nullptr;         // in this way
+};
+
+// A pass that does not depend on the target.
+Pass ForAll(Func (*pass)(const Func&)) {
+  return [pass](const Func& func, const Target&) { return pass(func); };
+}
+
+Func Unchanged(const Func& func, const Target&) { return func; }
+
+Pass Selection(bool use_tma) {
+  return [use_tma](const Func& func, const Target& target) {
+    return lower::SelectInstructions(func, target, use_tma);
+  };
+}
+
+Pass Inference(bool use_tma) {
+  return [use_tma](const Func& func, const Target& target) {
+    return lower::InferLayouts(func, target, use_tma);
+  };
+}
+
+Pass Pipelining(bool with_roles) {
+  return [with_roles](const Func& func, const Target& target) {
+    return schedule::PipelineLoops(func, target, with_roles);
+  };
+}
+
+Pass Synchronization(bool between_statements) {
+  return [between_statements](const Func& func, const Target&) {
+    return sync::PlaceSynchronization(func, between_statements);
+  };
+}
+
+// In this order.
+const std::vector<Step>& Pipeline() {
+  static const std::vector<Step> steps = {
+      {"remark_arguments", ForAll(check::RemarkArguments)},
+      {"wrap_indices", ForAll(transform::WrapIndices)},
+      {"check_program", check::CheckProgram},
+      {"widen_indices", ForAll(transform::WidenIndices)},
+      {"simplify", ForAll(transform::Simplify)},
+      {"expand_unrolled", ForAll(transform::ExpandUnrolled)},
+      {"promote_accumulators", ForAll(transform::PromoteAccumulators)},
+      {"apply_scale_factors", transform::ApplyScaleFactors},
+      {"share_decisions", ForAll(transform::ShareDecisions)},
+      {"resolve_roles", transform::ResolveRoles},
+      {"assign_arrivals", sync::AssignArrivals},
+      {"order_pairs", ForAll(sync::OrderPairs)},
+      {"split_fragments", lower::SplitFragments},
+      {"realign_rows", tiling::RealignRows, std::nullopt, "tl.disable_row_realignment", Unchanged},
+      {"version_launches", ForAll(tiling::VersionLaunches), std::nullopt,
+       "tl.disable_launch_versions", Unchanged},
+      {"tile_by_size", tiling::TileBySize, std::nullopt, "tl.disable_launch_versions", Unchanged},
+      {"fit_rows", tiling::FitRows, std::nullopt, "tl.disable_block_fitting", Unchanged},
+      {"cut_tiles", tiling::CutTiles, std::nullopt, "tl.disable_block_fitting", Unchanged},
+      {"widen_tiles", tiling::WidenTiles, std::nullopt, "tl.disable_tile_widening", Unchanged},
+      {"slice_epilogue", epilogue::SliceEpilogue},
+      {"mask_results", lower::MaskResults},
+      {"stage_tensor_memory", lower::StageTensorMemory},
+      {"roll_reductions", ForAll(reductions::RollReductions)},
+      {"check_batch_invariance", Unchanged, std::nullopt, "tl.batch_invariant",
+       ForAll(check::CheckBatchInvariance)},
+      {"substitute_values", ForAll(transform::SubstituteValues)},
+      {"fit_blocks", tiling::FitBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
+      {"add_parts", tiling::AddParts},
+      {"trim_loads", tiling::TrimLoads, std::nullopt, "tl.disable_load_trimming", Unchanged},
+      {"order_blocks", tiling::OrderBlocks, std::nullopt, "tl.disable_block_order", Unchanged},
+      {"persist_blocks", tiling::PersistBlocks, std::nullopt, "tl.disable_persistent_blocks",
+       Unchanged},
+      {"stage_results", epilogue::StageResults, std::nullopt, "tl.disable_result_staging",
+       Unchanged},
+      {"load_first", ForAll(transform::LoadFirst)},
+      {"version_strides", ForAll(transform::VersionStrides)},
+      {"select_instructions", Selection(true), std::nullopt, "tl.disable_tma_lower",
+       Selection(false)},
+      {"pipeline_loops", Pipelining(true), std::nullopt, "tl.disable_warp_specialized",
+       Pipelining(false)},
+      {"split_loops", ForAll(transform::SplitLoops)},
+      {"take_turns", ForAll(schedule::TakeTurns), std::nullopt, "tl.disable_warpgroup_turns",
+       Unchanged},
+      {"guard_accesses", ForAll(lower::GuardAccesses)},
+      {"permute_tensors", ForAll(lower::PermuteTensors)},
+      {"infer_layouts", Inference(true), check::Stage::kLaidOut, "tl.disable_tma_lower",
+       Inference(false)},
+      {"broadcast_elements", ForAll(lower::BroadcastElements)},
+      {"divide_stores", epilogue::DivideStores},
+      {"plan_tensor_memory", memory::PlanTensorMemory},
+      {"lower_tile_ops", lower::LowerTileOps, check::Stage::kThread},
+      {"simplify", ForAll(transform::Simplify)},
+      {"pair_polynomials", lower::PairPolynomials},
+      {"remark_registers", check::RemarkRegisters},
+      {"plan_shared_memory", memory::PlanSharedMemory, check::Stage::kPlanned},
+      {"place_synchronization", Synchronization(true), std::nullopt,
+       "tl.disable_thread_storage_sync", Synchronization(false)},
+      {"number_barriers", ForAll(sync::NumberBarriers)},
+  };
+  return steps;
+}
+
+// The target without the instructions that the configuration rules out.
+Target Allowed(const Target& target, const PassConfigs& configs) {
+  if (!IsSet(configs, "tl.disable_wgmma")) return target;
+  auto allowed = ffi::make_object<TargetObj>(*target.get());
+  allowed->has_wgmma = false;
+  return Target(allowed);
+}
+
+// With what passes read of the configuration among its attributes.
+Func Configured(const Func& func, const PassConfigs& configs) {
+  static constexpr std::pair<const char*, const char*> kRead[] = {
+      {"tl.max_reduction_chunk", ir::kReductionChunk},
+      {"tl.epilogue_subtile", ir::kEpilogueColumns}};
+  auto attrs = func->attrs;
+  for (const auto& [key, attr] : kRead) {
+    auto given = configs.find(key);
+    if (given != configs.end()) attrs.Set(attr, (*given).second);
+  }
+  bool direct =
+      IsSet(configs, "tl.disable_result_staging") || IsSet(configs, "tl.disable_tma_lower");
+  if (direct) attrs.Set(ir::kDirectResults, true);
+  if (IsSet(configs, "tl.disable_split_k") || IsSet(configs, "tl.batch_invariant")) {
+    attrs.Set(ir::kWholeSums, true);
+  }
+  if (IsSet(configs, "tl.disable_launch_versions")) attrs.Set(ir::kOneForAllCalls, true);
+  return Func(func->name, func->params, func->body, attrs, func->span);
+}
+
+}  // namespace
+
+CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& configs) {
+  Target target = Allowed(full, configs);
+  PassContext passes(target);
+  schedule::DescriptionCollector schedules;
+  Func func = Configured(kernel, configs);
+  Func planned;  // before anything is moved
+  for (const Step& step : Pipeline()) {
+    bool changed = step.setting != nullptr && IsSet(configs, step.setting);
+    if (std::string_view(step.name) == "pipeline_loops") planned = func;
+    func = passes.Run(step.name, changed ? step.instead : step.pass, func, step.reaches);
+  }
+  bool verifies = passes.verifies_synchronization() || IsSet(configs, "tl.verify_synchronization");
+  // The program may leave to itself what would be found.
+  if (verifies && !IsSet(configs, "tl.disable_thread_storage_sync")) {
+    verify::VerifySynchronization(func, planned);
+  }
+  CodegenOptions options;
+  options.fast_math = IsSet(configs, "tl.enable_fast_math");
+  // Last: what checks a program reads from its branches which threads take them.
+  func = lower::BranchByWarp(func, target);
+  return Codegen(func, target, options).WithNotes(passes.remarks(), schedules.launches());
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  registry::Functions()
+      .Add("tl.compiler.Compile",
+           [](Func func, Target target, PassConfigs configs) {
+             return Compile(func, target, configs);
+           })
+      .Add("tl.compiler.Pipeline", [] {
+        ir::Array<ir::String> names;
+        for (const Step& step : Pipeline()) names.push_back(step.name);
+        return names;
+      });
+  std::set<std::string> registered;
+  for (const Step& step : Pipeline()) {
+    if (registered.insert(step.name).second) RegisterPass(step.name, step.pass);
+  }
+}
+
+}  // namespace tilelang::driver

@@ -1,0 +1,35 @@
+// Writes the statements of an epilogue slice by slice.
+#ifndef TILELANG_EPILOGUE_EPILOGUE_SLICES_H_
+#define TILELANG_EPILOGUE_EPILOGUE_SLICES_H_
+
+#include <vector>
+
+#include "epilogue/epilogue_region.h"
+
+namespace tilelang::epilogue {
+
+struct SliceOptions {
+  int64_t slots = 2;  // of what is staged in shared memory
+  // Whether reductions along the columns gather a slice of running values, which one reduction
+  // ends, instead of one after each slice: where warps share the columns, each costs a barrier.
+  bool gathers = false;
+};
+
+struct SlicedEpilogue {
+  std::vector<ir::Stmt> hoisted;  // before the gemms: loads that do not need them
+  std::vector<ir::Stmt> stmts;    // in place of the statements of the region
+};
+
+// The statements of `region`: those before the slices, slice after slice, those after them.
+//
+//   T.copy(c[:, 0:64], c_0); c_0 = f(c_0); T.copy(c_0, s_0); T.copy(s_0, D[.., 0])
+//   T.copy(c[:, 64:128], c_1); c_1 = f(c_1); T.copy(c_1, s_1); T.copy(s_1, D[.., 64])  ...
+//
+// Slice number p stages through slot p modulo `slots` of a tile in shared memory. Loads that run
+// ahead stand one slice earlier, to slots as many as there are beside the slice's own; those of the
+// first slices before the gemms.
+SlicedEpilogue WriteSlices(const EpilogueRegion& region, const SliceOptions& options);
+
+}  // namespace tilelang::epilogue
+
+#endif  // TILELANG_EPILOGUE_EPILOGUE_SLICES_H_

@@ -1,0 +1,22 @@
+#ifndef TILELANG_EPILOGUE_SLICE_EPILOGUE_H_
+#define TILELANG_EPILOGUE_SLICE_EPILOGUE_H_
+
+#include "ir/function.h"
+#include "target/target.h"
+
+namespace tilelang::epilogue {
+
+// An attribute of launches: what T.annotate_epilogue asks for, (columns, slots) of an accumulator;
+// -1 leaves the number to the compiler.
+inline constexpr const char* kEpilogueChoices = "epilogue_choices";
+
+// Divides epilogues (epilogue_region.h) into slices of columns, on targets whose accumulators have
+// many columns for each thread: those with wgmma and tcgen05. A thread then has the registers of a
+// slice, not of the tile, and tiles of shared memory that results go through shrink to slots of a
+// slice. Runs before accumulators go to tensor memory, on programs in which each group of threads
+// has fragments of its own. Remarks say why an epilogue stays whole.
+ir::Func SliceEpilogue(const ir::Func& func, const Target& target);
+
+}  // namespace tilelang::epilogue
+
+#endif  // TILELANG_EPILOGUE_SLICE_EPILOGUE_H_

@@ -1,0 +1,24 @@
+#ifndef TILELANG_EPILOGUE_STAGE_RESULTS_H_
+#define TILELANG_EPILOGUE_STAGE_RESULTS_H_
+
+#include "ir/function.h"
+#include "target/target.h"
+
+namespace tilelang::epilogue {
+
+// Sends results of gemms from registers to their tensor through shared memory, where the program
+// copies them straight: T.copy(c, C[...]) becomes a copy to a tile and one from it, which
+// stmatrix and the tensor memory accelerator do. Threads would store four bytes of a row each, half
+// a sector for four of them.
+//
+// Of elements of 16 bits, on targets with wgmma, where all threads copy once, at the end of a block
+// without roles of its own, the accelerator can store the tile, and the grid fills at least half of
+// the GPU, or threads hold columns (op/gemm_wgmma.h). The tile takes the bytes of the operands,
+// which the last gemm has read by then (memory::kOverlays); where it is larger than them, an SM
+// must still hold as many blocks. In a loop over the tiles of a block, whose next operands arrive
+// meanwhile, it takes bytes of its own, where there are so many.
+ir::Func StageResults(const ir::Func& func, const Target& target);
+
+}  // namespace tilelang::epilogue
+
+#endif  // TILELANG_EPILOGUE_STAGE_RESULTS_H_

@@ -1,0 +1,21 @@
+// Attributes of functions that carry settings of the user to the passes that read them.
+#ifndef TILELANG_IR_SETTINGS_H_
+#define TILELANG_IR_SETTINGS_H_
+
+namespace tilelang::ir {
+
+// The largest number of columns of an epilogue slice (int): 0 for whole tiles, or "auto".
+inline constexpr const char* kEpilogueColumns = "epilogue_columns";
+// Results go from registers to their tensors as the program says (bool).
+inline constexpr const char* kDirectResults = "direct_results";
+// No blocks share a sum (bool).
+inline constexpr const char* kWholeSums = "whole_sums";
+// All calls run the same launches (bool): no launches are alternatives.
+inline constexpr const char* kOneForAllCalls = "one_for_all_calls";
+// The largest number of elements along a reduced axis that one iteration takes (int). Tiles of
+// T.alloc_reducer have this attribute, too.
+inline constexpr const char* kReductionChunk = "reduction_chunk";
+
+}  // namespace tilelang::ir
+
+#endif  // TILELANG_IR_SETTINGS_H_

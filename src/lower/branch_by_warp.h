@@ -1,0 +1,18 @@
+#ifndef TILELANG_LOWER_BRANCH_BY_WARP_H_
+#define TILELANG_LOWER_BRANCH_BY_WARP_H_
+
+#include "ir/function.h"
+#include "target/target.h"
+
+namespace tilelang::lower {
+
+// Branches that whole warps take, and barriers of theirs, by the index of the thread divided by 32,
+// ask for the index of the warp instead, which is shuffled once: ptxas then knows that no warp
+// diverges there, and keeps what follows from loop counters in uniform registers. Descriptors of
+// wgmma have to lie there: elsewhere each costs moves in every iteration. On targets with wgmma;
+// elsewhere `func`.
+ir::Func BranchByWarp(const ir::Func& func, const Target& target);
+
+}  // namespace tilelang::lower
+
+#endif  // TILELANG_LOWER_BRANCH_BY_WARP_H_

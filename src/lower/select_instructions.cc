@@ -1,0 +1,443 @@
+#include "lower/select_instructions.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "analysis/chained_gemms.h"
+#include "analysis/kernel_scope.h"
+#include "analysis/loop_turns.h"
+#include "analysis/scoped_mutator.h"
+#include "analysis/uniformity.h"
+#include "arith/structural.h"
+#include "ir/effects.h"
+#include "ir/error.h"
+#include "ir/printer.h"
+#include "ir/remark.h"
+#include "lower/permute_tensors.h"
+#include "op/copy.h"
+#include "op/copy_cluster.h"
+#include "op/copy_tma.h"
+#include "op/cta_pair.h"
+#include "op/gemm_metadata.h"
+#include "op/gemm_mma.h"
+#include "op/gemm_simt.h"
+#include "op/gemm_tcgen05.h"
+#include "op/gemm_wgmma.h"
+#include "op/reduce.h"
+#include "schedule/channel.h"
+
+namespace tilelang::lower {
+
+namespace ffi = tvm::ffi;
+
+using ir::Buffer;
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+// What a launch does with each buffer, by whom.
+class BufferUses {
+ public:
+  struct Uses {
+    int reads = 0;
+    int writes = 0;
+    int tile_stores = 0;  // copies from shared memory, among the writes
+    int sums = 0;         // those of them that add, whose order does not matter
+    bool address_taken = false;
+    std::vector<ir::Region> stored;  // by them
+    // Whether no element is stored twice, where the statements run once.
+    bool AreStoresApart() const;
+  };
+  explicit BufferUses(const ir::KernelLaunchNode* launch) {
+    ir::Map<ir::Var, Expr> names;
+    ir::WalkStmts(launch->body, [&](const Stmt& s) {
+      const auto* bind = s.as<ir::BindNode>();
+      if (bind != nullptr && arith::IsPure(bind->value) && !ir::HasLoad(bind->value)) {
+        names.Set(bind->var, ir::Substitute(bind->value, names));
+      }
+      return true;
+    });
+    ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
+      Uses& uses = uses_[effect.buffer.get()];
+      const auto* copy = effect.By<ir::CopyNode>();
+      bool adds = copy != nullptr && effect.kind == ir::EffectKind::kAccumulate;
+      uses.reads += effect.Reads() && !adds;
+      uses.writes += effect.Writes();
+      uses.sums += adds;
+      uses.address_taken |= effect.kind == ir::EffectKind::kAddress;
+      if (copy == nullptr || !effect.Writes() || !copy->src->buffer.IsShared()) return;
+      ++uses.tile_stores;
+      ir::Array<Expr> mins;
+      for (const Expr& min : effect.region->mins) mins.push_back(ir::Substitute(min, names));
+      uses.stored.push_back(ir::Region(effect.buffer, mins, effect.region->extents));
+    });
+  }
+  const Uses& Of(const Buffer& buffer) { return uses_[buffer.get()]; }
+
+ private:
+  std::unordered_map<const ffi::Object*, Uses> uses_;
+};
+
+// Whether regions of one buffer have no element in common.
+bool AreApart(const ir::Region& a, const ir::Region& b) {
+  arith::Analyzer analyzer;
+  for (size_t d = 0; d < a->mins.size(); ++d) {
+    if (analyzer.CanProve(a->mins[d] + a->extents[d] <= b->mins[d]) ||
+        analyzer.CanProve(b->mins[d] + b->extents[d] <= a->mins[d])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool BufferUses::Uses::AreStoresApart() const {
+  if (tile_stores != writes) return false;
+  for (size_t i = 0; i < stored.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (!AreApart(stored[i], stored[j])) return false;
+    }
+  }
+  return true;
+}
+
+class Selector : public analysis::ScopedMutator {
+ public:
+  Selector(const ir::Func& func, const Target& target, bool use_tma)
+      : target_(target), use_tma_(use_tma) {
+    analyzer_.BindParams(func->params);
+    for (const ir::Any& param : func->params) {
+      if (auto buffer = param.as<Buffer>()) of_host_.insert(buffer->get());
+    }
+    ir::WalkStmts(func->body, [&](const Stmt& s) {
+      const auto* alloc = s.as<ir::AllocNode>();
+      if (alloc != nullptr && alloc->buffer.IsGlobal()) of_host_.insert(alloc->buffer.get());
+      return s->kind != ir::StmtKind::kKernelLaunch;
+    });
+  }
+
+  using ScopedMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    launch_ = op;
+    annotated_ = op::LayoutMap::Annotated(op);
+    threads_ = analysis::ThreadsOf(op);
+    uniformity_.emplace(op);
+    uses_.emplace(op);
+    chained_.emplace(op);
+    auto permuted = op->attrs.Get(kTensorLayouts);
+    permuted_ =
+        permuted ? (*permuted).cast<ir::Map<Buffer, ir::Any>>() : ir::Map<Buffer, ir::Any>();
+    return ScopedMutator::Rewrite(op);
+  }
+  Stmt Rewrite(const ir::ForNode* op) override {
+    bool outer = std::exchange(pipelined_, pipelined_ || schedule::StagesOf(op) >= 2);
+    Stmt result = InLoop(op, [&] { return ScopedMutator::Rewrite(op); });
+    pipelined_ = outer;
+    RemarkPromises(op);
+    return result;
+  }
+  Stmt Rewrite(const ir::WhileNode* op) override {
+    return InLoop(op, [&] { return ScopedMutator::Rewrite(op); });
+  }
+  Stmt Rewrite(const ir::IfNode* op) override {
+    branchings_.push_back(op);
+    Stmt result = ScopedMutator::Rewrite(op);
+    branchings_.pop_back();
+    return result;
+  }
+  Stmt Rewrite(const ir::FillNode* op) override { return op::ExpandFill(op); }
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    if (op->block.defined() && !op->mbar.defined()) return op::StoreToBlock(op);
+    Stmt chosen = Choose(op);
+    if (chosen.defined()) return chosen;
+    if (const char* name = op::AsyncCopyName(op)) RefuseAsync(op, name);
+    return op::ExpandCopy(op);
+  }
+  Stmt Rewrite(const ir::ReduceNode* op) override {
+    Stmt staged = op::StageReduceOperands(op);
+    return staged.get() == op ? Choose(op) : MutateStmt(staged);
+  }
+  Stmt Rewrite(const ir::GemmNode* op) override {
+    if (op::MustBeWgmma(op) && !target_->has_wgmma) {
+      TL_USER_ERROR(kTarget, op->span,
+                    "T.wgmma_gemm: " << std::string(target_->arch)
+                                     << " has no wgmma; use T.gemm, or target=\"sm_90a\"");
+    }
+    if (op::IsInPairs(op) && !target_->has_tcgen05) {
+      TL_USER_ERROR(kTarget, op->span,
+                    "T.gemm with use_2cta=True: "
+                        << std::string(target_->arch)
+                        << " has no gemms that pairs of blocks compute; leave it out, or compile "
+                           "with target=\"sm_100a\"");
+    }
+    if (chained_->Has(op) && op->annotations.count(op::kChained) == 0) {
+      auto annotations = op->annotations;
+      annotations.Set(op::kChained, true);
+      ir::Gemm marked(op->operands, op->clear_accum, op->mbar, annotations, op->span, op->k_start);
+      return Rewrite(marked.get());
+    }
+    if (op->IsSparse() && op->Operand(ir::GemmOperandKind::kMetadata)->buffer().IsShared()) {
+      return MutateStmt(op::WithMetadataInRegisters(op));
+    }
+    Stmt chosen = Choose(op);
+    if (chosen.defined()) {
+      bool is_mma = op::InstructionOf(chosen.as<ir::TileOpNode>()) == op::MmaSync();
+      std::string reason = is_mma ? op::MmaObstacle(op, MakeContext()) : "";
+      if (reason.empty() || !op::CanBeByThreads(op)) return chosen;
+      RemarkGemm(op, "is done by threads, without tensor cores: " + reason);
+      return op::GemmByThreads(op);
+    }
+    TL_USER_ERROR(kLayout, op->span,
+                  "T.gemm on " << std::string(target_->arch) << ": C is " << ir::Print(op->result())
+                               << " in " << std::string(op->result()->buffer->scope)
+                               << "; it must be a fragment (T.alloc_fragment)");
+  }
+
+ private:
+  [[noreturn]] void RefuseAsync(const ir::CopyNode* op, const char* name) const {
+    if (!target_->has_tma) {
+      TL_USER_ERROR(kTarget, op->span,
+                    name << ": " << std::string(target_->arch)
+                         << " has no tensor memory accelerator; compile with target=\"sm_90a\" or "
+                            "target=\"sm_100a\"");
+    }
+    std::string reason = obstacle_;
+    if (!use_tma_) reason = "the pass option tl.disable_tma_lower is set";
+    if (reason.empty()) reason = "it copies from a tensor to shared memory";
+    TL_USER_ERROR(kLayout, op->span, name << ": " << reason);
+  }
+  template <typename Fn>
+  Stmt InLoop(const ir::StmtNode* loop, Fn rewrite) {
+    auto self = ffi::GetRef<Stmt>(loop);
+    loops_.emplace_back(self, analysis::LoopTurns(self, launch_));
+    Stmt result = rewrite();
+    loops_.pop_back();
+    return result;
+  }
+
+  op::Context MakeContext() {
+    op::Context ctx{target_,         analysis::ActiveThreads(threads_, &analyzer_),
+                    threads_.linear, threads_.count,
+                    &annotated_,     &analyzer_};
+    ctx.pipelined = pipelined_;
+    return ctx;
+  }
+
+  // The operator with its instruction; null when there is none.
+  Stmt Choose(const ir::TileOpNode* op) {
+    Stmt self = ffi::GetRef<Stmt>(op);
+    if (op->plan.defined()) return self;
+    obstacle_.clear();
+    op::Context ctx = MakeContext();
+    for (const op::TileInstruction* instruction : op::InstructionsOf(target_)) {
+      bool is_tma = IsTma(instruction);
+      bool excluded = (is_tma && !use_tma_) || (instruction == op::Wgmma() && !target_->has_wgmma);
+      if (excluded || !instruction->IsFor(op)) continue;
+      std::string obstacle = is_tma ? TmaObstacle(op::AsCopy(op), ctx) : "";
+      if (obstacle.empty()) obstacle = instruction->Obstacle(op, &ctx);
+      if (is_tma) {
+        RemarkCopy(op::AsCopy(op), obstacle.empty() ? "is done by the tensor memory accelerator"
+                                                    : "is done by threads: " + obstacle);
+      }
+      if (instruction == op::Wgmma() && !obstacle.empty()) RemarkMma(op::AsGemm(op), obstacle, ctx);
+      if (!obstacle.empty()) obstacle_ = obstacle;
+      if (!obstacle.empty()) continue;
+      if (instruction == op::Tcgen05Mma()) RemarkPolicy(op::AsGemm(op));
+      if (op->kind == ir::StmtKind::kGemm) RemarkGroups(op::AsGemm(op), instruction);
+      Stmt chosen = is_tma ? WithCompletion(op::AsCopy(op)) : self;
+      return ir::WithPlan(
+          chosen, op::TilePlan(ffi::make_object<op::TilePlanNode>(instruction, ctx.threads)));
+    }
+    return Stmt();
+  }
+
+  static void RemarkPolicy(const ir::GemmNode* op) {
+    bool given = op::PolicyOf(op).value_or(op::WarpPolicy::kSquare) != op::WarpPolicy::kSquare;
+    if (!given || op->annotations.count("is_tcgen05") != 0) return;
+    Remark(op->span, "argument",
+           "T.gemm: policy has no effect: one thread issues tcgen05.mma; warps do not share the "
+           "result");
+  }
+
+  static void RemarkGroups(const ir::GemmNode* op, const op::TileInstruction* instruction) {
+    int64_t groups = op::GroupsInFlight(op);
+    if (groups == 0 || instruction == op::Wgmma()) return;
+    Remark(op->span, "argument",
+           "T.gemm: wg_wait=" + std::to_string(groups) + " has no effect: " + instruction->Name() +
+               " has no groups to wait for");
+  }
+
+  static void RemarkMma(const ir::GemmNode* op, const std::string& obstacle,
+                        const op::Context& ctx) {
+    if (op::MustBeWgmma(op)) TL_USER_ERROR(kLayout, op->span, "T.wgmma_gemm: " << obstacle);
+    if (op::IsWgmmaSized(op, ctx)) RemarkGemm(op, "is done by mma.sync, not by wgmma: " + obstacle);
+  }
+
+  static bool IsTma(const op::TileInstruction* instruction) {
+    return instruction->engine() == op::Engine::kTmaLoad ||
+           instruction->engine() == op::Engine::kTmaStore;
+  }
+
+  // A tensor that is written again later must have been written before.
+  Stmt WithCompletion(const ir::CopyNode* op) {
+    const auto& uses = uses_->Of(op->dst->buffer);
+    if (op::IsTmaLoad(op) || uses.writes == uses.sums || IsStoredOnce(op, uses))
+      return ffi::GetRef<Stmt>(op);
+    auto annotations = op->annotations;
+    annotations.Set(op::kTmaWrittenAnnotation, true);
+    return ir::Copy(op->src, op->dst, annotations, op->span);
+  }
+
+  // No element of the tensor is written twice.
+  bool IsStoredOnce(const ir::CopyNode* op, const BufferUses::Uses& uses) {
+    if (!uses.AreStoresApart()) return false;
+    if (loops_.empty()) return true;
+    if (StoresIn(loops_.back().first, op->dst->buffer) != uses.writes) return false;
+    std::vector<arith::MovingBox> boxes;
+    for (const ir::Region& region : uses.stored) {
+      auto extents = ir::AsInts(region->extents);
+      if (!extents) return false;
+      boxes.push_back({region->mins, *extents});
+    }
+    bool apart = true;
+    std::vector<const ffi::Object*> promised;  // loops
+    for (const auto& [loop, turns] : loops_) {
+      if (turns.AreApart(boxes)) continue;
+      apart = apart && turns.ArePromised(op->dst->buffer);
+      promised.push_back(loop.get());
+    }
+    for (const ffi::Object* loop : promised) {
+      if (apart) used_.insert({loop, std::string(op->dst->buffer->name)});
+    }
+    return apart;
+  }
+
+  void RemarkPromises(const ir::ForNode* loop) const {
+    for (const analysis::DisjointStores& promise : analysis::DisjointStoresOf(loop)) {
+      if (used_.count({loop, promise.tensor}) != 0) continue;
+      Remark(promise.span, "argument",
+             "T.assume_disjoint of " + promise.tensor +
+                 " has no effect: the loop's turns are apart without it, or their stores are not "
+                 "by the tensor memory accelerator alone, one after the other");
+    }
+  }
+
+  // How many statements of a loop's body, but for loops in it, store to the tensor.
+  static int StoresIn(const Stmt& loop, const Buffer& tensor) {
+    int stores = 0;
+    int within = 0;
+    auto count = [&](const Stmt& body) {
+      int found = 0;
+      ir::WalkEffects(body, [&](const ir::Effect& effect) {
+        found += effect.Writes() && effect.buffer.same_as(tensor);
+      });
+      return found;
+    };
+    ir::WalkStmts(loop, [&](const Stmt& s) {
+      bool is_loop = s->kind == ir::StmtKind::kFor || s->kind == ir::StmtKind::kWhile;
+      if (!is_loop) return true;
+      (s.same_as(loop) ? stores : within) += count(s);
+      return s.same_as(loop);
+    });
+    return stores - within;
+  }
+
+  // One thread asks for all, so all must agree on what.
+  std::string TmaObstacle(const ir::CopyNode* op, const op::Context& ctx) {
+    analysis::ThreadSet active = uniformity_->threads().Of(ctx.threads);
+    for (const ir::Region& region : {op->src, op->dst}) {
+      for (const Expr& min : region->mins) {
+        if (!uniformity_->IsUniform(min, active)) {
+          return "index " + ir::Print(min) + " may differ between threads";
+        }
+      }
+    }
+    return UseObstacle(op);
+  }
+
+  // The accelerator's accesses of global memory are not ordered with those of threads.
+  std::string UseObstacle(const ir::CopyNode* op) {
+    bool load = op::IsTmaLoad(op);
+    const Buffer& global = load ? op->src->buffer : op->dst->buffer;
+    const Buffer& shared = load ? op->dst->buffer : op->src->buffer;
+    std::string name(global->name);
+    if (permuted_.count(global) != 0) return "T.annotate_layout permutes the elements of " + name;
+    if (of_host_.count(global.get()) == 0) return "the host does not know where " + name + " is";
+    const auto& uses = uses_->Of(global);
+    if (uses.address_taken) return "the address of " + name + " is used elsewhere";
+    if (load && uses.writes > 0) return "the kernel also writes " + name;
+    if (!load && uses.reads > 0) return "the kernel also reads " + name;
+    if (!load && uses.writes > uses.tile_stores) {
+      std::string obstacle = ThreadsObstacle(op, uses);
+      if (!obstacle.empty()) return obstacle;
+    }
+    if (uses_->Of(shared).address_taken) {
+      return "the address of " + std::string(shared->name) + " is used elsewhere";
+    }
+    return "";
+  }
+
+  // Threads may write the tensor where this store does not run: in the other branch, and in turns
+  // of loops that the program says are apart.
+  std::string ThreadsObstacle(const ir::CopyNode* op, const BufferUses::Uses& uses) {
+    const Buffer& tensor = op->dst->buffer;
+    std::string obstacle = "threads also write " + std::string(tensor->name);
+    int others = uses.writes - 1;
+    for (const ir::IfNode* branching : branchings_) others -= WritesBeside(op, branching);
+    if (others > 0) return obstacle;
+    for (const auto& [loop, turns] : loops_) {
+      if (!turns.ArePromised(tensor)) {
+        return obstacle +
+               " in other turns of a loop; T.assume_disjoint says that turns store apart";
+      }
+    }
+    for (const auto& [loop, turns] : loops_) used_.insert({loop.get(), std::string(tensor->name)});
+    return "";
+  }
+
+  // How many statements write its tensor in the branch that runs instead of the store's.
+  int WritesBeside(const ir::CopyNode* op, const ir::IfNode* branching) {
+    if (!branching->else_case.defined() || !uniformity_->IsUniform(branching->condition)) return 0;
+    bool is_in_then = false;
+    ir::WalkStmts(branching->then_case, [&](const Stmt& s) {
+      is_in_then = is_in_then || s.get() == op;
+      return !is_in_then;
+    });
+    int writes = 0;
+    const Stmt& other = is_in_then ? branching->else_case : branching->then_case;
+    ir::WalkEffects(other, [&](const ir::Effect& effect) {
+      writes += effect.Writes() && effect.buffer.same_as(op->dst->buffer);
+    });
+    return writes;
+  }
+
+  Target target_;
+  bool use_tma_;
+  std::unordered_set<const ffi::Object*> of_host_;  // tensors of which it makes maps
+  ir::Map<Buffer, ir::Any> permuted_;  // tensors whose elements lie in the order of a layout
+  analysis::LaunchThreads threads_{Expr(), 0};
+  std::optional<analysis::Uniformity> uniformity_;
+  std::optional<BufferUses> uses_;
+  std::optional<analysis::ChainedGemms> chained_;
+  const ir::KernelLaunchNode* launch_ = nullptr;
+  op::LayoutMap annotated_;
+  std::vector<std::pair<Stmt, analysis::LoopTurns>> loops_;  // around
+  std::vector<const ir::IfNode*> branchings_;                // around
+  // Promises that were needed: of a loop, for a tensor.
+  std::set<std::pair<const ffi::Object*, std::string>> used_;
+  std::string obstacle_;  // of the last instruction that was asked
+  bool pipelined_ = false;
+};
+
+}  // namespace
+
+ir::Func SelectInstructions(const ir::Func& func, const Target& target, bool use_tma) {
+  return func.WithBody(Selector(func, target, use_tma).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::lower

@@ -1,0 +1,18 @@
+#ifndef TILELANG_LOWER_SPLIT_FRAGMENTS_H_
+#define TILELANG_LOWER_SPLIT_FRAGMENTS_H_
+
+#include "ir/function.h"
+#include "target/target.h"
+
+namespace tilelang::lower {
+
+// Gives each role a fragment of its own. A fragment is spread over the registers of the threads
+// that use it: tile operators of different groups of threads cannot share one layout, and no value
+// goes from the registers of one group to those of another. SemanticsError where that is what the
+// program needs: a group reads a fragment that only others write, or two groups overlap without
+// being the same. Runs after ResolveRoles.
+ir::Func SplitFragments(const ir::Func& func, const Target& target);
+
+}  // namespace tilelang::lower
+
+#endif  // TILELANG_LOWER_SPLIT_FRAGMENTS_H_

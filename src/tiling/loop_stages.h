@@ -1,0 +1,44 @@
+// Stages of the loop of a plain gemm, and the shared memory that they take.
+#ifndef TILELANG_TILING_LOOP_STAGES_H_
+#define TILELANG_TILING_LOOP_STAGES_H_
+
+#include "ir/function.h"
+#include "target/target.h"
+#include "tiling/plain_gemm.h"
+
+namespace tilelang::tiling {
+
+// Loads of this many iterations hide the latency of memory; more only where there is room.
+inline constexpr int64_t kFewestStages = 3;
+// Below this many iterations, a block begins and ends for as long as it loads.
+inline constexpr int64_t kLongLoop = 32;
+// Bytes of shared memory that a block takes besides its tiles: the driver's, barriers.
+inline constexpr int64_t kBlockBytes = 2048;
+
+// Bytes of shared memory: of an iteration's tiles, and of all others.
+struct LoopStages {
+  int64_t given;
+  int64_t bytes;
+  int64_t others;
+  int64_t iterations;
+
+  int64_t Bytes(int64_t stages) const { return others + stages * bytes; }
+  // Whether a block can have so many.
+  bool Fits(int64_t stages, const Target& target) const {
+    return Bytes(stages) + kBlockBytes <= target->shared_memory_per_block;
+  }
+  // As many as have room if an SM holds `blocks`.
+  int64_t Room(int64_t blocks, const Target& target) const;
+};
+
+LoopStages StagesOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
+// `s` with as many stages of that loop.
+ir::Stmt WithStages(const ir::Stmt& s, const ir::ForNode* loop, int64_t stages);
+
+// Whether the tensor memory accelerator can load all tiles of the loop.
+bool LoadsByTma(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
+                const Target& target);
+
+}  // namespace tilelang::tiling
+
+#endif  // TILELANG_TILING_LOOP_STAGES_H_

@@ -1,0 +1,147 @@
+#include "tiling/order_blocks.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/independent_blocks.h"
+#include "arith/analyzer.h"
+#include "ir/launch_extent.h"
+#include "ir/remark.h"
+#include "ir/visitor.h"
+#include "tiling/residency.h"
+
+namespace tilelang::tiling {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+// Extents that are known only at run time count as this many blocks.
+constexpr int64_t kManyBlocks = 64;
+// What a wave loads must become less by this factor.
+constexpr double kWorthwhile = 0.9;
+
+// Bytes that an iteration of the loops loads.
+struct Loads {
+  int64_t by_row = 0;     // by the second block index alone
+  int64_t by_column = 0;  // by the first one alone
+};
+
+bool Uses(const ir::Region& region, const ir::Var& var) {
+  return std::any_of(region->mins.begin(), region->mins.end(),
+                     [&](const Expr& min) { return ir::UsesVar(min, var); });
+}
+
+Loads LoadsOf(const ir::KernelLaunchNode* launch) {
+  Loads loads;
+  auto add = [&](const ir::Region& region) {
+    bool column = Uses(region, launch->block_vars[0]);
+    bool row = Uses(region, launch->block_vars[1]);
+    if (row == column) return;
+    int64_t bytes = ir::Bytes(region->buffer->dtype);
+    for (const Expr& extent : region->extents) bytes *= ir::AsInt(extent).value_or(1);
+    (row ? loads.by_row : loads.by_column) += bytes;
+  };
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::ForNode>();
+    if (loop == nullptr) return true;
+    ir::WalkStmts(loop->body, [&](const Stmt& inner) {
+      const auto* copy = inner.as<ir::CopyNode>();
+      if (copy != nullptr && copy->src->buffer.IsGlobal()) add(copy->src);
+      return true;
+    });
+    return false;
+  });
+  return loads;
+}
+
+// Tiles in a wave of `wave` blocks by panels of `panel` rows, in bytes.
+double BytesOfWave(const Loads& loads, int64_t wave, int64_t panel, int64_t columns) {
+  double across = std::min<double>(static_cast<double>(wave) / static_cast<double>(panel),
+                                   static_cast<double>(columns));
+  double rows = static_cast<double>(wave) / across;
+  return rows * static_cast<double>(loads.by_row) + across * static_cast<double>(loads.by_column);
+}
+
+// The rows of a panel: a divisor of the wave a little below the best number, where there is one,
+// so that a wave is whole columns; and such that all panels have about as many.
+int64_t PanelOf(const Loads& loads, int64_t wave, int64_t rows) {
+  double ratio = static_cast<double>(loads.by_column) / static_cast<double>(loads.by_row);
+  double best = std::sqrt(static_cast<double>(wave) * ratio);
+  auto panel = static_cast<int64_t>(best + 0.5);
+  for (auto p = static_cast<int64_t>(best); static_cast<double>(p) >= 0.6 * best && p > 0; --p) {
+    if (wave % p != 0) continue;
+    panel = p;
+    break;
+  }
+  panel = std::clamp<int64_t>(panel, 1, rows);
+  int64_t panels = (rows + panel - 1) / panel;
+  return (rows + panels - 1) / panels;
+}
+
+class BlockOrderer : public ir::StmtMutator {
+ public:
+  explicit BlockOrderer(const Target& target) : target_(target) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    bool decided = op->attrs.count("swizzle_panel") != 0 || op->attrs.count("cluster_dims") != 0;
+    if (op->grid.size() < 2 || decided) return self;
+    Loads loads = LoadsOf(op);
+    if (loads.by_row == 0 || loads.by_column == 0 || !analysis::AreIndependent(op)) return self;
+    int64_t columns = ir::AsInt(ir::ExtentInside(op->grid[0])).value_or(kManyBlocks);
+    int64_t rows = ir::AsInt(ir::ExtentInside(op->grid[1])).value_or(kManyBlocks);
+    int64_t wave = target_->sm_count * BlocksPerSm(op, target_, SharedBytes(op));
+    if (std::min(columns * rows, BlocksOf(op)) <= wave) return OneWave(op);
+    int64_t panel = PanelOf(loads, wave, rows);
+    double after = BytesOfWave(loads, wave, panel, columns);
+    double before = BytesOfWave(loads, wave, 1, columns);
+    if (panel < 2 || after > kWorthwhile * before) return self;
+    auto percent = static_cast<int64_t>(100 * after / before + 0.5);
+    return ByPanels(op, panel,
+                    "those that run together load " + std::to_string(percent) +
+                        " % of the tiles of A and B that they would else");
+  }
+
+ private:
+  // Blocks that are neighbours share tiles of the tensor of which there are more.
+  Stmt OneWave(const ir::KernelLaunchNode* op) const {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    int64_t blocks = BlocksOf(op);
+    int64_t rows = arith::Analyzer().ConstBounds(op->grid[1]).hi;
+    // Rows of the call that nothing bounds: as if there were as many columns.
+    if (!ir::AsInt(ir::ExtentInside(op->grid[1])) && rows > blocks) {
+      rows = static_cast<int64_t>(std::sqrt(static_cast<double>(blocks - 1)));
+    }
+    if (op->grid.size() != 2 || rows < 2 || rows * rows >= blocks) return self;
+    if (2 * blocks <= target_->sm_count) return self;
+    return ByPanels(op, rows, "neighbours, which run together, load the same columns");
+  }
+
+  static Stmt ByPanels(const ir::KernelLaunchNode* op, int64_t panel, const std::string& why) {
+    Remark(op->span, "order",
+           "T.Kernel: blocks are numbered by panels of " + std::to_string(panel) +
+               " rows, as by T.use_swizzle(" + std::to_string(panel) + "): " + why +
+               ". T.use_swizzle of the program comes first; the pass option "
+               "tl.disable_block_order turns this off");
+    auto attrs = op->attrs;
+    attrs.Set("swizzle_panel", panel);
+    attrs.Set("swizzle_order", ir::String("row"));
+    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
+                            op->span);
+  }
+
+  Target target_;
+};
+
+}  // namespace
+
+ir::Func OrderBlocks(const ir::Func& func, const Target& target) {
+  return func.WithBody(BlockOrderer(target).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::tiling

@@ -1,0 +1,27 @@
+#ifndef TILELANG_TILING_ORDER_BLOCKS_H_
+#define TILELANG_TILING_ORDER_BLOCKS_H_
+
+#include "ir/function.h"
+#include "target/target.h"
+
+namespace tilelang::tiling {
+
+// Numbers the blocks of a grid of gemms by panels of rows, as T.use_swizzle does, where the program
+// says nothing about it: blocks that run at the same time then load fewer different tiles.
+//
+// Of a launch whose loops load some tiles by the row of the block alone (those of A) and others by
+// the column alone (those of B). A wave of W blocks, all that the GPU holds, loads one tile of A
+// for each of its rows and one of B for each of its columns: fewest for panels of
+// sqrt(W * bytes of B / bytes of A) rows. Launches of one wave, for more than half of the
+// multiprocessors and with fewer rows than columns, are one panel: neighbours then load the same
+// tile of B, the larger tensor, which L2 brings to them once.
+//
+// Other launches of one wave stay as they are, and those whose wave gains less than a tenth; so do
+// clusters, and kernels in which a block may see what another one does: those with atomics, with
+// tensors that are read and written, with loops that wait, or with calls of others' code. A remark
+// says what was done.
+ir::Func OrderBlocks(const ir::Func& func, const Target& target);
+
+}  // namespace tilelang::tiling
+
+#endif  // TILELANG_TILING_ORDER_BLOCKS_H_

@@ -1,0 +1,175 @@
+#include "tiling/plain_gemm.h"
+
+#include <algorithm>
+
+#include "ir/async.h"
+#include "ir/effects.h"
+#include "ir/intrinsics.h"
+#include "ir/padded.h"
+#include "ir/visitor.h"
+#include "op/gemm_tcgen05.h"
+#include "op/gemm_wgmma.h"
+#include "schedule/channel.h"
+
+namespace tilelang::tiling {
+
+using ir::Stmt;
+using ir::StmtKind;
+
+namespace {
+
+// Elements that are added to a tensor are so by whichever thread.
+bool AddsUp(const ir::Expr& e) {
+  const auto* call = e.as<ir::CallNode>();
+  return call != nullptr && call->Is(ir::Builtin::kAtomicAdd) && call->intrinsic->count == 1;
+}
+
+// Whether it is the same program however many threads a block has.
+bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
+  bool open = true;
+  for (const auto& [key, value] : launch->attrs) {
+    open = open && (key == "swizzle_panel" || key == "swizzle_order" || key == kPartsOfK ||
+                    key == kMostBlocks);
+  }
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* evaluate = s.as<ir::EvaluateNode>();
+    open = open && (evaluate == nullptr || AddsUp(evaluate->value));
+    open = open && s->kind != StmtKind::kWhile && !ir::IsOrdering(s);
+    if (const auto* alloc = s.as<ir::AllocNode>()) {
+      const ir::Buffer& buffer = alloc->buffer;
+      open = open && (buffer.IsShared() || buffer.IsFragment() || buffer->scope == "local.var");
+    } else if (const auto* loop = s.as<ir::ParallelForNode>()) {
+      open = open && loop->annotations.empty();
+    } else if (const auto* copy = s.as<ir::CopyNode>()) {
+      bool plain = copy->annotations.size() == copy->annotations.count(ir::kAdds);
+      open = open && plain && !copy->mbar.defined() && !copy->block.defined();
+    } else if (const auto* gemm = s.as<ir::GemmNode>()) {
+      open = open && op::WaitsItself(gemm) && op::GroupsInFlight(gemm) == 0;
+    }
+    return open;
+  });
+  ir::WalkExprs(launch->body, [&](const ir::Expr& e) {
+    for (const ir::Var& thread : launch->thread_vars) open = open && !e.same_as(thread);
+    if (const auto* call = e.as<ir::CallNode>()) {
+      open = open && call->intrinsic != nullptr && (call->intrinsic->pure || AddsUp(e));
+    }
+    return open;
+  });
+  return open;
+}
+
+// Whether blocks may change what others load.
+bool Writes(const ir::KernelLaunchNode* launch, const std::vector<const ir::CopyNode*>& loads) {
+  bool writes = false;
+  ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
+    writes = writes || (effect.Writes() && std::any_of(loads.begin(), loads.end(), [&](auto* load) {
+                          return load->src->buffer.same_as(effect.buffer);
+                        }));
+  });
+  return writes;
+}
+
+// The loads and gemms of a loop that does nothing else.
+bool Collect(const Stmt& body, PlainGemm* plain) {
+  if (const auto* seq = body.as<ir::SeqNode>()) {
+    return std::all_of(seq->stmts.begin(), seq->stmts.end(),
+                       [&](const Stmt& s) { return Collect(s, plain); });
+  }
+  if (const auto* copy = body.as<ir::CopyNode>()) {
+    plain->loads.push_back(copy);
+    return copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
+  }
+  if (const auto* gemm = body.as<ir::GemmNode>()) {
+    plain->gemms.push_back(gemm);
+    return gemm->result()->buffer.IsFragment() && !gemm->IsSparse() && !ir::HasPaddedInput(gemm);
+  }
+  return body->kind == StmtKind::kBind;
+}
+
+}  // namespace
+
+int64_t PartsOfK(const ir::KernelLaunchNode* launch) {
+  auto parts = launch->attrs.Get(kPartsOfK);
+  return parts ? (*parts).cast<int64_t>() : 1;
+}
+
+PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
+  PlainGemm found;
+  int loops = 0;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::ForNode>();
+    if (loop == nullptr) return true;
+    if (schedule::StagesOf(loop) >= 2) {
+      ++loops;
+      found.loop = loop;
+      return false;
+    }
+    ir::WalkStmts(loop->body, [&](const Stmt& inner) {
+      const auto* nested = inner.as<ir::ForNode>();
+      loops += nested != nullptr && schedule::StagesOf(nested) >= 2 ? 2 : 0;
+      return true;
+    });
+    return false;
+  });
+  if (loops != 1 || !Collect(found.loop->body, &found) || found.gemms.empty()) return {};
+  for (const ir::GemmNode* gemm : found.gemms) {
+    for (const ir::GemmOperandNode* input : gemm->Inputs()) {
+      bool loaded = std::any_of(found.loads.begin(), found.loads.end(), [&](const auto* load) {
+        return load->dst->buffer.same_as(input->buffer()) && load->dst.IsWhole();
+      });
+      if (!loaded) return {};
+    }
+  }
+  return LeavesThreadsOpen(launch) && !Writes(launch, found.loads) ? found : PlainGemm{};
+}
+
+ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along) {
+  for (const ir::GemmOperandNode* input : plain.gemms[0]->Inputs()) {
+    auto dim = input->DimAlong(along);
+    if (!dim) continue;
+    size_t from_last = input->region->extents.size() - *dim;
+    for (const ir::CopyNode* load : plain.loads) {
+      const ir::Array<ir::Expr>& shape = load->src->buffer->shape;
+      if (!load->dst->buffer.same_as(input->buffer()) || shape.size() < from_last) continue;
+      return shape[shape.size() - from_last];
+    }
+  }
+  return ir::Expr();
+}
+
+bool IsZeroFill(const Stmt& s, const ir::Buffer& c) {
+  const auto* fill = s.as<ir::FillNode>();
+  if (fill == nullptr || !fill->dst->buffer.same_as(c) || !fill->dst.IsWhole()) return false;
+  const auto* zero = fill->value.as<ir::FloatImmNode>();
+  return ir::IsConst(fill->value, 0) || (zero != nullptr && zero->value == 0);
+}
+
+bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  const auto* body = launch->body.as<ir::SeqNode>();
+  return body != nullptr && std::all_of(body->stmts.begin(), body->stmts.end(), [&](const Stmt& s) {
+           const auto* copy = s.as<ir::CopyNode>();
+           return s.get() == plain.loop || s->kind == StmtKind::kAlloc ||
+                  s->kind == StmtKind::kBind || s->kind == StmtKind::kFill ||
+                  s->kind == StmtKind::kAssume ||
+                  (copy != nullptr && !copy->src->buffer.IsGlobal());
+         });
+}
+
+std::optional<int64_t> BytesOfResult(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  const auto* body = launch->body.as<ir::SeqNode>();
+  const ir::Buffer& c = plain.gemms[0]->result()->buffer;
+  std::optional<int64_t> bytes;
+  for (const Stmt& s : body->stmts) {
+    const auto* copy = s.as<ir::CopyNode>();
+    if (copy == nullptr || !copy->dst->buffer.IsGlobal()) continue;
+    bool staged = copy->src->buffer.IsShared();
+    bool result = staged || copy->src->buffer.same_as(c);
+    if (!result || copy->dst->buffer->dtype.bits != kResultBits) return std::nullopt;
+    int64_t own = staged ? 0 : kResultBits / 8;
+    for (const ir::Expr& extent : copy->src->extents) own *= *ir::AsInt(extent);
+    bytes = bytes.value_or(0) + own;
+  }
+  return bytes;
+}
+
+}  // namespace tilelang::tiling

@@ -1,0 +1,53 @@
+// Gemms as one first writes them: a pipelined loop that loads tiles and multiplies them.
+#ifndef TILELANG_TILING_PLAIN_GEMM_H_
+#define TILELANG_TILING_PLAIN_GEMM_H_
+
+#include <optional>
+#include <vector>
+
+#include "ir/gemm.h"
+
+namespace tilelang::tiling {
+
+// Of elements of a result that go through shared memory (epilogue/stage_results.h), by stmatrix.
+inline constexpr int64_t kResultBits = 16;
+
+struct PlainGemm {
+  const ir::ForNode* loop = nullptr;       // pipelined, in no other loop, of two stages or more
+  std::vector<const ir::CopyNode*> loads;  // in the loop: of tensors to shared tiles
+  std::vector<const ir::GemmNode*> gemms;  // in the loop: of those tiles, into fragments
+};
+
+// An attribute (int) of launches whose tiles FitRows has chosen, until AddParts: so many blocks
+// compute each (tiling/add_parts.h). The product is the transposed one, and a warpgroup has 64
+// columns.
+inline constexpr const char* kPartsOfK = "parts_of_k";
+// 1 where it is not there.
+int64_t PartsOfK(const ir::KernelLaunchNode* launch);
+
+// An attribute (int) of launches that run only where their grid has no more blocks.
+inline constexpr const char* kMostBlocks = "most_blocks";
+
+// The gemm of a launch whose loop does nothing else, and which has no other pipelined loop; no loop
+// otherwise. Neither has the program anything in it that depends on which thread runs what, or on
+// how many there are: thread indices, barriers, arrays of a thread, calls with effects, layouts,
+// registers and blocks of an SM that the program sets. Nor does it write a tensor that it loads.
+PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
+
+// The extent, along M or N of its first gemm, of the tensor that the operand is loaded from; null
+// where none is found.
+ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along);
+
+// Whether it fills all of the tile with zeros.
+bool IsZeroFill(const ir::Stmt& s, const ir::Buffer& tile);
+
+// Whether such a launch does nothing else than to copy the result, through shared memory or not.
+bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
+
+// Bytes of the shared tile that its results of 16 bits go through, beside what the program itself
+// allocates; none where it stores other results.
+std::optional<int64_t> BytesOfResult(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
+
+}  // namespace tilelang::tiling
+
+#endif  // TILELANG_TILING_PLAIN_GEMM_H_

@@ -1,0 +1,142 @@
+#include "tiling/residency.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <unordered_map>
+
+#include "analysis/kernel_scope.h"
+#include "arith/analyzer.h"
+#include "ir/tile_op.h"
+#include "ir/visitor.h"
+#include "schedule/channel.h"
+#include "target/warp.h"
+#include "tiling/plain_gemm.h"
+
+namespace tilelang::tiling {
+
+using ir::Stmt;
+
+namespace {
+
+constexpr int64_t kOtherRegisters = 48;  // of a thread: addresses, conversions
+
+int64_t BytesOf(const ir::Buffer& buffer) {
+  int64_t elements = 1;
+  for (const ir::Expr& extent : buffer->shape) elements *= ir::AsInt(extent).value_or(1);
+  return (elements * buffer->dtype.bits * buffer->dtype.lanes + 7) / 8;
+}
+
+// The stages of the pipelined loop that loads each shared tile.
+std::unordered_map<const ir::ffi::Object*, int64_t> StagesOfTiles(const Stmt& body) {
+  std::unordered_map<const ir::ffi::Object*, int64_t> stages;
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::ForNode>();
+    int64_t count = loop == nullptr ? 0 : schedule::StagesOf(loop);
+    if (count < 2) return true;
+    ir::WalkStmts(loop->body, [&](const Stmt& inner) {
+      const auto* copy = inner.as<ir::CopyNode>();
+      if (copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared()) {
+        stages[copy->dst->buffer.get()] = count;
+      }
+      return true;
+    });
+    return true;
+  });
+  return stages;
+}
+
+bool HasGemms(const ir::KernelLaunchNode* launch) {
+  return ir::HasStmt(launch->body, [&](const Stmt& s) { return s->kind == ir::StmtKind::kGemm; });
+}
+
+}  // namespace
+
+// Of 232 and 160: sums of 128 x 256 and 192 x 192, and values of rows and columns.
+int64_t MostBesideLoader(int64_t threads) { return threads > 2 * kWarpgroup ? 96 : 144; }
+
+int64_t BlocksOf(const ir::KernelLaunchNode* launch) {
+  constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
+  auto known = launch->attrs.Get(kMostBlocks);
+  if (known) return (*known).cast<int64_t>();
+  arith::Analyzer analyzer;
+  int64_t blocks = 1;
+  for (const ir::Expr& extent : launch->grid) {
+    int64_t most = analyzer.ConstBounds(extent).hi;
+    if (most >= kMany) return kMany;
+    blocks *= most;
+  }
+  return blocks;
+}
+
+int64_t SharedBytes(const ir::KernelLaunchNode* launch) {
+  auto stages = StagesOfTiles(launch->body);
+  int64_t bytes = 0;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    if (alloc == nullptr || !alloc->buffer.IsShared()) return true;
+    auto known = stages.find(alloc->buffer.get());
+    bytes += BytesOf(alloc->buffer) * (known == stages.end() ? 1 : known->second);
+    return true;
+  });
+  return bytes;
+}
+
+int64_t FragmentRegisters(const ir::KernelLaunchNode* launch) {
+  constexpr int64_t kRegisterBytes = 4;
+  int64_t bytes = 0;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    bool held = alloc != nullptr && alloc->buffer.IsFragment();
+    bytes += held ? BytesOf(alloc->buffer) : 0;
+    return true;
+  });
+  return bytes / kRegisterBytes / std::max<int64_t>(analysis::ThreadsOf(launch).count, 1);
+}
+
+bool HasRegisters(const ir::KernelLaunchNode* launch) {
+  int64_t threads = analysis::ThreadsOf(launch).count;
+  if (threads % kWarpgroup != 0 || threads > 3 * kWarpgroup) return false;
+  return FragmentRegisters(launch) <= MostBesideLoader(threads);
+}
+
+int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target,
+                    int64_t shared_bytes) {
+  BlockNeeds needs;
+  needs.shared_bytes = shared_bytes;
+  needs.threads = analysis::ThreadsOf(launch).count;
+  // What is too much is spilled.
+  needs.registers =
+      std::min(FragmentRegisters(launch), target->max_registers_per_thread - kOtherRegisters);
+  needs.runs_ahead = !StagesOfTiles(launch->body).empty();
+  needs.multiplies = HasGemms(launch);
+  return std::max<int64_t>(BlocksPerSm(needs, target), 1);
+}
+
+int64_t BlocksPerSm(const BlockNeeds& needs, const Target& target) {
+  constexpr int64_t kReserved = 1024;  // bytes of shared memory that a block takes besides
+  int64_t registers = needs.registers + kOtherRegisters;
+  int64_t columns = needs.tmem_columns;
+  if (columns > 0) columns = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(columns)));
+  if (registers > target->max_registers_per_thread || columns > target->tmem_columns ||
+      needs.shared_bytes > target->shared_memory_per_block) {
+    return 0;
+  }
+  int64_t threads = needs.threads;
+  if (target->has_tma && needs.runs_ahead) {
+    // Warpgroups that compute gemms take what registers a warpgroup that loads leaves.
+    if (threads > kWarpgroup && needs.multiplies) {
+      return needs.registers <= MostBesideLoader(threads) ? 1 : 0;
+    }
+    threads += threads > kWarpgroup ? kWarpgroup : kWarp;
+  }
+  int64_t blocks = std::min<int64_t>(target->max_blocks_per_sm,
+                                     target->max_threads_per_sm / std::max<int64_t>(threads, 1));
+  blocks = std::min(blocks, target->registers_per_sm / (registers * threads));
+  blocks = std::min(blocks, target->shared_memory_per_sm / (needs.shared_bytes + kReserved));
+  return columns == 0 ? blocks : std::min(blocks, target->tmem_columns / columns);
+}
+
+}  // namespace tilelang::tiling

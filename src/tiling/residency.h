@@ -1,0 +1,43 @@
+// How many blocks of a kernel an SM holds, as far as the program tells before it is scheduled.
+#ifndef TILELANG_TILING_RESIDENCY_H_
+#define TILELANG_TILING_RESIDENCY_H_
+
+#include "ir/stmt.h"
+#include "target/target.h"
+
+namespace tilelang::tiling {
+
+// Blocks of the grid, at most; very many where a launch says how many.
+int64_t BlocksOf(const ir::KernelLaunchNode* launch);
+
+// Bytes of the shared tiles of a launch; a tile that a pipelined loop loads counts for each stage.
+int64_t SharedBytes(const ir::KernelLaunchNode* launch);
+
+// Registers for fragments that threads of two or three warpgroups have beside one that loads.
+int64_t MostBesideLoader(int64_t threads);
+// Registers of a thread for the elements of all fragments.
+int64_t FragmentRegisters(const ir::KernelLaunchNode* launch);
+// Whether two or three warpgroups beside one that loads have registers for the fragments, and as
+// many as a thread needs for the rest.
+bool HasRegisters(const ir::KernelLaunchNode* launch);
+
+// An estimate of the blocks that an SM of `target` holds at a time, at least one, if each takes
+// `shared_bytes`: by shared memory, by threads (a producer of the pipelined loops among them), and
+// by registers for the elements of fragments and what else threads compute.
+int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target, int64_t shared_bytes);
+
+// What decides it, of a block.
+struct BlockNeeds {
+  int64_t shared_bytes = 0;
+  int64_t threads = 0;       // of the program
+  int64_t registers = 0;     // of a thread, for the elements of fragments
+  int64_t tmem_columns = 0;  // of accumulators
+  bool runs_ahead = false;   // loads of its loops do
+  bool multiplies = false;   // it has gemms
+};
+// The same estimate; 0 where a block has more shared memory, fragments or columns than there are.
+int64_t BlocksPerSm(const BlockNeeds& needs, const Target& target);
+
+}  // namespace tilelang::tiling
+
+#endif  // TILELANG_TILING_RESIDENCY_H_

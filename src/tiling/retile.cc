@@ -1,0 +1,128 @@
+#include "tiling/retile.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+#include "ir/launch_extent.h"
+#include "target/warp.h"
+#include "tiling/loop_stages.h"
+#include "tiling/residency.h"
+#include "tiling/tile_cutter.h"
+
+namespace tilelang::tiling {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr int64_t kThreeTimes = 3 * kWgmmaRows;  // for each of as many warpgroups
+constexpr int kOperandBits = 16;
+
+// The elements that tiles of `from` cover along an axis: as many as the `tensor` of the operand
+// has, where this is known; as many as the grid divides, where it is written as their number over
+// `from`, rounded up; and all of the last tile.
+std::vector<Expr> EndsOf(const Expr& extent, int64_t from, const Expr& tensor) {
+  auto of = [&](int64_t value) { return ir::Const(extent.dtype(), value); };
+  std::vector<Expr> ends;
+  auto tiles = ir::AsInt(extent);
+  auto elements = tensor.defined() ? ir::AsInt(tensor) : std::nullopt;
+  if (tiles && elements && *elements < *tiles * from) ends.push_back(of(*elements));
+  const auto* quotient = extent.as<ir::BinaryNode>();
+  bool divides = quotient != nullptr && quotient->Op() == ir::BinaryOp::kFloorDiv &&
+                 ir::IsConst(quotient->b, from);
+  if (divides) ends.push_back(quotient->a - of(from - 1));
+  ends.push_back(extent * of(from));
+  return ends;
+}
+
+// The launch with tiles of `to` along the dimension; null where it is not possible.
+Stmt Cut(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, int64_t from,
+         int64_t to, int64_t threads) {
+  PlainGemm plain = FindPlainGemm(op);
+  // Of one block the body may not use the index any more: such axes last.
+  std::vector<size_t> axes(op->grid.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  std::stable_partition(axes.begin(), axes.end(),
+                        [&](size_t axis) { return !ir::IsConst(op->grid[axis], 1); });
+  for (size_t axis : axes) {
+    Expr extent = ir::ExtentInside(op->grid[axis]);
+    std::vector<Expr> ends = EndsOf(extent, from, ExtentOfTensor(plain, dim));
+    for (const Expr& end : ends) {
+      auto known = ir::AsInt(end);
+      // All elements of the grid's tiles; of fewer, other tensors may have more.
+      bool whole = end.same_as(ends.back()) && known && *known % from == 0 && *known % to == 0;
+      TileCut cut = {dim, op->block_vars[axis], from, to, whole ? Expr() : end};
+      Stmt body = TileCutter(func, op, plain, cut).Body();
+      if (!body.defined()) continue;
+      ir::Array<Expr> grid = op->grid;
+      Expr tiles = ir::CeilDiv(end, ir::Const(end.dtype(), to));
+      grid.Set(axis, ir::EmptyLike(op->grid[axis], tiles));
+      return ir::KernelLaunch(op->block_vars, grid, op->thread_vars,
+                              {ir::Const(op->threads[0].dtype(), threads)}, op->attrs, body,
+                              op->span);
+    }
+  }
+  return Stmt();
+}
+
+}  // namespace
+
+bool HasNarrowTiles(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
+  if (plain.gemms.size() != 1 || op->threads.size() != 1) return false;
+  auto threads = ir::AsInt(op->threads[0]);
+  const ir::GemmNode* gemm = plain.gemms[0];
+  const ir::GemmOperandNode* c = gemm->Operand(ir::GemmOperandKind::kC);
+  auto is = [&](ir::GemmDim dim, int64_t extent) {
+    return ir::IsConst(c->region->extents[*c->DimAlong(dim)], extent);
+  };
+  auto inputs = gemm->Inputs();
+  return (threads == kWarpgroup || threads == 2 * kWarpgroup) &&
+         is(ir::GemmDim::kM, kNarrow.rows) && is(ir::GemmDim::kN, kNarrow.columns) &&
+         std::all_of(inputs.begin(), inputs.end(), [](const ir::GemmOperandNode* input) {
+           return input->buffer()->dtype.bits == kOperandBits;
+         });
+}
+
+Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& tile,
+               int64_t threads) {
+  Stmt columns = Cut(func, op, ir::GemmDim::kN, kNarrow.columns, tile.columns, threads);
+  if (!columns.defined() || tile.rows == kNarrow.rows) return columns;
+  return Cut(func, columns.as<ir::KernelLaunchNode>(), ir::GemmDim::kM, kNarrow.rows, tile.rows,
+             threads);
+}
+
+std::vector<TileExtents> TilesOfAnyRows() {
+  std::vector<TileExtents> tiles;
+  // Columns, rows, and the most rows whose sums the registers of two or three warpgroups hold.
+  for (auto [columns, first, last] :
+       {std::tuple{128, 136, 256}, std::tuple{192, 96, 192}, std::tuple{256, 72, 128}}) {
+    for (int64_t rows = first; rows < last; rows += kRowUnit) {
+      if (rows % kWgmmaRows != 0) tiles.push_back({rows, columns});
+    }
+  }
+  return tiles;
+}
+
+Stmt WithWiderTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& tile,
+                    const Target& target) {
+  int64_t divided = tile.rows % kWgmmaRows == 0 ? tile.rows : tile.columns;
+  int64_t warpgroups = divided % kThreeTimes == 0 ? 3 : 2;
+  Stmt wide = WithTiles(func, op, tile, warpgroups * kWarpgroup);
+  if (!wide.defined()) return wide;
+  const auto* launch = wide.as<ir::KernelLaunchNode>();
+  PlainGemm plain = FindPlainGemm(launch);
+  if (plain.loop == nullptr || !HasRegisters(launch) || !LoadsByTma(func, launch, plain, target)) {
+    return Stmt();
+  }
+  LoopStages stages = StagesOf(launch, plain);
+  return stages.Fits(std::max(stages.given, kFewestStages), target) ? wide : Stmt();
+}
+
+std::string Text(const TileExtents& tile) {
+  return std::to_string(tile.rows) + " x " + std::to_string(tile.columns);
+}
+
+}  // namespace tilelang::tiling

@@ -1,0 +1,36 @@
+// Plain gemms whose blocks compute other tiles than the program's.
+#ifndef TILELANG_TILING_RETILE_H_
+#define TILELANG_TILING_RETILE_H_
+
+#include <string>
+#include <vector>
+
+#include "ir/function.h"
+#include "target/target.h"
+#include "tiling/plain_gemm.h"
+#include "tiling/tile_cost.h"
+
+namespace tilelang::tiling {
+
+inline constexpr TileExtents kNarrow = {128, 128};
+// Tiles for two or three warpgroups that take fewer bytes for as many products.
+inline constexpr TileExtents kWider[] = {{128, 256}, {192, 192}, {128, 192}, {256, 128}};
+// Others, of which wgmma computes the transposed product (op/gemm_wgmma.h): of as many columns as
+// those, and of any multiple of 8 rows, so that the waves of a grid are full.
+std::vector<TileExtents> TilesOfAnyRows();
+
+// Whether each block computes a kNarrow tile of one gemm of 16-bit operands.
+bool HasNarrowTiles(const ir::KernelLaunchNode* op, const PlainGemm& plain);
+
+// A launch of kNarrow tiles with others; null where it is not possible.
+ir::Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& tile,
+                   int64_t threads);
+// The same with one of these, where a multiprocessor has room for it.
+ir::Stmt WithWiderTiles(const ir::Func& func, const ir::KernelLaunchNode* op,
+                        const TileExtents& tile, const Target& target);
+
+std::string Text(const TileExtents& tile);
+
+}  // namespace tilelang::tiling
+
+#endif  // TILELANG_TILING_RETILE_H_

@@ -1,0 +1,126 @@
+#include "tiling/tile_cost.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tiling/residency.h"
+#include "tiling/tile_cutter.h"
+
+namespace tilelang::tiling {
+
+namespace {
+
+constexpr double kTileUnit = 128;  // rows and columns
+constexpr double kDepth = 64;
+constexpr double kSectorAligned = 1.25;
+constexpr double kUnaligned = 1.75;
+// The time of the launch of another grid, about 5 us: 13 tiles of that size.
+constexpr double kLaunch = 13;
+// Of an iteration, about 0.13 us.
+constexpr double kLeast = 0.45;
+// Of sums that blocks of a cluster exchange: 1.1 us, and 0.7 us for 4096 that each sends.
+constexpr double kExchange = 4;
+constexpr double kSent = 2.5 / 4096;
+constexpr int64_t kNarrowestPart = 64;
+// Blocks that load together wait for each other. Measured on an H200, of 5968 x 2360 x 1208, 5000 x
+// 3000 x 2000 and 7000 x 2000 x 3000.
+constexpr double kTogether = 1.2;
+constexpr int64_t kManyIterations = 64;  // where they are not known
+
+// What lines of rows of this tensor take.
+double LinesOf(const ir::Buffer& tensor) {
+  constexpr int64_t kLineBits = 1024;
+  constexpr int64_t kSectorBits = 256;
+  auto extent = ir::AsInt(tensor->shape.back());
+  if (!extent) return 1;  // of the call: most are
+  if (!tensor->strides.empty()) return kUnaligned;
+  int64_t bits = *extent * tensor->dtype.bits;
+  if (bits % kLineBits == 0) return 1;
+  return bits % kSectorBits == 0 ? kSectorAligned : kUnaligned;
+}
+
+TileLines LinesOf(const PlainGemm& plain) {
+  TileLines lines;
+  for (const ir::CopyNode* load : plain.loads) {
+    for (const ir::GemmOperandNode* input : plain.gemms[0]->Inputs()) {
+      if (!input->buffer().same_as(load->dst->buffer)) continue;
+      (input->DimAlong(ir::GemmDim::kM) ? lines.of_a : lines.of_b) = LinesOf(load->src->buffer);
+    }
+  }
+  return lines;
+}
+
+int64_t ExtentOf(const ir::GemmOperandNode* operand, ir::GemmDim dim) {
+  return ir::AsInt(operand->region->extents[*operand->DimAlong(dim)]).value_or(0);
+}
+
+}  // namespace
+
+double TileGrid::CostOfTile() const {
+  double rows = static_cast<double>(tile.rows) / kTileUnit;
+  double columns = static_cast<double>(tile.columns) / kTileUnit;
+  int64_t exist = this->rows > 0 ? std::min(this->rows, tile.rows) : tile.rows;
+  double rows_of_a = static_cast<double>(exist) / kTileUnit;
+  double loads = kLines * (lines.of_a * rows_of_a + lines.of_b * columns);
+  return iterations * std::max({rows * columns, loads, kLeast});
+}
+
+double TileGrid::Cost(const Target& target) const {
+  int64_t waves = (tiles + target->sm_count - 1) / target->sm_count;
+  return static_cast<double>(waves) * CostOfTile();
+}
+
+double TileGrid::CostOfParts(int64_t parts, double memory) const {
+  auto sent =
+      static_cast<double>(tile.rows * tile.columns * (parts - 1)) / static_cast<double>(parts);
+  TileGrid part = *this;
+  part.iterations = std::ceil(iterations / static_cast<double>(parts));
+  return std::max(part.CostOfTile(), memory) + kExchange + kSent * sent;
+}
+
+TileGrid TileGrid::SharingLoads(int64_t rows) const {
+  TileGrid pairs = *this;
+  pairs.tiles += rows % 2 * (tiles / rows);
+  pairs.lines.of_b /= 2;
+  pairs.iterations *= kTogether;
+  return pairs;
+}
+
+TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  const ir::GemmNode* gemm = plain.gemms[0];
+  const ir::GemmOperandNode* c = gemm->Operand(ir::GemmOperandKind::kC);
+  ir::Expr rows = ExtentOfTensor(plain, ir::GemmDim::kM);
+  auto iterations = static_cast<double>(ir::AsInt(plain.loop->extent).value_or(kManyIterations));
+  int64_t depth = ExtentOf(gemm->Inputs().front(), ir::GemmDim::kK);
+  return {BlocksOf(launch),
+          {ExtentOf(c, ir::GemmDim::kM), ExtentOf(c, ir::GemmDim::kN)},
+          LinesOf(plain),
+          iterations * static_cast<double>(depth) / kDepth,
+          rows.defined() ? ir::AsInt(rows).value_or(0) : 0};
+}
+
+PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& target) {
+  PersistentPlan best = {1, false, grid.Cost(target)};
+  TileGrid whole = grid;
+  whole.tiles -= grid.tiles % target->sm_count;
+  // Warpgroups share the columns of tiles that are computed transposed.
+  bool divides = whole.tiles > 0 && whole.tiles < grid.tiles && grid.tile.rows % kWgmmaRows == 0;
+  double least = kClearGain * best.cost;
+  for (int64_t parts : {2, 3, 4}) {
+    if (!divides || grid.tile.columns % (parts * kNarrowestPart) != 0) continue;
+    TileGrid rest = grid;
+    rest.tiles = (grid.tiles - whole.tiles) * parts;
+    rest.tile.columns /= parts;
+    double cost = whole.Cost(target) + rest.Cost(target) + kLaunch;
+    if (cost >= least) continue;
+    least = cost;
+    best = {parts, false, cost};
+  }
+  if (rows == 0 || target->sm_count % 2 != 0) return best;
+  double of_pairs = grid.SharingLoads(rows).Cost(target);
+  return of_pairs < kClearGain * best.cost ? PersistentPlan{1, true, of_pairs} : best;
+}
+
+}  // namespace tilelang::tiling

@@ -1,0 +1,70 @@
+// What the tiles of a gemm's grid cost: the one estimate by which passes choose among them.
+#ifndef TILELANG_TILING_TILE_COST_H_
+#define TILELANG_TILING_TILE_COST_H_
+
+#include "target/target.h"
+#include "tiling/plain_gemm.h"
+
+namespace tilelang::tiling {
+
+// Tiles of so many elements that cover an extent, or steps of so many.
+inline int64_t CeilDiv(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
+
+struct TileExtents {
+  int64_t rows;
+  int64_t columns;
+};
+
+// The time of L2 for 128 lines, relative to that of the tensor core for 128 x 128 x 64 products.
+inline constexpr double kLines = 0.59;
+
+// What 128 bytes of a tile of A or B take from the L2 cache, relative to one of its lines: more
+// where they lie in two, since rows of the tensor are no multiple of 128 bytes; most where they
+// begin between its sectors of 32.
+struct TileLines {
+  double of_a = 1;
+  double of_b = 1;
+};
+
+// A grid of tiles of 16-bit operands on a target with wgmma, of which a multiprocessor computes one
+// after another, each for a time relative to that of the tensor core for 128 x 128 elements and 64
+// of K. It is the longest one of three: of the products, of L2 for the operands, and of an
+// iteration of the loop. Measured on an H100, the first two are within a tenth for tiles of 128 x
+// 128 to 192 x 192 and K of 768 to 6144. The last wave takes as long as a full one.
+struct TileGrid {
+  int64_t tiles;
+  TileExtents tile;
+  TileLines lines;
+  double iterations;  // of 64 along K
+  int64_t rows = 0;   // of the tensor of A; 0: known at the call only
+
+  double CostOfTile() const;
+  double Cost(const Target& target) const;
+  // Of one wave, where clusters of so many blocks share the iterations of a tile and exchange sums
+  // of float32. Measured on an H200, with tiles of 16 x 64 to 128 x 128 and two to four blocks.
+  // At least `memory` passes until they have their operands.
+  double CostOfParts(int64_t parts, double memory) const;
+  // The same grid where two blocks, of tiles one below the other in `rows` rows, load tiles of B
+  // together: half of its lines for each, and as many tiles of both. They wait for each other.
+  TileGrid SharingLoads(int64_t rows) const;
+};
+
+// The tiles of a launch whose grid is constant.
+TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
+
+// How persistent blocks compute a grid: whole waves, and the tiles of the last one, where `parts`
+// are more than one, in another launch and in as many parts each, of fewer columns; or all of them
+// in pairs of blocks that load tiles of B together, of a grid of `rows` rows (0: they cannot).
+struct PersistentPlan {
+  int64_t parts = 1;
+  bool shares_loads = false;
+  double cost = 0;
+};
+PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& target);
+
+// A choice other than the program's has to be better by more than the estimate may err.
+inline constexpr double kClearGain = 0.97;
+
+}  // namespace tilelang::tiling
+
+#endif  // TILELANG_TILING_TILE_COST_H_

@@ -1,0 +1,363 @@
+#include "tiling/tile_cutter.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "ir/effects.h"
+#include "op/copy.h"
+
+namespace tilelang::tiling {
+
+using ir::Buffer;
+using ir::Expr;
+using ir::Region;
+using ir::Stmt;
+using ir::StmtKind;
+
+namespace {
+
+bool IsTile(const Buffer& buffer) { return buffer.IsShared() || buffer.IsFragment(); }
+
+// The place of a dimension among those that a copy moves; none for one that it does not.
+std::optional<size_t> PlaceOf(const Region& region, std::optional<size_t> dim) {
+  if (!dim) return std::nullopt;
+  std::vector<size_t> dims = op::Moving(region).dims;
+  auto it = std::find(dims.begin(), dims.end(), *dim);
+  if (it == dims.end()) return std::nullopt;
+  return it - dims.begin();
+}
+
+// The body with names that depend on `block` replaced by their values.
+Stmt WithoutNames(const Stmt& body, const ir::Var& block) {
+  ir::Map<ir::Var, Expr> values;
+  if (!block.defined()) return body;
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    const auto* bind = s.as<ir::BindNode>();
+    if (bind == nullptr) return true;
+    Expr value = ir::Substitute(bind->value, values);
+    if (ir::UsesVar(value, block) && !ir::HasLoad(value)) values.Set(bind->var, value);
+    return true;
+  });
+  return ir::Substitute(body, values);
+}
+
+// A name that nobody uses any more.
+bool IsUnused(const ir::Var& var, const Stmt& body) {
+  bool used = false;
+  ir::WalkExprs(body, [&](const Expr& e) {
+    used = used || e.same_as(var);
+    return !used;
+  });
+  return !used;
+}
+
+}  // namespace
+
+TileCutter::TileCutter(const ir::Func& func, const ir::KernelLaunchNode* launch,
+                       const PlainGemm& plain, TileCut cut)
+    : launch_(launch), plain_(plain), cut_(std::move(cut)) {
+  analyzer_.BindParams(func->params);
+  // Where blocks become more, nothing may follow from how many they were.
+  if (!cut_.block.defined()) analyzer_.BindLaunch(launch);
+}
+
+Stmt TileCutter::Body() {
+  Stmt body = WithoutNames(launch_->body, cut_.block);
+  FindTiles(body);
+  if (!fits_) return Stmt();
+  body_ = body;
+  is_new_ = cut_.block.defined() && IsUnused(cut_.block, body) && HasOneBlock();
+  Stmt cut = MutateStmt(body);
+  return fits_ ? ir::ReplaceBuffers(cut, tiles_) : Stmt();
+}
+
+// The tiles of the gemm, and those that share elements with them.
+void TileCutter::FindTiles(const Stmt& body) {
+  for (const ir::GemmOperand& operand : plain_.gemms[0]->operands) {
+    auto dim = operand->DimAlong(cut_.dim);
+    if (dim) Enter(operand->buffer(), *dim);
+  }
+  bool more = true;
+  while (more && fits_) {
+    more = false;
+    ir::WalkStmts(body, [&](const Stmt& s) {
+      if (const auto* copy = s.as<ir::CopyNode>()) more = Spread(copy) || more;
+      if (const auto* loop = s.as<ir::ParallelForNode>()) more = Spread(loop) || more;
+      return true;
+    });
+  }
+  // A tile that is an operand by its rows and by its columns (A times A transposed) stays whole.
+  for (const ir::GemmOperand& operand : plain_.gemms[0]->operands) {
+    if (!operand->DimAlong(cut_.dim) && DimOf(operand->buffer())) fits_ = false;
+  }
+}
+
+// Whether it is a new one.
+bool TileCutter::Enter(const Buffer& tile, size_t dim) {
+  auto [it, is_new] = dims_.emplace(tile.get(), dim);
+  fits_ = fits_ && it->second == dim && ir::IsConst(tile->shape[dim], cut_.from) &&
+          tile->strides.empty() && tile->attrs.empty();
+  if (!is_new || !fits_) return false;
+  ir::Array<Expr> shape = tile->shape;
+  shape.Set(dim, ir::Const(shape[dim].dtype(), cut_.to));
+  tiles_.Set(tile, Buffer(tile->name, tile->dtype, shape, {}, tile->scope, {}, tile->span));
+  return true;
+}
+
+// Along the axis whose index the cut names.
+bool TileCutter::HasOneBlock() const {
+  for (size_t axis = 0; axis < launch_->grid.size(); ++axis) {
+    if (launch_->block_vars[axis].same_as(cut_.block)) return ir::IsConst(launch_->grid[axis], 1);
+  }
+  return false;
+}
+
+std::optional<size_t> TileCutter::DimOf(const Buffer& tile) const {
+  auto it = dims_.find(tile.get());
+  if (it == dims_.end()) return std::nullopt;
+  return it->second;
+}
+
+bool TileCutter::Spread(const ir::CopyNode* copy) {
+  if (!IsTile(copy->src->buffer) || !IsTile(copy->dst->buffer)) return false;
+  bool is_new = false;
+  for (bool forward : {false, true}) {
+    const Region& from = forward ? copy->src : copy->dst;
+    const Region& to = forward ? copy->dst : copy->src;
+    auto place = PlaceOf(from, DimOf(from->buffer));
+    std::vector<size_t> dims = op::Moving(to).dims;
+    if (place && *place < dims.size()) is_new = Enter(to->buffer, dims[*place]) || is_new;
+  }
+  return is_new;
+}
+
+bool TileCutter::Spread(const ir::ParallelForNode* loop) {
+  std::unordered_set<const Node*> along = Along(loop);
+  bool is_new = false;
+  ir::WalkEffects(loop->body, [&](const ir::Effect& effect) {
+    if (!IsTile(effect.buffer)) return;
+    for (size_t d = 0; d < effect.indices.size(); ++d) {
+      if (along.count(effect.indices[d].get()) != 0) is_new = Enter(effect.buffer, d) || is_new;
+    }
+  });
+  return is_new;
+}
+
+// The variables of a loop that index tiles along the dimension.
+std::unordered_set<const TileCutter::Node*> TileCutter::Along(
+    const ir::ParallelForNode* loop) const {
+  std::unordered_set<const Node*> along;
+  ir::WalkEffects(loop->body, [&](const ir::Effect& effect) {
+    auto dim = DimOf(effect.buffer);
+    if (!dim || effect.indices.size() <= *dim) return;
+    const Expr& index = effect.indices[*dim];
+    for (const ir::Var& var : loop->vars) {
+      if (index.same_as(var)) along.insert(var.get());
+    }
+  });
+  return along;
+}
+
+Stmt TileCutter::MutateStmt(const Stmt& s) {
+  switch (s->kind) {
+    case StmtKind::kSeq:
+    case StmtKind::kAlloc:
+    case StmtKind::kAssume:
+    case StmtKind::kFor:
+    case StmtKind::kParallelFor:
+    case StmtKind::kCopy:
+    case StmtKind::kFill:
+    case StmtKind::kGemm:
+      fits_ = fits_ && !(in_parallel_ && s->kind != StmtKind::kSeq);
+      break;
+    case StmtKind::kIf:
+    case StmtKind::kStore:
+      fits_ = fits_ && in_parallel_;
+      break;
+    case StmtKind::kBind:
+      if (IsUnused(s.as<ir::BindNode>()->var, body_)) return s;
+      break;
+    default:
+      fits_ = false;
+  }
+  return fits_ ? StmtMutator::MutateStmt(s) : s;
+}
+
+bool TileCutter::Depends(const Expr& e) const {
+  bool depends = false;
+  ir::WalkExprs(e, [&](const Expr& part) {
+    depends = depends || along_.count(part.get()) != 0 ||
+              (cut_.block.defined() && part.same_as(cut_.block));
+    return !depends;
+  });
+  return depends;
+}
+
+// Whether the last block stores to as much of the tensor as it would.
+bool TileCutter::EndsInTime(const Buffer& tensor, size_t dim) {
+  return !cut_.end.defined() || analyzer_.CanProve(tensor->shape[dim] <= cut_.end);
+}
+
+// Whether it is an index of a tensor along the dimension, of this block and iteration.
+bool TileCutter::IsAlong(const Expr& e) {
+  int vars = 0;
+  for (const Node* node : along_) {
+    auto var = ir::ffi::GetRef<ir::Var>(static_cast<const ir::VarNode*>(node));
+    auto stride = analyzer_.StrideOf(e, var);
+    if (!stride || (*stride != 0 && *stride != 1)) return false;
+    vars += *stride == 1 ? 1 : 0;
+  }
+  if (in_parallel_ && vars != 1) return false;
+  return !cut_.block.defined() || is_new_ || analyzer_.StrideOf(e, cut_.block) == cut_.from;
+}
+
+// The same index where blocks are `to` apart.
+Expr TileCutter::Shift(const Expr& e) {
+  if (!cut_.block.defined()) return e;
+  Expr block = ir::CastTo(e.dtype(), cut_.block);
+  int64_t step = is_new_ ? -cut_.to : cut_.from - cut_.to;
+  return analyzer_.Simplify(e - block * ir::Const(e.dtype(), step));
+}
+
+Expr TileCutter::Mutate(const Expr& e) {
+  if (!fits_ || !Depends(e)) return e;
+  if (!cut_.block.defined()) return StmtMutator::Mutate(e);  // rows keep their numbers
+  if (ir::IsInt(e.dtype()) && IsAlong(e)) return Shift(e);
+  if (e->kind == ir::ExprKind::kVar) fits_ = false;
+  return fits_ ? StmtMutator::Mutate(e) : e;
+}
+
+ir::Array<Expr> TileCutter::CutIndices(const Buffer& tile, const ir::Array<Expr>& indices) {
+  auto dim = DimOf(tile);
+  ir::Array<Expr> cut;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    bool here = dim == d;
+    fits_ = fits_ && here == (along_.count(indices[d].get()) != 0 && IsTile(tile));
+    cut.push_back(here ? indices[d] : Mutate(indices[d]));
+  }
+  return cut;
+}
+
+Expr TileCutter::Rewrite(const ir::LoadNode* op) {
+  if (op->buffer.IsGlobal()) return StmtMutator::Rewrite(op);
+  return ir::Load(op->buffer, CutIndices(op->buffer, op->indices), op->span);
+}
+
+// Each element of a tensor that is written belongs to one row, or column, of the result.
+Stmt TileCutter::Rewrite(const ir::StoreNode* op) {
+  Expr value = Mutate(op->value);
+  if (!op->buffer.IsGlobal()) {
+    return ir::Store(op->buffer, CutIndices(op->buffer, op->indices), value, op->span);
+  }
+  ir::Array<Expr> indices;
+  int found = 0;
+  for (size_t d = 0; d < op->indices.size(); ++d) {
+    const Expr& index = op->indices[d];
+    bool here = Depends(index) && IsAlong(index);
+    if (here && !cut_.block.defined()) {
+      auto extent = ir::AsInt(op->buffer->shape[d]);
+      fits_ = fits_ && along_.count(index.get()) != 0 && extent && *extent <= cut_.to;
+    }
+    fits_ = fits_ && (!here || EndsInTime(op->buffer, d));
+    found += here ? 1 : 0;
+    indices.push_back(here ? Shift(index) : Mutate(index));
+  }
+  fits_ = fits_ && found == 1;
+  return ir::Store(op->buffer, indices, value, op->span);
+}
+
+Stmt TileCutter::Rewrite(const ir::ForNode* op) {
+  fits_ = fits_ && op == plain_.loop;
+  return StmtMutator::Rewrite(op);
+}
+
+Stmt TileCutter::Rewrite(const ir::ParallelForNode* op) {
+  along_ = Along(op);
+  in_parallel_ = true;
+  ir::Array<Expr> extents = op->extents;
+  for (size_t i = 0; i < op->vars.size(); ++i) {
+    if (along_.count(op->vars[i].get()) == 0) continue;
+    fits_ = fits_ && ir::IsConst(extents[i], cut_.from);
+    extents.Set(i, ir::Const(extents[i].dtype(), cut_.to));
+  }
+  Stmt body = MutateStmt(op->body);
+  in_parallel_ = false;
+  along_.clear();
+  return ir::ParallelFor(op->vars, extents, body, op->annotations, op->span);
+}
+
+// A whole tile along the dimension.
+Region TileCutter::CutTile(const Region& region) {
+  auto dim = DimOf(region->buffer);
+  for (const Expr& min : region->mins) fits_ = fits_ && !Depends(min);
+  if (!dim) return region;
+  fits_ =
+      fits_ && ir::IsConst(region->mins[*dim], 0) && ir::IsConst(region->extents[*dim], cut_.from);
+  ir::Array<Expr> extents = region->extents;
+  extents.Set(*dim, ir::Const(extents[*dim].dtype(), cut_.to));
+  return {region->buffer, region->mins, extents};
+}
+
+Region TileCutter::CutTensor(const Region& region, size_t dim) {
+  const Expr& min = region->mins[dim];
+  if (cut_.block.defined()) {
+    fits_ = fits_ && IsAlong(min);
+  } else {
+    auto extent = ir::AsInt(region->buffer->shape[dim]);
+    arith::Interval bounds = analyzer_.ConstBounds(min);
+    fits_ = fits_ && extent && *extent <= cut_.to && bounds.lo == 0 && bounds.hi == 0;
+  }
+  fits_ = fits_ && ir::IsConst(region->extents[dim], cut_.from);
+  for (size_t d = 0; d < region->mins.size(); ++d) {
+    fits_ = fits_ && (d == dim || !Depends(region->mins[d]));
+  }
+  ir::Array<Expr> mins = region->mins;
+  ir::Array<Expr> extents = region->extents;
+  if (fits_) mins.Set(dim, Shift(min));
+  extents.Set(dim, ir::Const(extents[dim].dtype(), cut_.to));
+  return {region->buffer, mins, extents};
+}
+
+Stmt TileCutter::Rewrite(const ir::CopyNode* op) {
+  bool loads = !IsTile(op->src->buffer);
+  bool stores = !IsTile(op->dst->buffer);
+  const Region& tile = loads ? op->dst : op->src;
+  auto place = PlaceOf(tile, DimOf(tile->buffer));
+  auto other = [&](const Region& region) {
+    std::vector<size_t> dims = op::Moving(region).dims;
+    if (!place) {
+      for (const Expr& min : region->mins) fits_ = fits_ && !Depends(min);
+      return region;
+    }
+    fits_ = fits_ && *place < dims.size() && (loads || EndsInTime(region->buffer, dims[*place]));
+    return fits_ ? CutTensor(region, dims[*place]) : region;
+  };
+  fits_ = fits_ && !(loads && stores) && !(stores && !place);
+  if (!loads && !stores) {
+    fits_ = fits_ && place == PlaceOf(op->dst, DimOf(op->dst->buffer));
+  }
+  Region src = loads ? other(op->src) : CutTile(op->src);
+  Region dst = stores ? other(op->dst) : CutTile(op->dst);
+  return ir::Copy(src, dst, op->annotations, op->span, op->mbar, op->block);
+}
+
+// What is known of the blocks' numbers is so no longer.
+Stmt TileCutter::Rewrite(const ir::AssumeNode* op) {
+  return Depends(op->condition) ? ir::MakeSeq({}, op->span) : ir::ffi::GetRef<Stmt>(op);
+}
+
+Stmt TileCutter::Rewrite(const ir::FillNode* op) {
+  fits_ = fits_ && IsTile(op->dst->buffer);
+  return ir::Fill(CutTile(op->dst), Mutate(op->value), op->span);
+}
+
+Stmt TileCutter::Rewrite(const ir::GemmNode* op) {
+  fits_ = fits_ && !Depends(op->clear_accum);
+  return ir::Gemm(op, op->WithRegions([&](const ir::GemmOperandNode* operand) {
+    return CutTile(operand->region);
+  }));
+}
+
+}  // namespace tilelang::tiling

@@ -1,0 +1,48 @@
+#include "tiling/version_launches.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <string>
+
+#include "analysis/scoped_mutator.h"
+#include "ir/remark.h"
+#include "tiling/plain_gemm.h"
+#include "transform/launch_condition.h"
+#include "transform/row_lengths.h"
+
+namespace tilelang::tiling {
+
+using ir::Stmt;
+
+namespace {
+
+class LaunchVersioner : public analysis::ScopedMutator {
+ public:
+  explicit LaunchVersioner(const ir::Func& func) { analyzer_.BindParams(func->params); }
+
+  using ScopedMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    arith::Analyzer::Scope scope(&analyzer_);
+    bool clusters = op->attrs.count("cluster_dims") != 0;
+    if (clusters || FindPlainGemm(op).loop == nullptr) return self;
+    auto rows = transform::RowsOfUnknownLength(op, &analyzer_);
+    if (!rows) return self;
+    Remark(op->span, "copy",
+           "T.Kernel: rows of " + rows->tensors + " can be copied by vectors where " + rows->text +
+               ", and element by element elsewhere: there are two kernels, of which each launch "
+               "chooses one. T.assume says that one is enough; the pass option "
+               "tl.disable_launch_versions leaves the one for all sizes");
+    return ir::Seq(
+        {transform::LaunchWhere(rows->whole, op), transform::LaunchWhere(ir::Not(rows->whole), op)},
+        op->span);
+  }
+};
+
+}  // namespace
+
+ir::Func VersionLaunches(const ir::Func& func) {
+  return func.WithBody(LaunchVersioner(func).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::tiling

@@ -1,0 +1,45 @@
+// The accesses that statements make, as sites of a program.
+#ifndef TILELANG_VERIFY_SITE_FINDER_H_
+#define TILELANG_VERIFY_SITE_FINDER_H_
+
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/intrinsics.h"
+#include "verify/program.h"
+
+namespace tilelang::verify {
+
+class SiteFinder {
+ public:
+  SiteFinder(const ir::KernelLaunchNode* launch, const Program* program);
+
+  // Of statements without operations: at most one read and one write of each buffer.
+  std::vector<Site> Find(const ir::Stmt& s) const;
+  // Of an operation.
+  std::vector<Site> FindOfOperation(const ir::Stmt& s, OperationKind kind) const;
+  // The variables from outside of a statement, and the buffers of its thread, on which depends
+  // what it touches of shared memory. Those that have one value in a launch do not count; of
+  // variables that differ by thread those count of which they are computed.
+  std::vector<ir::ffi::ObjectRef> FreeOf(const ir::Stmt& s) const;
+
+ private:
+  bool IsTracked(const ir::Buffer& buffer) const {
+    return buffer.IsShared() || registers_.count(buffer.get()) != 0;
+  }
+  Site MakeSite(const ir::Buffer& buffer, const ir::Span& span) const;
+  // operand: the how-manieth in shared memory
+  Site EngineSite(const ir::CallNode* call, const ir::MemoryEffect& effect, size_t operand,
+                  OperationKind kind, const ir::Span& span) const;
+  void AddRegisters(const ir::CallNode* call, const ir::Span& span, std::vector<Site>* sites) const;
+
+  const Program* program_;
+  std::unordered_set<const ir::ffi::Object*> registers_;  // that wgmma reads and writes
+  std::unordered_set<const ir::ffi::Object*> constant_;   // variables with one value in a launch
+  std::unordered_map<const ir::ffi::Object*, ir::Expr> of_threads_;  // that differ by thread
+};
+
+}  // namespace tilelang::verify
+
+#endif  // TILELANG_VERIFY_SITE_FINDER_H_
