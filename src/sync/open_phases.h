@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "ir/stmt.h"
+#include "ir/async.h"
 #include "op/context.h"
 
 namespace tilelang::sync {
