@@ -12,6 +12,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import re
 import stat
 import tempfile
 import threading
@@ -27,6 +28,7 @@ from .nvrtc import Artifact
 _MAGIC = b"TLK2"
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _ABANDONED_SECONDS = 3600
+_RELATIVE_LINE = re.compile(r'^\s*#line \d+ "(?!/)', re.MULTILINE)
 _making: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 if hasattr(os, "register_at_fork"):  # a child has none of the threads that hold them
     os.register_at_fork(after_in_child=_making.clear)
@@ -61,10 +63,12 @@ def _headers_digest() -> str:
 def key(source: str, arch: str, extra: tuple[str, ...], machine_code: bool = True) -> str:
     """Returns the name of a compilation: a digest of everything its result depends on.
 
-    The generated source stands for the program, the options of the passes and the library.
+    The generated source stands for the program, the options of the passes and the library. NVRTC
+    completes relative paths of ``#line`` directives by the current folder.
     """
     options = nvrtc.options_for(arch, extra, machine_code)
-    parts = (nvrtc.version(), _headers_digest(), *options, source)
+    folder = os.getcwd() if _RELATIVE_LINE.search(source) else ""
+    parts = (nvrtc.version(), _headers_digest(), folder, *options, source)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

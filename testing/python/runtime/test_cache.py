@@ -64,6 +64,21 @@ def test_threads_that_want_the_same_compile_it_once(folder, monkeypatch):
     assert len(calls) == 1
 
 
+def test_relative_paths_of_lines_are_those_of_the_current_folder(folder, monkeypatch):
+    """Reports about a kernel would name the file of an earlier program in another folder."""
+    source = f'#line 7 "kernel.py"\n{SOURCE}'
+    for name in ("one", "other"):
+        (folder / name).mkdir()
+        monkeypatch.chdir(folder / name)
+        assert str(folder / name / "kernel.py") in cache.compile_cached(source, "sm_90a").ptx
+    calls = count_compilations(monkeypatch)
+    monkeypatch.chdir(folder)
+    absolute = source.replace("kernel.py", "/kernel.py")
+    first = cache.compile_cached(absolute, "sm_90a")
+    monkeypatch.chdir(folder / "one")
+    assert cache.compile_cached(absolute, "sm_90a") == first and len(calls) == 1
+
+
 def test_source_architecture_and_options_are_told_apart(folder, monkeypatch):
     calls = count_compilations(monkeypatch)
     cache.compile_cached(SOURCE, "sm_90a")
