@@ -38,6 +38,32 @@ def test_bitwise_reductions(name: str, target: str) -> None:
     equal(run(main, target, a, poison(M, dtype="int32")), expected)
 
 
+@pytest.mark.parametrize("propagate", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("least", [True, False])
+def test_extrema_of_rows_with_nan(least: bool, dtype: str, propagate: bool, target: str) -> None:
+    """With nan_propagate a row with NaN gives NaN; otherwise NaN elements do not count."""
+    function = T.reduce_min if least else T.reduce_max
+
+    @T.prim_func
+    def main(A: T.Tensor((M, N), dtype), B: T.Tensor((M,), dtype)):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_fragment((M, N), dtype)
+            r = T.alloc_fragment((M,), dtype)
+            T.copy(A, x)
+            function(x, r, dim=1, nan_propagate=propagate)
+            T.copy(r, B)
+
+    a = normal(M, N, dtype=dtype)
+    rows = torch.arange(0, M, 3)
+    a[rows, torch.randint(0, N, (len(rows),))] = torch.nan
+    got = run(main, target, a, poison(M, dtype=dtype))
+    none = torch.inf if least else -torch.inf
+    seen = a if propagate else a.masked_fill(a.isnan(), none)
+    expected = seen.amin(1) if least else seen.amax(1)
+    torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
+
+
 def test_sum_of_absolute_values(target: str) -> None:
     @T.prim_func
     def main(A: T.Tensor((M, N), "float32"), B: T.Tensor((N,), "float32")):
