@@ -53,7 +53,8 @@ class Copy:
     """A copy of the working tree in which bugs are planted, with a library of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.root, self._build = folder / "tree", folder / "build"
+        self.root = folder
+        self._build = folder / "build" / "dev"
         names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
         for name in filter(None, names.stdout.decode().split("\0")):
             source, target = ROOT / name, self.root / name
@@ -63,10 +64,18 @@ class Copy:
 
     def build(self) -> None:
         """Builds the library; raises CalledProcessError where it does not compile."""
+        # ccache knows the objects of another checkout by paths that are relative to the base.
+        environment = {**os.environ, "CCACHE_BASEDIR": str(self.root)}
         if not (self._build / "build.ninja").exists():
             line = ["cmake", "-S", str(self.root), "-B", str(self._build), "-G", "Ninja"]
-            subprocess.run([*line, f"-DPython_EXECUTABLE={sys.executable}"], check=True)
-        subprocess.run(["ninja", "-C", str(self._build)], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [*line, f"-DPython_EXECUTABLE={sys.executable}"],
+                check=True,
+                env=environment,
+                stdout=subprocess.DEVNULL,
+            )
+        line = ["ninja", "-C", str(self._build)]
+        subprocess.run(line, check=True, env=environment, stdout=subprocess.DEVNULL)
 
     def environment(self, own_library: bool) -> dict[str, str]:
         """Returns the environment of the tests; the library is that of ROOT without own_library."""

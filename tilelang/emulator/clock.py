@@ -95,7 +95,7 @@ def predicted_bench(
     else:
         time = math.nan
         remark = (
-            "the benchmark launches nothing on the emulator, and what torch computes itself has no "
+            "the benchmark launches no kernel on the emulator, and torch's own operations have no "
             "predicted time: NaN"
         )
     warnings.warn(remark, EmulatorWarning, stacklevel=3)

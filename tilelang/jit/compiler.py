@@ -123,7 +123,7 @@ def _the_function(func: Any) -> Any:
         func = next(iter(functions.values()))
     if not hasattr(ir_function(func), "params"):
         raise ArgumentError(
-            f"a kernel is what @T.prim_func gives, but this is {type(func).__name__}"
+            f"expected a function decorated with @T.prim_func, not {type(func).__name__}"
             + ("; call the function that returns the kernel first" if callable(func) else "")
         )
     return func

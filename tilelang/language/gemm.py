@@ -64,12 +64,12 @@ def _matrix(what: str, operand: Any) -> Region:
         )
     if not all(isinstance(dim, int) for dim in shape):
         raise errors.ShapeError(
-            f"{what} has shape {shape_text(shape)}; that of a matrix is constant",
+            f"{what} has shape {shape_text(shape)}; the shape of a matrix must be constant",
             span=span.here(),
             notes=[
                 region.buffer.describe(),
-                "T.copy a tile of constant shape to T.alloc_shared: what lies outside of the "
-                "tensor is filled with zeros",
+                "T.copy a tile of constant shape to T.alloc_shared: elements outside the tensor "
+                "become zero",
             ],
         )
     return as_tile(what, operand)

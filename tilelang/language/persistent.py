@@ -276,9 +276,8 @@ def _check_blocks(frame: Any, wave_size: Any, places: Any) -> None:
     if not _are_equal(wave_size, places):
         many = "blocks" if math.prod(frame.attrs.get("cluster_dims", [1])) == 1 else "clusters"
         raise errors.SemanticsError(
-            f'T.Persistent(scheduler="clc"): the grid has `{wave_size}` {many}, and there are '
-            f"`{places}` tiles; it starts with one for each, of which running ones take over "
-            "those that have not started",
+            f'T.Persistent(scheduler="clc"): the grid has `{wave_size}` {many} for `{places}` '
+            f"tiles, but it must have one for each tile",
             span=span.here(),
             notes=[
                 "T.Kernel(<number of tiles>), times the blocks of a cluster",

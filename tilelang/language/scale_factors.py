@@ -112,7 +112,7 @@ def packed_matrix(what: str, operand: Any, k_last: bool, scaled: bool) -> tuple[
         )
     if not k_last:
         raise errors.SemanticsError(
-            f"{what} is {how} {dtype}, whose last dimension is K; this one's first is",
+            f"{what} is {how} {dtype}: K must be its last dimension, but it is the first",
             span=span.here(),
             notes=["A is (M, K), and B (N, K) with transpose_B=True"],
         )
@@ -154,7 +154,7 @@ def scale_regions(
     if found[0].block != found[1].block:
         raise errors.DTypeError(
             "T.gemm: scale_A has factors of blocks of "
-            f"{found[0].block}, scale_B of {found[1].block}; they are of one type",
+            f"{found[0].block}, scale_B of {found[1].block}; both must have one type",
             span=span.here(),
         )
     m, n = (int(extent) for extent in c.shape[-2:])

@@ -152,7 +152,7 @@ def _check_tile(what: str, source: Region) -> None:
             f"{what} of {shape_text(source.shape)} {source.buffer.dtype} takes {bits // 8} bytes "
             f"at once, and all registers are {REGISTER_FILE_BITS // 8}",
             span=span.here(),
-            notes=["from tensor to tensor it is done in turns"],
+            notes=["scan from tensor to tensor instead: it works tile by tile"],
         )
 
 

@@ -188,8 +188,8 @@ def _check_apart(what: str, source: Region, target: Region) -> None:
         if isinstance(each, int) and isinstance(extent, int) and abs(each) >= extent:
             return
     raise errors.SemanticsError(
-        f"{what} of {source} into {target}: it is done in turns, and what one stores another may "
-        "still have to read",
+        f"{what} of {source} into {target}: the regions overlap, so a tile could overwrite "
+        "elements that a later tile must read",
         span=span.here(),
         notes=["scan into the same region, or into another tensor"],
     )

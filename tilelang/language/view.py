@@ -301,11 +301,11 @@ class View:
         """Emits the stores of elements that share some of the source, the first at ``indices``."""
         if self.scope == "shared.tmem":
             raise errors.UnsupportedError(
-                f"threads do not write {self.describe()}, whose elements share columns of tensor "
-                "memory",
+                f"threads cannot write single elements of {self.describe()}: they share columns of "
+                "tensor memory",
                 span=span.here(),
                 notes=[
-                    "T.copy them to a tile of T.alloc_shared(..., packed=True), and that one to it"
+                    "T.copy the values to a T.alloc_shared(..., packed=True) tile, then T.copy it"
                 ],
             )
         outer, number = self._number(indices)
@@ -463,7 +463,7 @@ def _checked(what: str, source: Any, shape: Any, dtype: Any) -> View | Buffer:
     if not isinstance(source, Buffer) or source.strides or source.scope == "shared.tmem":
         name = source.describe() if isinstance(source, Buffer) else f"`{source}`"
         raise errors.UnsupportedError(
-            f"{what} of {name}: a view is of a whole contiguous buffer, not in tensor memory",
+            f"{what} of {name}: a view needs a whole contiguous buffer outside tensor memory",
             span=span.here(),
             notes=["index the buffer, or take a slice of the view"],
         )

@@ -21,8 +21,8 @@ def __getattr__(name: str) -> Any:
     raise errors.UnknownNameError(
         f"tilelang.tvm has no name {name!r}",
         notes=[
-            "it holds what kernels need: tir, target.Target, ir, IRModule, DataType, arith, "
-            "transform.PassContext; passes and the runtime of TVM are not part of this compiler"
+            "it has the names that kernels use: tir, target.Target, ir, IRModule, DataType, arith, "
+            "transform.PassContext; TVM's passes and runtime are not part of this compiler"
         ],
     )
 

@@ -109,7 +109,9 @@ def case_function_of_math():
 
 
 def case_gemm_of_a_shape_known_at_run_time():
-    """ShapeError: A of T.gemm has shape (n, 32); that of a matrix is constant ... T.copy a tile"""
+    """ShapeError: A of T.gemm has shape (n, 32); the shape of a matrix must be constant ... T.copy
+    a tile
+    """
     n = T.dynamic("n")
 
     @T.prim_func
@@ -184,7 +186,7 @@ def first_is_one(A: T.Tensor((N,), "float32")):
         (lambda: tilelang.jit(num_stages=3), "its arguments are func, out_idx=, target="),
         (lambda: tilelang.compile(first_is_one, targets="sm_80"), "out_idx, execution_backend"),
         (lambda: tilelang.compile(lambda: 0), "this is function; call the function that returns"),
-        (lambda: tilelang.lower(3), "a kernel is what @T.prim_func gives, but this is int"),
+        (lambda: tilelang.lower(3), "expected a function decorated with @T.prim_func, not int"),
         (
             lambda: tilelang.lower(tilelang.tvm.IRModule({"a": first_is_one, "b": first_is_one})),
             r"the module holds 2 functions \(a, b\)",

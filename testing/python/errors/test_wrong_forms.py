@@ -20,7 +20,7 @@ def case_reshape_to_another_size():
 
 
 def case_view_of_strided_memory():
-    """UnsupportedError: T.view of A: float32[64, 64] (global): a view is of a whole contiguous
+    """UnsupportedError: T.view of A: float32[64, 64] (global): a view needs a whole contiguous
     buffer
     """
 

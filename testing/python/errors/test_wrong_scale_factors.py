@@ -251,15 +251,15 @@ def in_tensor_memory(fill, kind=T.float4_e2m1fn, shape=(128, 128)):
 
 
 def case_packed_in_tensor_memory_by_threads():
-    """UnsupportedError: threads do not write buf: float4_e2m1fn[128, 128] (shared.tmem), whose
-    elements share columns of tensor memory ...
+    """UnsupportedError: threads cannot write single elements of buf: float4_e2m1fn[128, 128]
+    (shared.tmem): they share columns of tensor memory ...
     T.copy them to a tile of T.alloc_shared(..., packed=True), and that one to it
     """
     in_tensor_memory(lambda tile, values: T.copy(values, tile))
 
 
 def case_packed_in_tensor_memory_cleared():
-    """UnsupportedError: threads do not write"""
+    """UnsupportedError: threads cannot write single elements"""
     in_tensor_memory(lambda tile, values: T.clear(tile))
 
 

@@ -230,5 +230,5 @@ def test_refusals_of_what_has_no_turns():
         tilelang.compile(into_tile(100000, "int8"), target="sm_90a")
     with pytest.raises(ShapeError, match=r"T\.cumsum of \(n\) into \(100000\)"):
         tilelang.compile(into_tile(T.dynamic("n"), "int8"), target="sm_90a")
-    with pytest.raises(SemanticsError, match="what one stores another may still have to read"):
+    with pytest.raises(SemanticsError, match="elements that a later tile must read"):
         T.prim_func(shifted)

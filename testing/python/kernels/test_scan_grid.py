@@ -182,5 +182,5 @@ def test_refusals():
         T.prim_func(of_tile)
     with pytest.raises(SemanticsError, match=r"scope='cluster' of T\.cummax is neither"):
         T.prim_func(no_scope)
-    with pytest.raises(SemanticsError, match="what one stores another may still have to read"):
+    with pytest.raises(SemanticsError, match="elements that a later tile must read"):
         T.prim_func(shifted)
