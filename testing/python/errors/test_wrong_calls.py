@@ -185,7 +185,7 @@ def first_is_one(A: T.Tensor((N,), "float32")):
     [
         (lambda: tilelang.jit(num_stages=3), "its arguments are func, out_idx=, target="),
         (lambda: tilelang.compile(first_is_one, targets="sm_80"), "out_idx, execution_backend"),
-        (lambda: tilelang.compile(lambda: 0), "this is function; call the function that returns"),
+        (lambda: tilelang.compile(lambda: 0), "not function; call the function that returns"),
         (lambda: tilelang.lower(3), "expected a function decorated with @T.prim_func, not int"),
         (
             lambda: tilelang.lower(tilelang.tvm.IRModule({"a": first_is_one, "b": first_is_one})),

@@ -53,7 +53,7 @@ def case_float4_and_float8():
 
 
 def case_float4_along_its_rows():
-    """SemanticsError: B of T.gemm is packed float4_e2m1fn, whose last dimension is K; this one's"""
+    """SemanticsError: B of T.gemm is packed float4_e2m1fn: K must be its last dimension"""
     packed(transpose_B=False)
 
 
@@ -253,7 +253,7 @@ def in_tensor_memory(fill, kind=T.float4_e2m1fn, shape=(128, 128)):
 def case_packed_in_tensor_memory_by_threads():
     """UnsupportedError: threads cannot write single elements of buf: float4_e2m1fn[128, 128]
     (shared.tmem): they share columns of tensor memory ...
-    T.copy them to a tile of T.alloc_shared(..., packed=True), and that one to it
+    T.copy the values to a T.alloc_shared(..., packed=True) tile, then T.copy it
     """
     in_tensor_memory(lambda tile, values: T.copy(values, tile))
 
@@ -274,7 +274,7 @@ def case_half_a_byte_in_tensor_memory():
 
 
 def case_six_bits_along_their_rows():
-    """SemanticsError: B of T.gemm is padded float6_e3m2fn, whose last dimension is K; this one's"""
+    """SemanticsError: B of T.gemm is padded float6_e3m2fn: K must be its last dimension"""
     six_bits(transpose_B=False, scale_A=0, scale_B=0)
 
 

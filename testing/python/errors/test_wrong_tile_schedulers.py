@@ -121,8 +121,8 @@ def case_counter_by_the_block_of_a_cluster():
 
 
 def case_launch_control_of_fewer_blocks():
-    """SemanticsError: T.Persistent(scheduler="clc"): the grid has `4` blocks, and there are `64`
-    tiles
+    """SemanticsError: T.Persistent(scheduler="clc"): the grid has `4` blocks for `64` tiles,
+    but it must have one for each tile
     """
 
     @T.prim_func
