@@ -22,6 +22,7 @@
 #include "lower/infer_layouts.h"
 #include "lower/lower_tile_ops.h"
 #include "lower/mask_results.h"
+#include "lower/pad_operands.h"
 #include "lower/pair_polynomials.h"
 #include "lower/permute_tensors.h"
 #include "lower/select_instructions.h"
@@ -133,6 +134,7 @@ const std::vector<Step>& Pipeline() {
       {"resolve_roles", transform::ResolveRoles},
       {"assign_arrivals", sync::AssignArrivals},
       {"order_pairs", ForAll(sync::OrderPairs)},
+      {"pad_operands", lower::PadOperands},
       {"split_fragments", lower::SplitFragments},
       {"realign_rows", tiling::RealignRows, std::nullopt, "tl.disable_row_realignment", Unchanged},
       {"version_launches", ForAll(tiling::VersionLaunches), std::nullopt,

@@ -78,10 +78,54 @@ class Owner : public analysis::ScopedMutator {
   analysis::LaunchThreads launch_;
 };
 
+// Gives gemms into `c` the columns that instructions compute, in B and in `tmem`.
+class Widener : public ir::StmtMutator {
+ public:
+  Widener(const Buffer& c, const Buffer& tmem, const Target& target)
+      : c_(c), tmem_(tmem), target_(target) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::GemmNode* op) override {
+    if (!op->result()->buffer.same_as(c_)) return ffi::GetRef<Stmt>(op);
+    int64_t columns = op::ColumnsWithRoom(op, target_);
+    if (ir::IsConst(op->result()->extents.back(), columns)) return ffi::GetRef<Stmt>(op);
+    return ir::Gemm(op, op->WithRegions([&](const ir::GemmOperandNode* operand) {
+      auto dim = operand->DimAlong(ir::GemmDim::kN);
+      if (!dim) return operand->region;
+      ir::Array<Expr> extents = operand->region->extents;
+      extents.Set(static_cast<int64_t>(*dim), ir::Const(extents[*dim].dtype(), columns));
+      const Buffer& buffer = operand->IsResult() ? tmem_ : operand->buffer();
+      return Region(buffer, operand->region->mins, extents);
+    }));
+  }
+
+ private:
+  const Buffer& c_;
+  const Buffer& tmem_;
+  const Target& target_;
+};
+
+// The columns of `c` in tensor memory: the most that an instruction of a gemm into it computes.
+Expr ColumnsOf(const Stmt& body, const Buffer& c, const Target& target) {
+  int64_t columns = *ir::AsInt(c->shape.back());
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    if (IsGemmInto(s, c)) {
+      columns = std::max(columns, op::ColumnsWithRoom(s.as<ir::GemmNode>(), target));
+    }
+    return true;
+  });
+  return ir::Const(c->shape.back().dtype(), columns);
+}
+
 class AccumulatorStager : public analysis::ScopedMutator {
  public:
-  AccumulatorStager(Buffer c, Buffer tmem, const op::ThreadRange& owner, int effects)
-      : c_(std::move(c)), tmem_(std::move(tmem)), owner_(owner), all_effects_(effects) {}
+  AccumulatorStager(Buffer c, Buffer tmem, const op::ThreadRange& owner, int effects,
+                    const Target& target)
+      : c_(std::move(c)),
+        tmem_(std::move(tmem)),
+        owner_(owner),
+        all_effects_(effects),
+        target_(target) {}
 
   using ScopedMutator::Rewrite;
 
@@ -124,7 +168,7 @@ class AccumulatorStager : public analysis::ScopedMutator {
     resident_ = true;
     Stmt loop = ScopedMutator::Rewrite(op);
     resident_ = false;
-    return ir::MakeSeq({ToTensorMemory(op->span), loop, ToRegisters(op->span)}, op->span);
+    return ir::MakeSeq({FirstToTensorMemory(op->span), loop, ToRegisters(op->span)}, op->span);
   }
   Stmt Rewrite(const ir::IfNode* op) override {
     if (!resident_) return ScopedMutator::Rewrite(op);
@@ -157,15 +201,31 @@ class AccumulatorStager : public analysis::ScopedMutator {
   }
 
   Stmt ToTensorMemory(const ir::Span& span) {
-    return ByOwner(ir::Copy(Region::Whole(c_), Region::Whole(tmem_), {}, span));
+    return ByOwner(ir::Copy(Region::Whole(c_), Home(), {}, span));
+  }
+  // Columns beyond those of C, which gemms add to as well, begin as zeros.
+  Stmt FirstToTensorMemory(const ir::Span& span) {
+    Region rest = Region::Whole(tmem_);
+    auto last = static_cast<int64_t>(c_->shape.size()) - 1;
+    int64_t columns = *ir::AsInt(c_->shape[last]);
+    int64_t more = *ir::AsInt(tmem_->shape[last]) - columns;
+    if (more == 0) return ToTensorMemory(span);
+    ir::Array<Expr> mins = rest->mins;
+    ir::Array<Expr> extents = rest->extents;
+    mins.Set(last, ir::Const(mins[last].dtype(), columns));
+    extents.Set(last, ir::Const(extents[last].dtype(), more));
+    Stmt fill = ir::Fill(Region(tmem_, mins, extents), ir::Const(tmem_->dtype, 0), span);
+    return ir::MakeSeq({ToTensorMemory(span), ByOwner(fill)}, span);
   }
   Stmt ToRegisters(const ir::Span& span) {
-    return ByOwner(ir::Copy(Region::Whole(tmem_), Region::Whole(c_), {}, span));
+    return ByOwner(ir::Copy(Home(), Region::Whole(c_), {}, span));
   }
+  // The elements of C in tensor memory.
+  Region Home() const { return Region(tmem_, Region::Whole(tmem_)->mins, c_->shape); }
   Stmt IntoTensorMemory(const Stmt& s) const {
     ir::Map<Buffer, Buffer> replacement;
     replacement.Set(c_, tmem_);
-    return ir::ReplaceBuffers(s, replacement);
+    return ir::ReplaceBuffers(Widener(c_, tmem_, target_).MutateStmt(s), replacement);
   }
 
   // Gemms add to what an iteration left in C, and threads touch it between them. C stays in tensor
@@ -311,7 +371,7 @@ class AccumulatorStager : public analysis::ScopedMutator {
         result->push_back(
             ByOwner(ir::Fill(Region::Whole(tmem_), ir::Const(tmem_->dtype, 0), span)));
     } else if (!StartsClear(run)) {
-      result->push_back(ToTensorMemory(run[0].span()));
+      result->push_back(FirstToTensorMemory(run[0].span()));
     }
     CheckComplete(run);
     for (const Stmt& s : run) result->push_back(IntoTensorMemory(s));
@@ -413,17 +473,20 @@ class AccumulatorStager : public analysis::ScopedMutator {
   Buffer tmem_;
   op::ThreadRange owner_;
   analysis::LaunchThreads launch_;
-  int all_effects_;                // on C, in the whole program
+  int all_effects_;  // on C, in the whole program
+  const Target& target_;
   bool resident_ = false;          // C is in tensor memory wherever nothing else is said
   bool leaves_in_slices_ = false;  // copies of slices load them
 };
 
 }  // namespace
 
-Stmt StageAccumulator(const Stmt& body, const Buffer& c) {
-  Buffer tmem(ir::String(std::string(c->name) + "_tmem"), c->dtype, c->shape, {}, "shared.tmem", {},
+Stmt StageAccumulator(const Stmt& body, const Buffer& c, const Target& target) {
+  ir::Array<Expr> shape = c->shape;
+  shape.Set(static_cast<int64_t>(shape.size()) - 1, ColumnsOf(body, c, target));
+  Buffer tmem(ir::String(std::string(c->name) + "_tmem"), c->dtype, shape, {}, "shared.tmem", {},
               c->span);
-  AccumulatorStager stager(c, tmem, Owner(body, c).threads, ir::CountEffects(body, c));
+  AccumulatorStager stager(c, tmem, Owner(body, c).threads, ir::CountEffects(body, c), target);
   Stmt staged = stager.MutateStmt(body);
   return ir::CountEffects(staged, c) == 0 ? transform::RemoveUnused(staged) : staged;
 }

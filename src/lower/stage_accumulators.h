@@ -2,6 +2,7 @@
 #define TILELANG_LOWER_STAGE_ACCUMULATORS_H_
 
 #include "ir/function.h"
+#include "target/target.h"
 
 namespace tilelang::lower {
 
@@ -12,7 +13,9 @@ namespace tilelang::lower {
 // Copies to and from tensor memory are made by the threads of the gemms, which own `c` (see
 // SplitFragments), also where the stretch spans statements of other threads.
 // A clear before the first gemm of a stretch becomes that gemm's clear_accum.
-ir::Stmt StageAccumulator(const ir::Stmt& body, const ir::Buffer& c);
+// The tile in tensor memory has the columns that instructions compute, which may be more than those
+// of `c` (lower/pad_operands.h).
+ir::Stmt StageAccumulator(const ir::Stmt& body, const ir::Buffer& c, const Target& target);
 
 }  // namespace tilelang::lower
 

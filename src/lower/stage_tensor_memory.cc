@@ -281,7 +281,7 @@ ir::Func StageTensorMemory(const ir::Func& func, const Target& target) {
   ir::Map<Buffer, ir::String> in_registers;
   if (target->has_tcgen05) {
     Accumulators accumulators(body, target);
-    for (const Buffer& c : accumulators.staged) body = StageAccumulator(body, c);
+    for (const Buffer& c : accumulators.staged) body = StageAccumulator(body, c, target);
     in_registers = accumulators.in_registers;
   }
   return func.WithBody(

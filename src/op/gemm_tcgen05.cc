@@ -444,6 +444,43 @@ std::string OperandLacks(const Region& region, bool mn_major, const LayoutMap& a
 
 }  // namespace
 
+namespace {
+
+// The problem of a gemm whose result is in a fragment of the program.
+UmmaProblem ProblemOfFragment(const ir::GemmNode* op, UmmaKind kind) {
+  auto [m, n] = MatrixExtents(MatrixC(op), op->span);
+  auto [a0, a1] = MatrixExtents(MatrixA(op), op->span);
+  UmmaProblem problem{kind,
+                      m,
+                      n,
+                      IsTransposedA(op) ? a0 : a1,
+                      MatrixB(op)->buffer->dtype,
+                      MatrixA(op)->buffer.IsFragment(),
+                      !IsTransposedB(op)};
+  problem.in_pairs = IsInPairs(op);
+  problem.sparse = op->IsSparse();
+  return problem;
+}
+
+}  // namespace
+
+int64_t WholeColumns(const ir::GemmNode* op, const Target& target) {
+  UmmaKindChoice choice = ChooseUmmaKind(op, target);
+  auto [m, n] = MatrixExtents(MatrixC(op), op->span);
+  if (!choice.kind || IsInPairs(op)) return n;
+  return WholeUmmaColumns(ProblemOfFragment(op, *choice.kind));
+}
+
+int64_t ColumnsWithRoom(const ir::GemmNode* op, const Target& target) {
+  const ir::GemmOperandNode* b = op->Operand(ir::GemmOperandKind::kB);
+  size_t dim = *b->DimAlong(ir::GemmDim::kN);
+  auto [m, n] = MatrixExtents(MatrixC(op), op->span);
+  auto room = ir::AsInt(b->buffer()->shape[dim]);
+  int64_t columns = WholeColumns(op, target);
+  bool fits = ir::IsConst(b->region->mins[dim], 0) && room && *room >= columns;
+  return fits && MatrixC(op).IsWhole() ? columns : n;
+}
+
 std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
                          const LayoutMap& annotated, const Target& target) {
   constexpr int64_t kLeastRows = 64;
@@ -466,16 +503,8 @@ std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
   }
   UmmaKindChoice choice = ChooseUmmaKind(op, target);
   if (!choice.kind) return "the pair of operands " + choice.reason;
-  auto [a0, a1] = MatrixExtents(MatrixA(op), op->span);
-  UmmaProblem problem{*choice.kind,
-                      m,
-                      n,
-                      IsTransposedA(op) ? a0 : a1,
-                      MatrixB(op)->buffer->dtype,
-                      MatrixA(op)->buffer.IsFragment(),
-                      !IsTransposedB(op)};
-  problem.in_pairs = IsInPairs(op);
-  problem.sparse = op->IsSparse();
+  UmmaProblem problem = ProblemOfFragment(op, *choice.kind);
+  problem.n = ColumnsWithRoom(op, target);
   UmmaTiling tiling = TileUmma(problem);
   if (!tiling.reason.empty()) return "for tcgen05.mma " + tiling.reason;
   std::string operand = OperandLacks(MatrixA(op), IsTransposedA(op), annotated);

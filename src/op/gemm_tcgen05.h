@@ -21,6 +21,11 @@ class UmmaPlanNode : public TilePlanNode {
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.op.UmmaPlan", UmmaPlanNode, TilePlanNode);
 };
 
+// N of a gemm into a fragment, rounded up to the columns that tcgen05.mma can compute.
+int64_t WholeColumns(const ir::GemmNode* op, const Target& target);
+// These columns where the tile of B has as many (lower/pad_operands.h); N elsewhere.
+int64_t ColumnsWithRoom(const ir::GemmNode* op, const Target& target);
+
 // Why tcgen05.mma is no instruction for the shape, types, threads and annotated layouts of a gemm
 // into a fragment, which then stays in registers, for mma.sync; empty when it is.
 std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,

@@ -147,6 +147,11 @@ void TilePairAlongN(const UmmaProblem& p, UmmaTiling* tiling) {
 
 }  // namespace
 
+int64_t WholeUmmaColumns(const UmmaProblem& p) {
+  // The step of the narrowest instruction: wider ones are combined with it.
+  return RoundUp(p.n, StepN(p, p.m % 128 == 0 ? 128 : 64, 8));
+}
+
 UmmaTiling TileUmma(const UmmaProblem& p) {
   UmmaTiling tiling;
   tiling.k = p.long_k ? kLongRowBytes : UmmaK(p.b);
@@ -180,10 +185,8 @@ UmmaTiling TileUmma(const UmmaProblem& p) {
   }
   tiling.n = WidestCover(p.n, p.n_unit, [&](int64_t n) { return IsWidth(p, tiling.m, n); });
   if (tiling.n == 0) {
-    // That of the narrowest instruction: wider ones are combined with those.
-    int64_t step = StepN(p, tiling.m, 8);
-    tiling.reason = "N must be a multiple of " + std::to_string(step);
-    tiling.remedy = EnlargeTo("N", RoundUp(p.n, step));
+    tiling.reason = "N must be a multiple of " + std::to_string(StepN(p, tiling.m, 8));
+    tiling.remedy = EnlargeTo("N", WholeUmmaColumns(p));
   }
   return tiling;
 }

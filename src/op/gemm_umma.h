@@ -55,6 +55,8 @@ struct UmmaTiling {
   std::string remedy;  // what to do about it
 };
 UmmaTiling TileUmma(const UmmaProblem& problem);
+// N rounded up to what instructions of the problem's M can cover.
+int64_t WholeUmmaColumns(const UmmaProblem& problem);
 
 // The 32-bit instruction descriptor, of an instruction of `m` rows and `n` columns; of a
 // block-scaled kind without the bits that select factors.
