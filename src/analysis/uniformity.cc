@@ -207,7 +207,8 @@ bool Uniformity::IsUniform(const Expr& e, const ThreadSet& active) const {
       uniform &= IsShared(load->buffer, active);
     } else if (const auto* call = part.as<CallNode>()) {
       if (call->Is(Builtin::kBlockVote) || call->Is(Builtin::kNextTile)) return false;
-      uniform &= call->intrinsic != nullptr && call->intrinsic->pure;
+      bool pure = call->intrinsic != nullptr && call->intrinsic->pure;
+      uniform &= pure || ListedTable(call).defined();
     }
     return uniform;
   });

@@ -173,6 +173,9 @@ constexpr Intrinsic kIntrinsics[] = {
     // See ir/next_tile.h.
     {.name = "next_tile", .builtin = Builtin::kNextTile, .reads = 0x20, .writes = 0x20,
      .participants = Participants::kCta},
+    // (table, from, place, tiles): the entry at `place`, or -1 if one of [from, place] is no tile.
+    {.name = "listed_tile", .spelling = "tl::listed_tile",
+     .header = "tile_list.h", .reads = 1},
     Warp("warp_reduce_bitand", "tl::warp_reduce_and"),
     Warp("warp_reduce_bitor", "tl::warp_reduce_or"),
     Warp("match_any_sync", "tl::match_any"), Warp("match_all_sync", "tl::match_all"),

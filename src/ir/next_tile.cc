@@ -1,5 +1,7 @@
 #include "ir/next_tile.h"
 
+#include "ir/intrinsics.h"
+
 namespace tilelang::ir {
 
 namespace {
@@ -12,6 +14,11 @@ Buffer BufferOf(const Expr& arg) {
 }
 
 }  // namespace
+
+Buffer ListedTable(const CallNode* call) {
+  bool reads_list = call->intrinsic != nullptr && call->intrinsic->name == kListedTile;
+  return reads_list ? BufferOf(call->args[0]) : Buffer();
+}
 
 std::optional<NextTile> AsNextTile(const Stmt& s) {
   const auto* bind = s.as<BindNode>();

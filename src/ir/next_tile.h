@@ -27,6 +27,13 @@ struct NextTile {
 // them.
 inline constexpr const char* kTileNumbers = "tile_numbers";
 
+// The intrinsic that reads a list of tiles, (table, from, place, tiles): the entry of the table at
+// `place`, or -1 if one of [from, place] is no tile. All threads that share the arguments get the
+// same number, as long as nothing writes to the table.
+inline constexpr const char* kListedTile = "listed_tile";
+// The table that the call reads, or null: it is another call.
+Buffer ListedTable(const CallNode* call);
+
 // The call of a Bind, or nothing.
 std::optional<NextTile> AsNextTile(const Stmt& s);
 

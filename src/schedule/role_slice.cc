@@ -169,6 +169,11 @@ void RoleSlice::Need(const Expr& e) {
     if (const auto* load = part.as<ir::LoadNode>()) NeedBuffer(load->buffer);
     if (const auto* call = part.as<ir::CallNode>()) {
       if (call->Is(ir::Builtin::kNextTile)) return false;
+      if (Buffer table = ir::ListedTable(call); table.defined()) {
+        NeedBuffer(table);
+        for (size_t i = 1; i < call->args.size(); ++i) Need(call->args[i]);
+        return false;
+      }
       bool pure = arith::IsPureCall(call) && !call->Is(ir::Builtin::kAddressOf);
       if (!pure) Refuse("it depends on a call of " + std::string(call->name));
     }

@@ -75,7 +75,7 @@ class LaunchControl {
 };
 
 // What the thread that asks for the tiles of one loop does. Its own variables: the place in the
-// order of tiles, and the tile there, or -1.
+// order of tiles, the tile there, or -1, and how far it has read the table.
 class Asker {
  public:
   Asker(const NextTile& call, const ir::KernelLaunchNode* launch, const ir::Span& span)
@@ -84,10 +84,12 @@ class Asker {
         span_(span),
         control_(span),
         place_(LocalVar("tile_place", call.first, span)),
+        read_(LocalVar("places_read", I32(0), span)),
         tile_(LocalVar("next_tile", I32(-1), span)) {}
 
   std::vector<Stmt> Allocs() const {
     std::vector<Stmt> allocs = {ir::Alloc(place_, span_), ir::Alloc(tile_, span_)};
+    if (call_.table.defined()) allocs.push_back(ir::Alloc(read_, span_));
     if (call_.counter.defined()) return allocs;
     std::vector<Stmt> more = control_.Allocs();
     allocs.insert(allocs.end(), more.begin(), more.end());
@@ -102,9 +104,12 @@ class Asker {
     if (!call_.table.defined()) {
       return {Set(tile_, ir::Select(exists, Get(place_), I32(-1)), span_)};
     }
-    Stmt listed = Set(tile_, ir::Load(call_.table, {Get(place_)}), span_);
-    return {ir::If(exists, listed, none, span_),
-            ir::If(Tile() >= call_.tiles, none, Stmt(), span_)};
+    ir::Call listed(ir::dtypes::kInt32, ir::kListedTile,
+                    {ir::AddressOf(call_.table, {I32(0)}), Get(read_), Get(place_), call_.tiles},
+                    {}, span_);
+    Stmt look =
+        op::Sequence({Set(tile_, listed, span_), Set(read_, Get(place_) + I32(1), span_)}, span_);
+    return {ir::If(exists, look, none, span_)};
   }
   // Takes a place that no block has had.
   Stmt Advance() const {
@@ -151,6 +156,7 @@ class Asker {
   ir::Span span_;
   LaunchControl control_;
   Buffer place_;
+  Buffer read_;  // the entries of the table before this place are tiles
   Buffer tile_;
 };
 

@@ -10,7 +10,7 @@ from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import Buffer, difference, load, plain
 from ..ir.dtype import INT32
-from ..ir.expr import Expr, as_expr, call, var
+from ..ir.expr import Expr, as_expr, call, cast, select, var
 from ..ir.stmt import Stmt
 from .allocate import alloc_workspace
 from .builder import Builder, current
@@ -30,6 +30,7 @@ _seq = _ffi.get("ir.Seq")
 _SERIAL = 0
 _SCHEDULERS = ("static", "counter", "table", "clc")
 _NEXT_TILE = "next_tile"
+_LISTED_TILE = "listed_tile"
 #: an annotation of loops whose iterations compute a tile each, the same ones whatever they cost
 _TILES = "static_tiles"
 
@@ -65,8 +66,8 @@ def Persistent(
         scheduler: who decides.
         table: int32 tensor of one dimension: the numbers of the tiles in the order in which blocks
             take them, the last dimension of ``domain`` running fastest (``group_size`` is not
-            used). -1, or another number that is no tile, ends the list. Also for "counter" and
-            "clc".
+            used). -1, or another number that is no tile, ends the list: no block computes what
+            stands behind it. Also for "counter" and "clc".
 
     Raises:
         SemanticsError: an unknown scheduler; one without its table; a counter for other blocks than
@@ -177,7 +178,10 @@ def _listed(sizes: Sequence[Expr], wave_size: Any, index: Any, table: Any) -> Lo
         tile = var("tile", INT32)
 
         def close(body: Stmt, where: Any) -> Stmt:
-            take = _bind(tile, load(table, [place]), where)
+            read = select(wave > 0, place - wave_size + 1, 0)
+            numbers = [cast(number, INT32) for number in (read, place, total)]
+            entry = call(INT32, _LISTED_TILE, [address_of(load(table, [0])), *numbers])
+            take = _bind(tile, entry, where)
             guarded = _seq([take, _while_inside(tile, total, body, where)], where)
             if not _divides(length, wave_size):
                 guarded = _if(place < length, guarded, None, where)

@@ -136,18 +136,19 @@ def test_every_tile_once(target: str) -> None:
         assert torch.equal(y, torch.full_like(y, 2))
 
 
-def _listed(scheduler: str) -> Any:
+def _listed(scheduler: str, target: str = "sm_90a", blocks: int = 4) -> Any:
     """Adds 1 to an element for each tile that a table lists."""
     places = T.dynamic("places")
+    blocks = places if scheduler == "clc" else blocks
 
     @T.prim_func
     def main(X: T.Tensor((5, 3, 2), "int32"), order: T.Tensor((places,), "int32")):
-        with T.Kernel(4, threads=64) as block:
-            for i, j, k in T.Persistent((5, 3, 2), 4, block, scheduler=scheduler, table=order):
+        with T.Kernel(blocks, threads=64) as block:
+            for i, j, k in T.Persistent((5, 3, 2), blocks, block, scheduler=scheduler, table=order):
                 if T.get_thread_binding() == 0:
                     T.atomic_add(X[i, j, k], 1)
 
-    return tilelang.compile(main, target="sm_90a")
+    return tilelang.compile(main, target=target)
 
 
 @pytest.mark.every_schedule
@@ -163,7 +164,30 @@ def test_tiles_of_a_table(scheduler: str) -> None:
 
 
 @pytest.mark.every_schedule
-def test_tables_of_roles() -> None:
+@pytest.mark.parametrize(
+    ("scheduler", "target", "blocks"),
+    [
+        *((name, target, 4) for name in ("table", "counter") for target in TARGETS),
+        *(("table", "sm_120a", blocks) for blocks in (1, 3, 40, 70)),
+        *(("counter", "sm_120a", blocks) for blocks in (1, 70)),
+        ("clc", "sm_100a", 0),
+    ],
+)
+def test_nothing_behind_the_end_of_a_table(scheduler: str, target: str, blocks: int) -> None:
+    """A list ends at its first entry that is no tile, for the blocks that do not meet it, too."""
+    kernel = _listed(scheduler, target, blocks)
+    for length, size in ((0, 1), (1, 4), (7, 100), (64, 65), (90, 200)):
+        order = torch.randint(0, 30, (size,), dtype=torch.int32)
+        order[length] = (-1, 30, 2**31 - 1, -(2**31))[length % 4]
+        x = torch.zeros(5, 3, 2, dtype=torch.int32)
+        kernel(x, order)
+        expected = torch.bincount(order[:length].long(), minlength=30)
+        assert torch.equal(x.flatten().long(), expected), (length, size)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("scheduler", ["counter", "table"])
+def test_tables_of_roles(scheduler: str) -> None:
     """The roles of a kernel that loads ahead follow the table, too."""
     tiles, blocks, k = (5, 4), 3, 96
 
@@ -178,7 +202,7 @@ def test_tables_of_roles() -> None:
             a = T.alloc_shared((64, 32), "bfloat16")
             b = T.alloc_shared((64, 32), "bfloat16")
             c = T.alloc_fragment((64, 64), "float32")
-            for y, x in T.Persistent(tiles, blocks, block, scheduler="counter", table=order):
+            for y, x in T.Persistent(tiles, blocks, block, scheduler=scheduler, table=order):
                 T.clear(c)
                 for i in T.Pipelined(k // 32, num_stages=2):
                     T.copy(A[y * 64, i * 32], a)
@@ -188,11 +212,12 @@ def test_tables_of_roles() -> None:
 
     a, b = torch.randn(320, k).bfloat16(), torch.randn(256, k).bfloat16()
     order = torch.randperm(20).int()
-    order[17:] = -1
+    order[17] = -1  # what stands behind it is old
     for target in TARGETS[1:]:
         c = torch.zeros(320, 256)
         kernel = tilelang.compile(main, target=target)
-        assert "scheduler" in str(kernel.schedule())
+        assert ("scheduler" in str(kernel.schedule())) == (scheduler == "counter")
+        assert "load" in str(kernel.schedule())
         kernel(a, b, c, order)
         expected = torch.zeros(5, 64, 4, 64, dtype=torch.float64)
         product = (a.double() @ b.double().T).view(5, 64, 4, 64)
