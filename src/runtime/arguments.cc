@@ -157,12 +157,13 @@ Signature::Signature(const KernelSpec& spec, const ffi::Array<int64_t>& outputs,
   // Only now is it known which parameters are passed and can give values.
   for (Param& param : params_) MarkBinding(&param);
   SolveRemaining(slots);
+  FindUsers(slots);
 }
 
 std::vector<Signature::Extent> Signature::MakeExtents(const ir::Array<ir::Expr>& exprs,
                                                       VarSlots* slots) {
   std::vector<Extent> extents;
-  for (const ir::Expr& expr : exprs) extents.push_back({HostExpr(expr, slots), false});
+  for (const ir::Expr& expr : exprs) extents.push_back({HostExpr(expr, slots, true), false});
   return extents;
 }
 
@@ -244,7 +245,8 @@ bool Signature::TrySolve(size_t param, bool of_stride, size_t dimension, VarSlot
   origin_[extent_slot] = place;
   int slot = slots->Intern(unknown);
   origin_[slot] = place;
-  solutions_.push_back({param, of_stride, dimension, extent_slot, slot, HostExpr(*value, slots)});
+  solutions_.push_back(
+      {param, of_stride, dimension, extent_slot, slot, unknown, HostExpr(*value, slots)});
   return true;
 }
 
@@ -285,6 +287,7 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
   state->values.resize(slot_count_);
   state->tensors.resize(params_.size() + workspaces_.size());
   int next = 0;
+  bool any_absent = false;
   for (size_t i = 0; i < params_.size(); ++i) {
     const Param& param = params_[i];
     if (param.is_output) continue;
@@ -292,7 +295,7 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
       ffi::AnyView arg = args[next++];
       // None is a null pointer: the kernel, told so by another argument, does not use it.
       bool absent = arg.type_index() == ffi::TypeIndex::kTVMFFINone;
-      if (absent) CheckAbsent(i);
+      any_absent |= absent;
       state->tensors[i] = absent ? nullptr : BindTensor(param, arg, state);
     } else {
       state->values[param.slot] = BindScalar(param, args[next++], state);
@@ -301,13 +304,8 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
   if (tells_device) {
     if (auto* tensor = args[next].as<ffi::TensorObj>()) state->device = Normalized(tensor->device);
   }
-  for (const Solution& solution : solutions_) {
-    const DLTensor& given = *state->tensors[solution.param];
-    size_t dimension = solution.dimension;
-    state->values[solution.extent_slot] =
-        solution.of_stride ? StrideOf(given, dimension) : given.shape[dimension];
-    state->values[solution.slot] = solution.program.Evaluate(state->values.data());
-  }
+  if (any_absent) BindUndetermined(state);
+  for (const Solution& solution : solutions_) Solve(solution, state);
   for (size_t i = 0; i < params_.size(); ++i) {
     if (params_[i].is_output) {
       state->outputs.push_back(Allocate(params_[i], *state));
@@ -404,16 +402,21 @@ const ffi::TensorObj* Signature::BindTensor(const Param& param, ffi::AnyView arg
   return tensor;
 }
 
-void Signature::CheckAbsent(size_t index) const {
-  const Param& param = params_[index];
-  bool needed = false;
-  for (const Solution& solution : solutions_) needed |= solution.param == index;
-  for (const auto* extents : {&param.shape, &param.strides}) {
-    for (const Extent& extent : *extents) needed |= extent.binds;
-  }
-  if (!needed) return;
-  Fail("argument '", param.name,
-       "' is None, but its shape determines symbolic dimensions of the kernel");
+void Signature::Solve(const Solution& solution, CallState* state) const {
+  const ffi::TensorObj* given = state->tensors[solution.param];
+  if (given == nullptr) return;
+  size_t dimension = solution.dimension;
+  state->values[solution.extent_slot] =
+      solution.of_stride ? StrideOf(*given, dimension) : given->shape[dimension];
+  int64_t value = solution.program.Evaluate(state->values.data());
+  state->values[solution.slot] = value;
+  // The stride of a dimension of one element is never used.
+  if (solution.of_stride && given->shape[dimension] <= 1) return;
+  auto [low, high] = IntegerRange(solution.variable->dtype);
+  if (low <= value && value <= high) return;
+  std::string name(solution.variable->name);
+  Fail("'", name, "' is ", value, " by ", origin_.at(solution.slot),
+       ", which does not fit its dtype; declare it as T.dynamic(\"", name, "\", \"int64\")");
 }
 
 int64_t Signature::BindScalar(const Param& param, ffi::AnyView arg, CallState* state) const {
@@ -464,11 +467,7 @@ void Signature::CheckTensor(const Param& param, const DLTensor& tensor,
            Expectation(extent, expected), ", but is ", tensor.shape[i], ", in shape ",
            TupleText(tensor.shape, tensor.ndim));
     }
-    if (extent.binds && expected > extent.program.MaxValue()) {
-      Fail("dimension ", i, " of argument '", param.name, "' is ", expected,
-           ", which does not fit the dtype of '", extent.program.Text(), "'; declare it as ",
-           "T.dynamic(\"", extent.program.Text(), "\", \"int64\")");
-    }
+    CheckFits(param, extent, "dimension", i, expected);
   }
   CheckStrides(param, tensor, state);
   uintptr_t address = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
@@ -478,6 +477,18 @@ void Signature::CheckTensor(const Param& param, const DLTensor& tensor,
          " bytes after one\n@note a slice of a larger tensor may start anywhere: pass "
          "a copy of it (`.clone()`)");
   }
+}
+
+void Signature::CheckFits(const Param& param, const Extent& extent, const char* what, int64_t index,
+                          int64_t value) const {
+  auto [low, high] = IntegerRange(extent.program.expr().dtype());
+  if (low <= value && value <= high) return;
+  std::string name = extent.program.Text();
+  bool is_variable = extent.program.VariableSlot() >= 0;
+  Fail(what, " ", index, " of argument '", param.name, "' is ", value,
+       ", which does not fit the dtype of '", name, "'; declare ",
+       is_variable ? "it as T.dynamic(\"" + name + "\", \"int64\")"
+                   : "its variables as T.dynamic(..., \"int64\")");
 }
 
 void Signature::CheckStrides(const Param& param, const DLTensor& tensor,
@@ -492,7 +503,11 @@ void Signature::CheckStrides(const Param& param, const DLTensor& tensor,
     }
     int64_t actual = StrideOf(tensor, i);
     // The stride of a dimension of one element is never used.
-    if (actual != expected && tensor.shape[i] > 1) {
+    bool used = tensor.shape[i] > 1;
+    if (used && !param.strides.empty() && param.strides[i].binds) {
+      CheckFits(param, param.strides[i], "stride", i, actual);
+    }
+    if (actual != expected && used) {
       if (param.strides.empty()) {
         Fail("argument '", param.name, "' must be contiguous, but has strides ",
              TupleText(tensor.strides, tensor.ndim), " with shape ",
@@ -503,7 +518,7 @@ void Signature::CheckStrides(const Param& param, const DLTensor& tensor,
       Fail("stride ", i, " of argument '", param.name, "' must be ",
            Expectation(param.strides[i], expected), ", but is ", actual);
     }
-    if (actual == 0 && tensor.shape[i] > 1 && param.is_written) {
+    if (actual == 0 && used && param.is_written) {
       Fail("argument '", param.name, "' is written to, but dimension ", i,
            " has stride 0: its elements share memory\n@note pass a copy of it (`.contiguous()`)");
     }

@@ -7,6 +7,7 @@
 #include <tvm/ffi/function.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ class Signature {
   // `outputs`: indices of the parameters that the caller does not pass. Throws ArgumentError for
   // an index out of range.
   Signature(const KernelSpec& spec, const ffi::Array<int64_t>& outputs, VarSlots* slots);
+
+  // Tells that launches need the variables of `expr` (None for a tensor leaves some without value).
+  void Require(const ir::Expr& expr, VarSlots* slots);
 
   // To be called once, when every expression that reads the slots was compiled. Throws
   // ArgumentError if a symbolic dimension is determined by no argument.
@@ -88,6 +92,7 @@ class Signature {
     size_t dimension;
     int extent_slot;  // what the tensor has there
     int slot;         // of the variable
+    ir::Var variable;
     HostExpr program;
   };
 
@@ -103,10 +108,19 @@ class Signature {
 
   // Checks all that needs no symbolic dimension, and binds those that the tensor gives.
   const ffi::TensorObj* BindTensor(const Param& param, ffi::AnyView arg, CallState* state) const;
-  // Refuses None for a tensor parameter that determines a variable.
-  void CheckAbsent(size_t index) const;
+  // Gives the variable of a solution its value, unless its tensor is None.
+  void Solve(const Solution& solution, CallState* state) const;
+  // Gives values to the variables that tensors would determine for which None is passed: those of
+  // other tensors, or 0. Refuses None where the launch or another tensor depends on the variable.
+  void BindUndetermined(CallState* state) const;
+  bool BindByOthers(int slot, CallState* state) const;
+  // Fills `users_`, and `required_` as far as tensors of the call need variables.
+  void FindUsers(VarSlots* slots);
   int64_t BindScalar(const Param& param, ffi::AnyView arg, CallState* state) const;
   void CheckTensor(const Param& param, const DLTensor& tensor, const CallState& state) const;
+  // Refuses a dimension or stride that is more than its variable can hold.
+  void CheckFits(const Param& param, const Extent& extent, const char* what, int64_t index,
+                 int64_t value) const;
   void CheckStrides(const Param& param, const DLTensor& tensor, const CallState& state) const;
   ffi::Tensor Allocate(const Param& param, const CallState& state) const;
   void BindWorkspaces(CallState* state) const;
@@ -119,6 +133,9 @@ class Signature {
   bool compares_addresses_ = false;  // several tensors are passed, and one of them is written
   std::unordered_map<const void*, int> tensor_index_;
   std::unordered_map<int, std::string> origin_;  // where the value of a slot comes from
+  // Parameters whose extents use the variable of a slot, but are more than it.
+  std::unordered_map<int, std::vector<size_t>> users_;
+  std::set<int> required_;  // slots that every call needs
   int passed_count_ = 0;
   int passed_tensors_ = 0;
   int slot_count_ = 0;

@@ -84,6 +84,15 @@ class Arguments {
            std::to_string(tensor.size(dimension)));
   }
 
+  // Kernels compute with the extent in the type of its expression.
+  void Fits(const char* name, const ffi::TensorView& tensor, int dimension, const char* extent,
+            int64_t most) {
+    if (tensor.size(dimension) <= most) return;
+    Refuse(std::string("argument '") + name + "': the extent " +
+           std::to_string(tensor.size(dimension)) + " in dimension " + std::to_string(dimension) +
+           " does not fit the dtype of '" + extent + "'");
+  }
+
   int device() const { return device_; }
 
  private:

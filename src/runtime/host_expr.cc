@@ -2,8 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
-#include <limits>
-
+#include "arith/widen.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
@@ -37,7 +36,7 @@ int VarSlots::Intern(const ir::Var& var) {
   return position->second;
 }
 
-HostExpr::HostExpr(const ir::Expr& expr, VarSlots* slots) : expr_(expr) {
+HostExpr::HostExpr(const ir::Expr& expr, VarSlots* slots, bool in_64_bits) : expr_(expr) {
   Prepare(expr, slots);
   if (auto* var = expr.as<ir::VarNode>()) {
     slot_ = slots->Intern(tvm::ffi::GetRef<ir::Var>(var));
@@ -45,15 +44,10 @@ HostExpr::HostExpr(const ir::Expr& expr, VarSlots* slots) : expr_(expr) {
     is_constant_ = true;
     constant_ = *value;
   } else {
-    program_ = arith::HostProgram({expr}, slots->vars());
+    program_ = arith::HostProgram({in_64_bits ? arith::Widen(expr) : expr}, slots->vars());
   }
 }
 
 std::string HostExpr::Text() const { return ir::Print(expr_); }
-
-int64_t HostExpr::MaxValue() const {
-  int bits = expr_.dtype().bits - (ir::IsInt(expr_.dtype()) ? 1 : 0);
-  return bits >= 63 ? std::numeric_limits<int64_t>::max() : (int64_t{1} << bits) - 1;
-}
 
 }  // namespace tilelang::runtime

@@ -27,8 +27,9 @@ class VarSlots {
 // An integer expression over slots, with shortcuts for constants and plain variables.
 class HostExpr {
  public:
-  // Throws tilelang.UnsupportedError for what only the device can evaluate.
-  HostExpr(const ir::Expr& expr, VarSlots* slots);
+  // Throws tilelang.UnsupportedError for what only the device can evaluate. `in_64_bits`: sums and
+  // products of narrower integers do not wrap, as in the offsets of a tensor's elements.
+  HostExpr(const ir::Expr& expr, VarSlots* slots, bool in_64_bits = false);
 
   int64_t Evaluate(const int64_t* values) const {
     if (slot_ >= 0) return values[slot_];
@@ -44,8 +45,6 @@ class HostExpr {
   const ir::Expr& expr() const { return expr_; }
   // The expression as the user would write it: "N", "M * 2 + 1".
   std::string Text() const;
-  // The largest value of the expression's dtype.
-  int64_t MaxValue() const;
 
  private:
   ir::Expr expr_;

@@ -18,6 +18,10 @@ Launcher::Launcher(const KernelSpec& spec, const ffi::Array<int64_t>& outputs, f
       make_variant_(std::move(make_variant)) {
   for (const LaunchSpec& launch : spec->launches) {
     launches_.emplace_back(launch, signature_, &slots_);
+    for (const auto& extents : {launch->grid, launch->block}) {
+      for (const ir::Expr& extent : extents) signature_.Require(extent, &slots_);
+    }
+    signature_.Require(launch->shared_memory, &slots_);
   }
   signature_.Seal(slots_);
 }

@@ -34,6 +34,11 @@ std::vector<HostExpr> CompileAll(const ffi::Array<ir::Expr>& exprs, VarSlots* sl
   return programs;
 }
 
+// Where the map of a tensor points that is None: a page that no allocation has. All coordinates are
+// within its extents, so that each copy fails.
+constexpr uintptr_t kAbsentAddress = 4096;
+constexpr uint64_t kAbsentExtent = uint64_t{1} << 31;
+
 [[noreturn]] void Fail(const TensorMapSpec& spec, const std::string& problem) {
   throw ffi::Error("tilelang.ArgumentError",
                    "argument '" + std::string(spec->buffer->name) +
@@ -60,7 +65,11 @@ TensorMapPlan::TensorMapPlan(const TensorMapSpec& spec, const Signature& signatu
 TensorMapPlan::Geometry TensorMapPlan::Evaluate(const CallState& state) const {
   Geometry geometry;
   if (state.tensors[tensor_index_] == nullptr) {
-    Fail(spec_, "it is None; compile with tl.disable_tma_lower, or pass a tensor of its shape");
+    // None, which the kernel does not use: what is copied all the same has no memory.
+    std::fill(geometry.dims, geometry.dims + dims_.size(), kAbsentExtent);
+    std::fill(geometry.strides, geometry.strides + strides_.size(), kAbsentAddress);
+    geometry.address = reinterpret_cast<void*>(kAbsentAddress);
+    return geometry;
   }
   for (size_t i = 0; i < dims_.size(); ++i) {
     geometry.dims[i] = dims_[i].Evaluate(state.values.data());
@@ -116,6 +125,8 @@ ffi::Map<ffi::String, ffi::Any> TensorMapPlan::Describe(const CallState& state) 
   };
   return {
       {"address", reinterpret_cast<int64_t>(geometry.address)},
+      {"absent", state.tensors[tensor_index_] == nullptr},
+      {"data_type", driver_dtype_},
       {"dtype", ffi::String(ir::ToString(spec_->dtype))},
       {"element_bytes", ir::Bytes(spec_->dtype)},
       {"dims", numbers(geometry.dims, dims_.size())},

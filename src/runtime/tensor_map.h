@@ -20,8 +20,9 @@ class TensorMapPlan {
   void Encode(const CallState& state, driver::Stream stream, driver::TensorMap* map) const;
 
   // The map as plain values for the emulator: address, dtype, element_bytes, dims, strides, box,
-  // element_strides, swizzle, interleave, l2_promotion, oob_fill (as in TensorMapSpec). The address
-  // is 0 where the tensor has no elements: whoever launches puts a zero there.
+  // element_strides, swizzle, interleave, l2_promotion, oob_fill (as in TensorMapSpec); absent: the
+  // tensor is None; data_type: that of the driver. The address is 0 where the tensor has no
+  // elements: whoever launches puts a zero there.
   ffi::Map<ffi::String, ffi::Any> Describe(const CallState& state) const;
 
  private:

@@ -156,7 +156,7 @@ class Emulation:
                         device.map(regions.array(span), address=span.address, name="pointer")
                     )
                 converted = [
-                    arg if span is None else _argument(device, arg, regions.array(span))
+                    _argument(device, arg, None if span is None else regions.array(span))
                     for arg, span in zip(args, spans, strict=True)
                 ]
                 report = module[str(name)].launch(
@@ -190,7 +190,8 @@ def _unknown_addresses(
     words = [np.zeros(0, np.uint64)]
     for arg, span in zip(args, spans, strict=True):
         if span is None:
-            words.append(np.frombuffer(arg, np.uint64) if len(arg) == 8 else words[0])
+            scalar = isinstance(arg, bytes) and len(arg) == 8
+            words.append(np.frombuffer(arg, np.uint64) if scalar else words[0])
         elif span.itemsize == 8 and "int" in str(getattr(arg, "dtype", "")):
             words.append(Regions([span]).array(span).ravel())
     found = possible_addresses(np.concatenate(words))
@@ -204,7 +205,7 @@ def _unknown_addresses(
 
 def _span(arg: Any) -> Span | None:
     """Returns the memory that an argument stands for; None for the bytes of a scalar."""
-    if isinstance(arg, bytes):
+    if isinstance(arg, bytes) or _is_absent(arg):
         return None
     if not hasattr(arg, "items"):
         size = arg.dtype.itemsize
@@ -230,7 +231,33 @@ def _with_element(arg: Any) -> Any:
     return {**arg, "address": element.ctypes.data, "element": element}
 
 
-def _argument(device: Any, arg: Any, array: np.ndarray) -> Any:
+def _is_absent(arg: Any) -> bool:
+    """Whether it is the tensor map of a tensor that is None."""
+    return hasattr(arg, "items") and bool(arg["absent"])
+
+
+def _absent_map(device: Any, arg: Any) -> Any:
+    """A tensor map of memory that is not there: whatever copies by it fails."""
+    return device.encode_tiled(
+        data_type=arg["data_type"],
+        rank=len(arg["dims"]),
+        global_address=arg["address"],
+        global_dim=arg["dims"],
+        global_strides=arg["strides"],
+        box_dim=arg["box"],
+        element_strides=arg["element_strides"],
+        interleave=arg["interleave"],
+        swizzle=arg["swizzle"],
+        oob_fill=arg["oob_fill"],
+    )
+
+
+def _argument(device: Any, arg: Any, array: np.ndarray | None) -> Any:
+    """What a kernel gets for an argument: the bytes of a scalar, an array, or a tensor map."""
+    if _is_absent(arg):
+        return _absent_map(device, arg)
+    if array is None:
+        return arg
     return _tensor_map(device, arg, array) if hasattr(arg, "items") else array
 
 

@@ -192,6 +192,10 @@ class _Library:
                     f"  const int64_t {self._variables[-1][1]} = {place}.size({dimension});"
                     f"  // {extent.name}"
                 )
+            kind = as_expr(extent).dtype
+            if isinstance(extent, Operand) and kind.bits < 64:
+                most = 2 ** (kind.bits - str(kind).startswith("int")) - 1
+                yield f'  arguments.Fits("{name}", {place}, {dimension}, "{extent}", {most});'
 
     def _extents(self, buffer: Any) -> Iterator[str]:
         name, place = str(buffer.name), self._place(buffer)
@@ -273,8 +277,8 @@ class _Library:
             return f"({self._expr(expr.a)} {_INFIX[expr.op]} {self._expr(expr.b)})"
         if isinstance(expr, Binary) and expr.op in _CALLS:
             return f"{_CALLS[expr.op]}({self._expr(expr.a)}, {self._expr(expr.b)})"
-        if isinstance(expr, Unary) and expr.op == UnaryOp.NOT:
-            return f"!{self._expr(expr.a)}"
+        if isinstance(expr, Unary) and expr.op in (UnaryOp.NOT, UnaryOp.NEG):
+            return f"({'!' if expr.op == UnaryOp.NOT else '-'}{self._expr(expr.a)})"
         if isinstance(expr, Select):
             parts = map(self._expr, (expr.condition, expr.true_value, expr.false_value))
             return "({} ? {} : {})".format(*parts)

@@ -96,6 +96,12 @@ def test_a_library_refuses_another_gpu(folder) -> None:
         assert line.startswith("tilelang.TargetError") and "cuda:0 has" in line
 
 
+def test_a_library_refuses_sizes_that_its_kernel_cannot_hold(folder) -> None:
+    (line,) = call(folder, "sm_80", 2**31 + 4, 32, capability=80)
+    assert line.startswith("tilelang.ArgumentError: argument 'X': the extent 2147483652")
+    assert "does not fit the dtype of 'M'" in line
+
+
 def test_an_empty_grid_launches_nothing(folder) -> None:
     assert not any(
         line.startswith("launch") for line in call(folder, "sm_80", 0, 32, capability=80)

@@ -80,7 +80,6 @@ REFUSED = {
     ),
     "no tensor": (lambda a: [1.5, *a[1:]], r"'A' must be a tensor of float32, not a float"),
     "a list": (lambda a: [a[0], a[1], [1], *a[3:]], r"'C' must be a tensor of float16, not a"),
-    "None": (lambda a: [None, *a[1:]], r"'A' is None, but its shape determines symbolic dim"),
     "tensor as scalar": (lambda a: [*a[:3], a[0], 3], r"'alpha' must be a number .*not a tensor"),
     "text as scalar": (lambda a: [*a[:4], "x"], r"'count' must be an integer \(int8\), not a str"),
     "float as int": (lambda a: [*a[:4], 2.5], r"'count' must be an integer \(int8\), not a float"),
@@ -330,6 +329,98 @@ def test_none_is_a_null_pointer():
     torch.testing.assert_close(twice, a + bias)
     with pytest.raises(EmulatorError, match="0x0"):
         kernel(a, None, None, True)
+
+
+@tilelang.jit(target="sm_90a")
+def with_tile(by_tma):
+    """Adds a tile, where the call has one, whose size only its own shape gives."""
+    m = T.dynamic("m")
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 64), "float32"),
+        Bias: T.Tensor((m, 64), "float32"),
+        use: T.bool,
+        B: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float32")
+            if use:
+                T.copy(Bias[0:64, :], tile, disable_tma=not by_tma)
+                for i, j in T.Parallel(64, 64):
+                    B[i, j] = A[i, j] + tile[i, j]
+            else:
+                for i, j in T.Parallel(64, 64):
+                    B[i, j] = A[i, j]
+
+    return main
+
+
+def check_none_for_tiles(kernel, error, device="cpu"):
+    a, bias = (torch.randn(64, 64, device=device) for _ in range(2))
+    b = torch.full_like(a, torch.nan)
+    kernel(a, None, False, b)
+    assert torch.equal(a, b)
+    kernel(a, bias, True, b)
+    assert torch.equal(a + bias, b)
+    if error is not None:
+        with pytest.raises(error):
+            kernel(a, None, True, b)
+
+
+@pytest.mark.parametrize("by_tma", [False, True])
+def test_none_for_a_tile(by_tma):
+    kernel = with_tile(by_tma)
+    assert ("tma_load" in kernel.get_kernel_source()) == by_tma
+    check_none_for_tiles(kernel, EmulatorError if by_tma else None)
+
+
+@pytest.mark.requires_cuda
+@pytest.mark.parametrize("by_tma", [False, True])
+def test_none_for_a_tile_on_a_gpu(by_tma):
+    check_none_for_tiles(tilelang.jit(with_tile.__wrapped__)(by_tma), None, "cuda")
+
+
+def test_none_where_another_tensor_gives_the_size():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32"), C: T.Tensor((n,))):
+        with T.Kernel(T.ceildiv(n, 32), threads=32) as b:
+            for i in T.Parallel(32):
+                C[b * 32 + i] = B[b * 32 + i] + 1
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    b, c = torch.randn(100), torch.full((100,), torch.nan)
+    kernel(None, b, c)
+    assert torch.equal(c, b + 1)
+    with pytest.raises(ArgumentError, match=r"dimension 0 of argument 'C' must be n = 100 "):
+        kernel(None, b, c[1:].clone())
+
+
+def test_none_where_the_launch_needs_the_size():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(n, threads=32) as b:
+            B[b] = 1
+
+    with pytest.raises(ArgumentError, match="'A' is None, but its shape determines symbolic dim"):
+        tilelang.compile(main, target="sm_90a")(None, torch.zeros(4))
+
+
+def test_none_where_an_output_needs_the_size():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((4,)), C: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=32):
+            C[0] = B[0]
+
+    kernel = tilelang.compile(main, target="sm_90a", out_idx=[2])
+    with pytest.raises(ArgumentError, match="'A' is None, but its shape determines symbolic dim"):
+        kernel(None, torch.zeros(4))
 
 
 @pytest.mark.requires_cuda
