@@ -9,7 +9,19 @@ from .. import _ffi, errors
 from . import span
 from .definitions import definition
 from .dtype import HANDLE, DType, intern
-from .expr import BinaryOp, Expr, IntImm, Operand, Var, as_expr, cast, raw_field
+from .expr import (
+    Binary,
+    BinaryOp,
+    Expr,
+    IntImm,
+    Operand,
+    Unary,
+    UnaryOp,
+    Var,
+    as_expr,
+    cast,
+    raw_field,
+)
 from .extensions import extensions
 from .span import Span
 
@@ -292,9 +304,11 @@ def _from_start(buffer: Buffer, dim: int, index: Any) -> Any:
 def _check_bounds(buffer: Buffer, dim: int, low: Any, high: Any) -> None:
     extent = buffer.shape[dim]
     too_low = isinstance(low, int) and low < 0
-    # A tile at the edge of a tensor may reach beyond it.
-    last = low + 1 if buffer.scope == "global" and isinstance(low, int) else high
-    too_high = isinstance(last, int) and isinstance(extent, int) and last > extent
+    last, end = high, extent
+    if buffer.scope == "global" and isinstance(low, int) and isinstance(extent, int):
+        # A tile at the edge of a tensor may reach beyond it, and all of one without elements does.
+        last, end = low + 1, max(extent, 1)
+    too_high = isinstance(last, int) and isinstance(end, int) and last > end
     if not (too_low or too_high):
         return
     what = f"index {low}" if high == low + 1 else f"slice {low}:{high}"
@@ -349,7 +363,9 @@ def _linear(value: Any, factor: int, terms: _Terms) -> int:
         return factor * value
     if isinstance(value, IntImm):
         return factor * value.value
-    op = getattr(value, "op", None)
+    if isinstance(value, Unary) and value.op == UnaryOp.NEG:
+        return _linear(value.a, -factor, terms)
+    op = value.op if isinstance(value, Binary) else None
     if op == BinaryOp.ADD:
         return _linear(value.a, factor, terms) + _linear(value.b, factor, terms)
     if op == BinaryOp.SUB:

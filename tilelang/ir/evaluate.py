@@ -7,7 +7,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import _ffi, errors
-from .expr import Binary, BinaryOp, Cast, Expr, IntImm, Operand, Select, Var, as_expr
+from .expr import (
+    Binary,
+    BinaryOp,
+    Cast,
+    Expr,
+    IntImm,
+    Operand,
+    Select,
+    Unary,
+    UnaryOp,
+    Var,
+    as_expr,
+)
 
 _solve_for = _ffi.get("runtime.SolveFor")
 
@@ -47,6 +59,8 @@ def evaluate(expr: Any, values: Mapping[Var, Any]) -> Any:
         return values[expr]
     if isinstance(expr, Binary) and expr.op in _OPERATORS:
         return _OPERATORS[expr.op](evaluate(expr.a, values), evaluate(expr.b, values))
+    if isinstance(expr, Unary) and expr.op == UnaryOp.NEG:
+        return -evaluate(expr.a, values)
     if isinstance(expr, Select):
         chosen = evaluate(expr.condition, values)
         return evaluate(expr.true_value if chosen else expr.false_value, values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable
@@ -189,8 +190,17 @@ def scope_of(function: FunctionType, frame: FrameType | None) -> dict[str, Any]:
     for each in reversed(outer):
         if each.f_globals is function.__globals__:
             scope.update(each.f_locals)
-    scope.update(inspect.getclosurevars(function).nonlocals)
+    scope.update(_enclosed(function))
     return scope
+
+
+def _enclosed(function: FunctionType) -> dict[str, Any]:
+    """The names of enclosing functions that ``function`` uses, as far as they have values yet."""
+    values = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # bound after the function
+            values[name] = cell.cell_contents
+    return values
 
 
 def remember_scope(function: FunctionType, declared: ast.FunctionDef, frame: Any) -> None:

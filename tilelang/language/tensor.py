@@ -81,18 +81,18 @@ def _symbol(extent: Any, symbols: dict[str, Var]) -> Any:
 
 
 def check_extent(extent: Any) -> None:
-    """Refuses what is no extent of a tensor: neither a positive integer nor known at run time."""
+    """Refuses what is no extent of a tensor: no integer of at least 0, nor known at run time."""
     if isinstance(extent, Operand):
         valid = getattr(extent, "dtype", dtype_of("bool")).is_integer
     elif isinstance(extent, str):
         valid = extent.isidentifier()
     else:
-        valid = isinstance(extent, Integral) and not isinstance(extent, bool) and int(extent) > 0
+        valid = isinstance(extent, Integral) and not isinstance(extent, bool) and int(extent) >= 0
     if not valid:
         is_tensor = isinstance(getattr(extent, "shape", None), tuple)
         text = errors.described(extent) if is_tensor else repr(extent)
         raise errors.ShapeError(
-            f"extent {text} of a tensor is not a positive integer",
+            f"extent {text} of a tensor is not an integer of at least 0",
             span=span.here(),
             notes=[_instead_of_extent(extent, is_tensor)],
         )
@@ -104,8 +104,6 @@ def _instead_of_extent(extent: Any, is_tensor: bool) -> str:
             "a function that returns a T.prim_func is called with sizes and types; the kernel that "
             "it gives is called with tensors"
         )
-    if isinstance(extent, int) and extent == 0:
-        return 'a dimension that may be 0 is one of the run: M = T.dynamic("M")'
     return 'use an int, or T.dynamic("name") for a dimension known at run time'
 
 
@@ -215,18 +213,29 @@ class PointerType:
 ptr = PointerType
 
 
-def _tile_annotation(name: str, scope: str) -> Any:
-    def annotation(shape: Any, dtype: Any = "float32", **_details: Any) -> TensorType:
-        return TensorType(shape, dtype, scope=scope)
+class _TileAnnotation:
+    """The annotation of a macro's parameter that is a tile: ``T.LocalBuffer[(8,), "float32"]``."""
 
-    annotation.__name__ = annotation.__qualname__ = name
-    annotation.__doc__ = f"The annotation of a macro's parameter that is a {scope} tile."
-    return annotation
+    def __init__(self, scope: str) -> None:
+        self._scope = scope
+
+    def __call__(self, shape: Any, dtype: Any = "float32", **_details: Any) -> TensorType:
+        """As by index, with details that a macro does not need."""
+        return TensorType(shape, dtype, scope=self._scope)
+
+    def __getitem__(self, given: Any) -> TensorType:
+        """A shape, or a tuple of a shape and a type."""
+        has_type = isinstance(given, tuple) and len(given) == 2 and not _is_extent(given[1])
+        return self(*given) if has_type else self(given)
 
 
-SharedBuffer = _tile_annotation("SharedBuffer", "shared")
-FragmentBuffer = _tile_annotation("FragmentBuffer", "fragment")
-LocalBuffer = _tile_annotation("LocalBuffer", "local")
+def _is_extent(value: Any) -> bool:
+    return isinstance(value, (Integral, Operand))
+
+
+SharedBuffer = _TileAnnotation("shared")
+FragmentBuffer = _TileAnnotation("fragment")
+LocalBuffer = _TileAnnotation("local")
 
 
 def dynamic(name: str, dtype: Any = "int32") -> Any:

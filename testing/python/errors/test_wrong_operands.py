@@ -287,7 +287,7 @@ def case_strides_of_another_rank():
 
 
 def case_negative_extent():
-    """ShapeError: extent -4 of a tensor is not a positive integer"""
+    """ShapeError: extent -4 of a tensor is not an integer of at least 0"""
     T.Tensor((M, -4), "float32")
 
 

@@ -9,6 +9,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
+from tilelang.errors import BoundsError
 
 TILE = 64
 
@@ -77,6 +78,109 @@ def test_a_gemm_of_no_rows_columns_or_products(target: str, empty: str) -> None:
     c = torch.full((m, n), torch.nan)
     kernel(torch.ones(m, k).half(), torch.ones(k, n).half(), c)
     assert not c.count_nonzero()
+
+
+def eager_product(target: str) -> Any:
+    """A gemm whose sizes are constants of the compiled code."""
+
+    @tilelang.jit(target=target)
+    def main(A, B):
+        m, n, k = T.const("m, n, k")
+        A: T.Tensor((m, k), "float16")
+        B: T.Tensor((k, n), "float16")
+        C = T.empty((m, n), "float32")
+        with T.Kernel(T.ceildiv(n, TILE), T.ceildiv(m, TILE), threads=128) as (bx, by):
+            a = T.alloc_shared((TILE, 32), "float16")
+            b = T.alloc_shared((32, TILE), "float16")
+            c = T.alloc_fragment((TILE, TILE), "float32")
+            T.clear(c)
+            for i in T.Pipelined(T.ceildiv(k, 32), num_stages=2):
+                T.copy(A[by * TILE, i * 32], a)
+                T.copy(B[i * 32, bx * TILE], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * TILE, bx * TILE])
+        return C
+
+    return main
+
+
+def lazy_product(target: str) -> Any:
+    """The gemm as a function that is compiled for given sizes."""
+
+    @tilelang.jit(target=target, out_idx=[2])
+    def main(m, n, k):
+        @T.prim_func
+        def product(
+            A: T.Tensor((m, k), "float16"),
+            B: T.Tensor((k, n), "float16"),
+            C: T.Tensor((m, n), "float32"),
+        ):
+            with T.Kernel(T.ceildiv(n, TILE), T.ceildiv(m, TILE), threads=128) as (bx, by):
+                a = T.alloc_shared((TILE, 32), "float16")
+                b = T.alloc_shared((32, TILE), "float16")
+                c = T.alloc_fragment((TILE, TILE), "float32")
+                T.copy(A[0, 0], a)  # of which there may be no element
+                T.clear(c)
+                for i in T.Pipelined(T.ceildiv(k, 32), num_stages=2):
+                    T.copy(A[by * TILE, i * 32], a)
+                    T.copy(B[i * 32, bx * TILE], b)
+                    T.gemm(a, b, c)
+                T.copy(c, C[by * TILE, bx * TILE])
+
+        return product
+
+    return lambda a, b: main(a.shape[0], b.shape[1], a.shape[1])(a, b)
+
+
+TARGETS = ["sm_80", "sm_90a", "sm_100a", "sm_120a"]
+
+
+@pytest.mark.parametrize("make", [eager_product, lazy_product])
+@pytest.mark.parametrize("target", TARGETS)
+def test_constant_sizes_of_0(target: str, make: Any) -> None:
+    run = make(target)
+    for m, n, k in ((0, 70, 40), (70, 0, 40), (70, 90, 0), (0, 0, 0), (70, 90, 40)):
+        a, b = torch.randn(m, k).half(), torch.randn(k, n).half()
+        c = run(a, b)
+        assert c.shape == (m, n)
+        torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [(0, 5), (5, 0), (0, 0), (5, 5)])
+def test_elements_and_sums_of_constant_sizes_of_0(size: tuple[int, int], target: str) -> None:
+    @tilelang.jit(target=target)
+    def main(A):
+        m, n = T.const("m, n")
+        A: T.Tensor((m, n), "float32")
+        sums, doubled = T.empty((m,)), T.empty((m, n))
+        with T.Kernel(m, threads=128) as row:
+            total = T.alloc_var("float32", init=0.0)
+            for j in T.serial(n):
+                total += A[row, j]
+            if T.get_thread_binding() == 0:
+                sums[row] = total
+            for j in T.Parallel(n):
+                doubled[row, j] = A[row, j] * 2
+        return sums, doubled
+
+    a = torch.randn(*size)
+    sums, doubled = main(a)
+    torch.testing.assert_close(sums, a.sum(1))
+    assert torch.equal(doubled, a * 2)
+
+
+def test_a_slice_without_elements_is_refused() -> None:
+    @tilelang.jit(target="sm_90a")
+    def main(A):
+        m, n = T.const("m, n")
+        A: T.Tensor((m, n), "float32")
+        with T.Kernel(m, threads=128) as row:
+            total = T.alloc_fragment((1,), "float32")
+            T.reduce_sum(A[row : row + 1, :], total, dim=1)
+
+    with pytest.raises(BoundsError, match=r"slice 0:0 of dimension 1 of A: .* is empty"):
+        main(torch.zeros(5, 0))
 
 
 @pytest.mark.requires_cuda
