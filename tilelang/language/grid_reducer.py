@@ -9,6 +9,7 @@ parts in the shared memory of its first one instead.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -248,12 +249,15 @@ def _conclude_together(stages: list[GridStage]) -> None:
 def _store_results(reducer: Any, outs: Any) -> None:
     for place in Parallel(*reducer.shape):
         here = place if isinstance(place, tuple) else (place,)
-        _store_each(outs, reducer, here)
+        store_each(outs, reducer.shape, here, reducer.result_at(list(here)))
 
 
-def _store_each(outs: list[Region], reducer: Any, here: tuple[Any, ...]) -> None:
-    moving = [at for at, extent in zip(here, reducer.shape, strict=True) if extent != 1]
-    for out, value in zip(outs, reducer.result_at(list(here)), strict=True):
+def store_each(
+    outs: list[Region], shape: Sequence[int], here: tuple[Any, ...], results: Sequence[Expr]
+) -> None:
+    """Stores the results of the element ``here`` of a reducer's ``shape``, one in each region."""
+    moving = [at for at, extent in zip(here, shape, strict=True) if extent != 1]
+    for out, value in zip(outs, results, strict=True):
         out.buffer[place_in(out, moving)] = cast_value(value, out.dtype)
 
 

@@ -34,6 +34,7 @@ class KernelFrame:
         attrs: annotations of the launch.
         block: the open block of its body.
         conclusions: called at the end of the body, which they may add to.
+        afterwards: called when the launch is complete; they may open another kernel.
         grid_stages: the reducers of the grid.
         tile_loops: how many loops of it take tiles from a scheduler.
         counted: whether something counts the blocks that run.
@@ -50,6 +51,7 @@ class KernelFrame:
         self._builder: Builder | None = None
         self.block: Block | None = None
         self.conclusions: list[Callable[[], None]] = []
+        self.afterwards: list[Callable[[], None]] = []
         self.grid_stages: list[Any] = []
         self.tile_loops = 0
         self.counted = False
@@ -97,6 +99,8 @@ class KernelFrame:
     def __exit__(self, error: Any, *_rest: Any) -> None:
         if error is None and self.block is not None:
             emit(self.close())
+            for follow in self.afterwards:
+                follow()
 
     def close(self) -> Stmt:
         """Ends the kernel and returns the launch."""

@@ -129,6 +129,10 @@ class RecordReducer:
         """The results of an element."""
         return self.record.results_of([load(tile, place) for tile in self.tiles])
 
+    def results_of_nothing(self) -> list[Expr]:
+        """The results of an element without contributions."""
+        return self.record.results_of(self.record.identity)
+
     def reopen(self) -> None:
         """Begins anew: no contribution was made."""
         sync_threads()

@@ -70,7 +70,9 @@ def welford(dtype: Any = "float32", correction: float = 0) -> Record:
 
     Values are taken relative to the first one that the record sees, and what comes is added by
     Welford's update (Technometrics 4, 1962), of two records by that of Chan, Golub and LeVeque
-    (1979): variances are exact to 1e-6 also where the mean is 1e4 times the deviation.
+    (1979): variances are exact to 1e-6 also where the mean is 1e4 times the deviation. With
+    infinities among the values the mean is that of their sum, as in torch: the infinity, or NaN for
+    both of them; the variance is NaN.
 
     Args:
         dtype: float32 or float64.
@@ -83,11 +85,11 @@ def welford(dtype: Any = "float32", correction: float = 0) -> Record:
         raise errors.DTypeError(f"T.welford of {kind}: it takes floats", span=span.here())
 
     def insert(r: Any, x: Any) -> Any:
-        origin = if_then_else(r.count == 0, x, r.origin)
+        origin = if_then_else(r.count == 0, if_then_else(_is_infinite(x), 0, x), r.origin)
         count = r.count + 1
         value = x - origin
         delta = value - r.offset
-        offset = r.offset + delta / count
+        offset = r.offset + if_then_else(_is_infinite(r.offset), value, delta / count)
         return count, origin, offset, r.m2 + delta * (value - offset)
 
     def combine(a: Any, b: Any) -> Any:
@@ -96,7 +98,8 @@ def welford(dtype: Any = "float32", correction: float = 0) -> Record:
         moved = if_then_else(b.count == 0, 0, b.origin - origin)
         delta = b.offset + moved - a.offset
         share = _divided(b.count, count)
-        offset = a.offset + delta * share
+        infinite = _is_infinite(a.offset) | _is_infinite(b.offset)
+        offset = a.offset + if_then_else(infinite, b.offset, delta * share)
         return count, origin, offset, a.m2 + b.m2 + delta * delta * a.count * share
 
     return Record(
@@ -113,6 +116,10 @@ def welford(dtype: Any = "float32", correction: float = 0) -> Record:
         },
         "welford",
     )
+
+
+def _is_infinite(x: Any) -> Any:
+    return abs_value(x) == math.inf
 
 
 def logsumexp(dtype: Any = "float32") -> Record:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .. import errors
 from ..ir import span
 from ..ir.buffer import Buffer, Load, plain, shape_text
-from ..ir.expr import BinaryOp, Call, Cast, Expr, as_expr, cast, tvm_ffi
+from ..ir.expr import Binary, BinaryOp, Call, Cast, Expr, as_expr, cast, tvm_ffi
 from .allocate import alloc_contributions
 from .atomics import atomic_add, atomic_and, atomic_max, atomic_min, atomic_or, atomic_xor
 from .builder import in_block, in_kernel
@@ -117,6 +117,10 @@ class Reducer:
         """Begins anew: no contribution was made."""
         reducer_init(self)
 
+    def results_of_nothing(self) -> list[Expr]:
+        """The results of an element without contributions."""
+        return [cast(_OPERATIONS[self.op][2](self.dtype), self.dtype)]
+
     def combine(self, place: list[Any], values: list[Any]) -> None:
         """Contributes the part of others to an element."""
         self.contribute(self.buffer[tuple(place)], values[0])
@@ -138,11 +142,12 @@ def _contribution(op: str, target: Any, value: Any) -> Expr | None:
     """What is combined with the old value of an element; None where it is something else."""
     if isinstance(value, Cast) and value.dtype == target.dtype:
         value = value.value
+    used = value.op if isinstance(value, Binary) else None
     if isinstance(value, Call) and value.name in ("min_nan", "max_nan"):
         sides: tuple[Any, ...] = tuple(value.args)
-    elif getattr(value, "op", None) == _OPERATIONS[op][0]:
+    elif used == _OPERATIONS[op][0]:
         sides = value.a, value.b
-    elif op == "sum" and getattr(value, "op", None) == BinaryOp.SUB and _is(value.a, target):
+    elif op == "sum" and used == BinaryOp.SUB and _is(value.a, target):
         return -value.b
     else:
         return None
@@ -241,11 +246,13 @@ def _check_scope(scope: Any, out: Any) -> None:
 
 
 def _in_grid(kernel: Any, reducer: Any, out: Any, deterministic: bool) -> None:
+    from .empty_grid import finish_without_blocks
     from .grid_reducer import conclude_grid, open_stage
 
     reducer.stage = open_stage(reducer, out, deterministic)
     if not kernel.grid_stages:
         kernel.conclusions.append(lambda: conclude_grid(kernel.grid_stages))
+        kernel.afterwards.append(lambda: finish_without_blocks(kernel))
     kernel.grid_stages.append(reducer.stage)
 
 

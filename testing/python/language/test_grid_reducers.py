@@ -251,6 +251,81 @@ def test_errors(given, error, text):
         tilelang.compile(make(**given), target="sm_90a")
 
 
+IDENTITIES = {
+    "sum": ("float32", 0.0),
+    "max": ("float32", -float("inf")),
+    "min": ("int32", 2**31 - 1),
+    "bitand": ("int32", -1),
+    "bitor": ("int32", 0),
+    "bitxor": ("uint32", 0),
+}
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "sm_120a"])
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("op", IDENTITIES)
+def test_no_blocks(op, deterministic, target):
+    """The results of a grid without blocks are what changes nothing; others follow as ever."""
+    rows, (dtype, identity) = T.dynamic("rows"), IDENTITIES[op]
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, 48), dtype), W: T.Tensor((2, 48), dtype)):
+        with T.Kernel(T.ceildiv(rows, 8), 3, threads=64) as (bx, by):
+            columns = by * 16
+            w = T.alloc_reducer(
+                (16,),
+                dtype,
+                op,
+                scope="grid",
+                out=W[1, columns : columns + 16],
+                deterministic=deterministic,
+            )
+            for i, j in T.Parallel(8, 16):
+                if bx * 8 + i < rows:
+                    T.reducer_update(w[j], X[bx * 8 + i, columns + j])
+            T.finalize_reducer(w)
+
+    compiled = tilelang.compile(kernel, target=target)
+    element = getattr(torch, dtype)
+    for count in (0, 1, 0):
+        w = torch.full((2, 48), 77, dtype=element)
+        x = torch.randint(0, 100, (count, 48)).to(element)
+        compiled(x, w)
+        assert (w[0] == 77).all()
+        assert torch.equal(w[1], x[0] if count else torch.full_like(w[1], identity))
+
+
+def test_no_blocks_give_records_of_nothing():
+    rows = T.dynamic("rows")
+
+    @T.prim_func
+    def kernel(
+        X: T.Tensor((rows, 16), "float32"),
+        Mean: T.Tensor((16,)),
+        Variance: T.Tensor((16,)),
+        Squares: T.Tensor((16,)),
+        Count: T.Tensor((16,)),
+    ):
+        with T.Kernel(T.ceildiv(rows, 8), threads=64) as bx:
+            w = T.alloc_reducer(
+                (16,), T.welford(), scope="grid", out=(Mean, Variance, Squares, Count)
+            )
+            for i, j in T.Parallel(8, 16):
+                if bx * 8 + i < rows:
+                    T.reducer_update(w[j], X[bx * 8 + i, j])
+            T.finalize_reducer(w)
+
+    results = [torch.full((16,), 7.0) for _ in range(4)]
+    tilelang.compile(kernel, target="sm_100a")(torch.zeros(0, 16), *results)
+    mean, variance, squares, count = results
+    assert not mean.any() and not squares.any() and not count.any()
+    assert variance.isnan().all()
+
+
+def test_grids_that_are_never_empty_are_one_launch():
+    assert tilelang.compile(sums(13, 500, 16), target="sm_90a").get_ptx().count(".entry") == 1
+
+
 def test_the_memory_is_not_the_users():
     kernel = tilelang.compile(sums(13, 500, 16), target="sm_90a")
     assert len(re.findall(r"atom\S*add", kernel.get_ptx())) == 1  # one arrival for both

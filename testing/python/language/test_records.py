@@ -118,6 +118,37 @@ def test_welford_is_exact_where_the_mean_is_large(where, shape, dim, target):
         torch.testing.assert_close(mean.double(), x.double().mean(dim), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("where", "shape", "dim"),
+    [("tensor", (40, 1025), 1), ("tensor", (1025, 40), 0), ("fragment", (40, 200), 1)],
+)
+def test_welford_of_infinities(where, shape, dim, target):
+    """As torch: the mean is the infinity, or NaN for both of them; the variance is NaN."""
+    results = shape_without(shape, dim)
+    mean, variance = torch.zeros(results), torch.zeros(results)
+
+    def body(x, a, b, c):
+        T.reduce_welford(x, a, b, dim=dim, correction=1)
+
+    _, run = whole(where, shape, "float32", body, [mean, variance], target)
+    x = torch.randn(shape)
+    length = shape[dim]
+    for row in range(36):
+        values = x.select(1 - dim, row)
+        infinity = (-1) ** row * torch.inf
+        places = [0, length - 1, row % length] if row < 8 else torch.randperm(length)[: row // 8]
+        values[places[:1] if row < 4 else places] = infinity
+        if row % 5 == 4:
+            values[(places[0] + 1 + row) % length] = -infinity
+        if row % 7 == 6:
+            values[(places[0] + 2 + row) % length] = torch.nan
+    run(x)
+    torch.testing.assert_close(mean, x.mean(dim), rtol=0, atol=1e-5, equal_nan=True)
+    torch.testing.assert_close(variance, x.var(dim), rtol=1e-4, atol=0, equal_nan=True)
+    assert mean.isinf().sum() > 10 and mean.isnan().sum() > 5
+
+
 @pytest.mark.parametrize("where", ["tensor", "fragment"])
 def test_welford_along_several_dimensions(where):
     mean, variance = torch.zeros(6), torch.zeros(6)
