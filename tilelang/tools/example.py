@@ -155,6 +155,11 @@ class Example:
             self.require(fault is None, f"--{name} {fault}")
         there = self.args.device == "cpu" or torch.cuda.is_available()
         self.require(there, "--device is cuda, but torch finds no GPU: give cpu, the emulator")
+        self.require(
+            self.args.device == "cpu" or self.args.target == gpu,
+            f"--device is cuda, but this GPU is {gpu or 'of no known target'} and the kernel is for"
+            f" {self.args.target}: give cpu, the emulator",
+        )
         torch.manual_seed(self.args.seed)
 
     def require(self, holds: bool, otherwise: str) -> None:

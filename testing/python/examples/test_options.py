@@ -6,6 +6,7 @@ import pytest
 from examples.running import run
 
 from tilelang import emulator
+from tilelang.target import resolve
 
 #: a script's arguments, and what it says of them
 REFUSED = {
@@ -102,3 +103,12 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         run(monkeypatch, "elementwise/add", "--device", "cuda")
     assert "--device is cuda, but torch finds no GPU: give cpu" in capsys.readouterr().err
+
+
+def test_a_gpu_that_the_kernel_is_not_for_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("tilelang.tools.example.device_target", lambda: resolve("sm_90a"))
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "moe/fused_moe_nvfp4", "--device", "cuda")
+    refusal = "this GPU is sm_90a and the kernel is for sm_100a: give cpu, the emulator"
+    assert refusal in capsys.readouterr().err
