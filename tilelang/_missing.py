@@ -18,7 +18,7 @@ _OWN_PASSES = "the passes of this compiler are its own: see tilelang.transform.p
 REASONS = {
     "rocm": "there is no ROCm backend",
     "metal": "there is no Metal backend",
-    "jit.adapter": _NO_CUTEDSL,
+    "jit.adapter.cutedsl": _NO_CUTEDSL,
     "cuda.target": _NO_CUTEDSL,
     "cuda.pipeline": _OWN_PASSES,
     "cuda.transform": _OWN_PASSES,

@@ -38,9 +38,8 @@ def FloorMod(a: Any, b: Any) -> Any:
     """``T.FloorMod(a, b)``: the operator floor_mod as a function."""
     ...
 from ..layout.fragment import Fragment as Fragment
-def FragmentBuffer(shape: Any, dtype: Any = 'float32', **_details: Any) -> Any:
-    """The annotation of a macro's parameter that is a fragment tile."""
-    ...
+from .tensor import _TileAnnotation
+FragmentBuffer: _TileAnnotation
 def GE(a: Any, b: Any) -> Any:
     """``T.GE(a, b)``: the operator ge as a function."""
     ...
@@ -59,9 +58,8 @@ def LT(a: Any, b: Any) -> Any:
     ...
 from ..layout.layout import Layout as Layout
 from .raw.statements import let as Let
-def LocalBuffer(shape: Any, dtype: Any = 'float32', **_details: Any) -> Any:
-    """The annotation of a macro's parameter that is a local tile."""
-    ...
+from .tensor import _TileAnnotation
+LocalBuffer: _TileAnnotation
 def Max(a: Any, b: Any) -> Any:
     """``T.Max(a, b)``: the operator max as a function."""
     ...
@@ -123,9 +121,8 @@ def Serial(start: Any, stop: Any = None, step: Any = None, *, annotations: Any =
 
     ``range`` in a kernel means the same. The step is a constant."""
     ...
-def SharedBuffer(shape: Any, dtype: Any = 'float32', **_details: Any) -> Any:
-    """The annotation of a macro's parameter that is a shared tile."""
-    ...
+from .tensor import _TileAnnotation
+SharedBuffer: _TileAnnotation
 from .lanes import Shuffle as Shuffle
 from .raw.expressions import Var as SizeVar
 class StridedTensor(_Buffer, Generic[_Shape, _Strides, _Element]):

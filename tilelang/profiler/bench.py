@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import statistics
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from ..errors import ConfigError
@@ -18,6 +21,24 @@ _SUMMARIES: dict[str, Callable[[list[float]], float]] = {
     "min": min,
     "max": max,
 }
+
+
+@contextlib.contextmanager
+def suppress_stdout_stderr() -> Iterator[None]:
+    """Drops what is printed meanwhile, also by other code than Python's."""
+    kept = [os.dup(number) for number in (1, 2)]
+    with open(os.devnull, "w") as nothing:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        for number in (1, 2):
+            os.dup2(nothing.fileno(), number)
+        try:
+            with contextlib.redirect_stdout(nothing), contextlib.redirect_stderr(nothing):
+                yield
+        finally:
+            for number, copy in zip((1, 2), kept, strict=True):
+                os.dup2(copy, number)
+                os.close(copy)
 
 
 def do_bench(

@@ -80,6 +80,25 @@ class PassConfigKey(str, Enum):
         "propagate_knowns_to_simplify_expressions"
     )
     TL_SIMPLIFY_ENABLE_LET_INLINE = "enable_simplify_let_inline"
+    TL_ENABLE_LOWER_LDGSTG = "tl.enable_lower_ldgstg"
+    TL_ENABLE_LOWER_LDGSTG_PREDICATED = "tl.enable_lower_ldgstg_predicated"
+    TL_ENABLE_VECTORIZE_PLANNER_VERBOSE = "tl.enable_vectorize_planner_verbose"
+    TL_ENABLE_REDUCER_PLAN_VERBOSE = "tl.enable_reducer_plan_verbose"
+    TL_REDUCER_FORCE_BASELINE = "tl.reducer_force_baseline"
+    TL_ENABLE_FP32X2_REDUCTION = "tl.enable_fp32x2_reduction"
+    TL_ENABLE_AUTO_SCHEDULE = "tl.enable_auto_schedule"
+    TL_ENABLE_AUTO_WARP_SPECIALIZATION = "tl.enable_auto_warp_specialization"
+    TL_LAYOUT_COST_MODEL = "tl.layout_cost_model"
+    TL_DISABLE_SHARED_MEMORY_REUSE = "tl.disable_shared_memory_reuse"
+    TL_DISABLE_LOOP_UNSWITCHING = "tl.disable_loop_unswitching"
+    TL_LOOP_UNSWITCHING_ALLOW_NON_TRIVIAL_ELSE = "tl.loop_unswitching_allow_non_trivial_else"
+    TL_IF_STMT_BINDING_INLINE_REPLAYABLE_BINDS = "tl.if_stmt_binding_inline_replayable_binds"
+    TL_DISABLE_OUT_OF_BOUND_WARNING = "tl.disable_out_of_bound_warning"
+    TL_EMIT_LINE_DIRECTIVES = "tl.emit_line_directives"
+    TL_ENABLE_DUMP_IR = "tl.enable_dump_ir"
+    TL_DUMP_IR_DIR = "tl.dump_ir_path"
+    TL_PASS_PROFILE = "tl.pass_profile"
+    TL_PASS_PROFILE_THRESHOLD_MS = "tl.pass_profile_threshold_ms"
     CUDA_KERNELS_OUTPUT_DIR = "cuda.kernels_output_dir"
 
     def __str__(self) -> str:
@@ -87,6 +106,12 @@ class PassConfigKey(str, Enum):
 
 
 _SPELLINGS = {str(key): key for key in PassConfigKey}
+# A newer name of the options of TIR.
+_SPELLINGS |= {
+    f"tirx.{name.removeprefix('tir.')}": key
+    for name, key in _SPELLINGS.items()
+    if name.startswith("tir.")
+}
 _NOT_BOOLEAN = {
     PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL: int,
     PassConfigKey.TL_MAX_REDUCTION_CHUNK: int,
@@ -97,15 +122,32 @@ _LAST_HONOURED = PassConfigKey.TL_DEVICE_COMPILE_FLAGS
 _HONOURED = list(PassConfigKey)[: list(PassConfigKey).index(_LAST_HONOURED) + 1]
 
 _OURS = "the passes of this compiler have no such switch"
+_AS_WIDE = "accesses are as wide as their alignment"
+_BY_PIPELINED = "T.Pipelined divides a kernel among warps"
+_DUMPS = "TILELANG_DUMP_IR=<folder> writes the program after every pass, and the time that it took"
 #: Why an option has no effect, and the values that ask for nothing else; by default for True.
 _IGNORED: dict[PassConfigKey, tuple[str, tuple[Any, ...]]] = {
-    PassConfigKey.TL_DISABLE_VECTORIZE_256: ("accesses are as wide as their alignment", (False,)),
+    PassConfigKey.TL_DISABLE_VECTORIZE_256: (_AS_WIDE, (False,)),
     PassConfigKey.TL_DISABLE_SAFE_MEMORY_ACCESS: (
         "accesses that may leave their tensor are always guarded",
         (False,),
     ),
     PassConfigKey.TL_ENABLE_ASYNC_COPY: ("cp.async is not used", (False,)),
-    PassConfigKey.TIR_DISABLE_VECTORIZE: ("accesses are as wide as their alignment", (False,)),
+    PassConfigKey.TIR_DISABLE_VECTORIZE: (_AS_WIDE, (False,)),
+    PassConfigKey.TL_ENABLE_LOWER_LDGSTG: (_AS_WIDE, (False,)),
+    PassConfigKey.TL_ENABLE_LOWER_LDGSTG_PREDICATED: (_AS_WIDE, (False,)),
+    PassConfigKey.TL_ENABLE_FP32X2_REDUCTION: ("packed sums are chosen by the compiler", (True,)),
+    PassConfigKey.TL_DISABLE_OUT_OF_BOUND_WARNING: ("there is no such warning", (True, False)),
+    PassConfigKey.TL_ENABLE_AUTO_SCHEDULE: (_BY_PIPELINED, (True,)),
+    PassConfigKey.TL_ENABLE_AUTO_WARP_SPECIALIZATION: (_BY_PIPELINED, ()),
+    PassConfigKey.TL_ENABLE_DUMP_IR: (_DUMPS, (False,)),
+    PassConfigKey.TL_DUMP_IR_DIR: (_DUMPS, ()),
+    PassConfigKey.TL_PASS_PROFILE: (_DUMPS, (False,)),
+    PassConfigKey.TL_PASS_PROFILE_THRESHOLD_MS: (_DUMPS, (0,)),
+    PassConfigKey.TL_EMIT_LINE_DIRECTIVES: (
+        "the compiled code always names the lines of the kernel",
+        (False,),
+    ),
 }
 
 

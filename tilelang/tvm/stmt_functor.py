@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _ffi
@@ -26,4 +26,38 @@ def post_order_visit(node: Any, visit: Callable[[Any], None]) -> None:
     _ffi.tvm_ffi.structural_walk(node, once)
 
 
-__all__ = ["post_order_visit"]
+def ir_transform(
+    node: Any,
+    preorder: Callable[[Any], Any] | None,
+    postorder: Callable[[Any], Any] | None,
+    only_enable: Sequence[str] | None = None,
+) -> Any:
+    """Returns a piece of IR with some of its nodes replaced.
+
+    Args:
+        node: the piece.
+        preorder: called on a node before those inside; what it returns takes the place of the node,
+            and is not walked over. None: the node is.
+        postorder: called on a node with those inside replaced; what it returns takes its place,
+            if that is not None.
+        only_enable: names of the nodes that both are called on, as "tir.For"; all by default.
+    """
+    enabled = None if only_enable is None else {name.rsplit(".", 1)[-1] for name in only_enable}
+
+    def replaced(value: Any, mutator: Any) -> Any:
+        chosen = isinstance(value, (Expr, Stmt, Func)) and (
+            enabled is None or type(value).__name__ in enabled
+        )
+        if not chosen:
+            return mutator.default_mutate(value)
+        found = None if preorder is None else preorder(value)
+        if found is not None:
+            return found
+        inner = mutator.default_mutate(value)
+        found = None if postorder is None else postorder(inner)
+        return inner if found is None else found
+
+    return _ffi.tvm_ffi.structural_mutate(node, replaced)
+
+
+__all__ = ["ir_transform", "post_order_visit"]

@@ -1,4 +1,4 @@
-"""Names that programs import from ``tilelang.utils``; all of them are defined elsewhere."""
+"""Names that programs import from ``tilelang.utils``."""
 
 from . import target, tensor
 from .target import determine_target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from conformance.running import close, equal, normal, poison, run
 import tilelang
 import tilelang.language as T
 from tilelang import errors, tvm
+from tilelang.transform.pass_config import ignored, normalize
 
 
 def test_powers_of_two() -> None:
@@ -192,6 +194,85 @@ def test_expressions_by_the_names_of_tvm() -> None:
     assert [str(each) for each in visited] == ["n", "2", "n * 2", "n * 2 + n"]
     with pytest.raises(errors.UnknownNameError, match=r"tilelang\.tvm has no name 'relay'"):
         tvm.relay  # noqa: B018
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
+def test_names_that_whole_packages_import(arch: str, capfd: pytest.CaptureFixture[str]) -> None:
+    from tilelang.jit.adapter import base
+    from tilelang.profiler.bench import suppress_stdout_stderr
+    from tilelang.utils import device
+
+    @T.macro
+    def double(x: T.LocalBuffer[(4,), T.float32], y: T.LocalBuffer((4,), "float32")):
+        for i in T.serial(4):
+            y[i] = x[i] * 2
+
+    @T.prim_func
+    def main(A: T.Tensor((32, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            t = T.get_thread_binding()
+            x, y = T.alloc_local((4,), "float32"), T.alloc_local((4,), "float32")
+            for i in T.serial(4):
+                x[i] = A[t, i]
+            double(x, y)
+            for i in T.serial(4):
+                A[t, i] = y[i]
+
+    keys = tilelang.PassConfigKey
+    configs = {
+        keys.TL_DISABLE_OUT_OF_BOUND_WARNING: True,
+        keys.TL_ENABLE_LOWER_LDGSTG_PREDICATED: True,
+        "tirx.disable_vectorize": False,
+    }
+    kernel = tilelang.compile(main, target=arch, pass_configs=configs)
+    assert isinstance(kernel, base.BaseKernelAdapter)
+    a = torch.randn(32, 4)
+    want = a * 2
+    with suppress_stdout_stderr():
+        print("nobody sees this")
+        os.write(1, b"nor this")
+        kernel(a)
+    assert torch.equal(a, want)
+    assert capfd.readouterr().out == ""
+    assert device.get_current_device() in ("cpu", *range(16))
+    device.device_synchronize()
+
+
+def test_every_pass_option_of_tilelang_is_known() -> None:
+    """Those of version 0.1.15 that came last; one that is set is remarked."""
+    later = """
+        TL_ENABLE_LOWER_LDGSTG TL_ENABLE_LOWER_LDGSTG_PREDICATED TL_DISABLE_OUT_OF_BOUND_WARNING
+        TL_ENABLE_VECTORIZE_PLANNER_VERBOSE TL_ENABLE_REDUCER_PLAN_VERBOSE TL_LAYOUT_COST_MODEL
+        TL_REDUCER_FORCE_BASELINE TL_ENABLE_FP32X2_REDUCTION TL_ENABLE_AUTO_SCHEDULE
+        TL_ENABLE_AUTO_WARP_SPECIALIZATION TL_DISABLE_SHARED_MEMORY_REUSE
+        TL_DISABLE_LOOP_UNSWITCHING TL_LOOP_UNSWITCHING_ALLOW_NON_TRIVIAL_ELSE
+        TL_IF_STMT_BINDING_INLINE_REPLAYABLE_BINDS TL_EMIT_LINE_DIRECTIVES TL_ENABLE_DUMP_IR
+        TL_DUMP_IR_DIR TL_PASS_PROFILE TL_PASS_PROFILE_THRESHOLD_MS
+    """
+    configs = {getattr(tilelang.PassConfigKey, name): "on" for name in later.split()}
+    assert len(configs) == 19 and normalize(configs) == {}
+    texts = ignored(configs)
+    assert len(texts) == 19 and all("has no effect: " in text for text in texts)
+
+
+def test_replacing_parts_of_ir() -> None:
+    from tilelang.tvm.stmt_functor import ir_transform
+
+    n, m = tvm.tir.Var("n", "int32"), tvm.tir.Var("m", "int32")
+
+    def other(node: Any) -> Any:
+        return m if isinstance(node, tvm.tir.Var) and node.same_as(n) else None
+
+    for found in (
+        ir_transform(n * 2 + n, None, other),
+        ir_transform(n * 2 + n, other, None),
+        ir_transform(n * 2 + n, None, other, ["tir.Var"]),
+    ):
+        assert str(found) == "m * 2 + m"
+    assert str(ir_transform(n * 2 + n, None, other, ["tir.For"])) == "n * 2 + n"
+    seen: list[str] = []
+    ir_transform(n * 2 + n, lambda node: seen.append(str(node)), None)
+    assert seen[0] == "n * 2 + n" and "n" in seen
 
 
 @pytest.mark.parametrize(
