@@ -421,12 +421,17 @@ def is_value(value: Any) -> bool:
     return isinstance(value, Operand)
 
 
+_SHIFTS = (BinaryOp.SHL, BinaryOp.SHR)
+
+
 def binary(op: int, a: Any, b: Any) -> Expr:
     """Returns ``a op b`` under the language's promotion rules."""
     if not isinstance(a, Expr):
         if isinstance(b, Operand) and not isinstance(b, Expr):
             b = as_expr(b)
         a = as_expr(a, b.dtype if isinstance(b, Expr) else None)
+    if op in _SHIFTS and isinstance(b, int) and a.dtype.is_integer and a.dtype.bits <= b < 32:
+        a = cast(a, "int32")  # as in C, whose smallest type of arithmetic has 32 bits
     if not isinstance(b, Expr):
         b = as_expr(b, a.dtype)
     return _arithmetic(op, a, b, span.current())

@@ -240,3 +240,21 @@ def test_tensors_of_tensor_floats(target: str) -> None:
 
     a, b = normal(M, K), normal(K, N)
     torch.testing.assert_close(run(main, target, a, b, poison(M, N)), a @ b, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int16", "uint8", "int8"])
+def test_shifts_beyond_a_narrow_type(target: str, dtype: str) -> None:
+    """As in C: the operand becomes an int32 first."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), dtype), B: T.Tensor((64,), "int32"), C: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                B[i] = A[i] << 20
+                C[i] = A[i] >> 16
+
+    a = torch.randint(-(2**15), 2**15, (64,)).to(getattr(torch, dtype))
+    b, c = (torch.full((64,), 77, dtype=torch.int32) for _ in range(2))
+    run(main, target, a, b, c)
+    equal(b, a.int() << 20)
+    equal(c, a.int() >> 16)
