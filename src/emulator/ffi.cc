@@ -157,7 +157,7 @@ Dim3 DimOf(const ffi::Array<int64_t>& values, size_t first) {
 
 // dims: grid, block, cluster (three each). settings: dynamic shared bytes, explicit cluster,
 // schedule, seed, instruction limit, threads, sanitize, keep going, programmatic. suppressions:
-// kind, kernel, file, line. timing: device, clock in MHz, most CTAs, sampled, warm L2, recorded,
+// kind, kernel, file, line. timing: GPU, clock in MHz, most CTAs, sampled, warm L2, recorded,
 // registers, what costs nothing, alone; or nothing.
 using Suppressions = ffi::Array<ffi::Tuple<ffi::String, ffi::String, ffi::String, int64_t>>;
 using TimingSettings = ffi::Tuple<ffi::String, double, int64_t, bool, bool, bool, int64_t,
@@ -165,7 +165,7 @@ using TimingSettings = ffi::Tuple<ffi::String, double, int64_t, bool, bool, bool
 
 TimingOptions TimingOf(const TimingSettings& settings) {
   TimingOptions options;
-  options.arch = std::string(settings.get<0>());
+  options.gpu = std::string(settings.get<0>());
   options.clock_mhz = settings.get<1>();
   options.ctas = static_cast<uint64_t>(settings.get<2>());
   options.sampled = settings.get<3>();
@@ -244,9 +244,22 @@ TVM_FFI_STATIC_INIT_BLOCK() {
                                             "sm_103a", "sm_120a", "sm_121a"};
            })
       .Add("tl.emulator.TimedArchitectures",
-           []() { return ffi::Array<ffi::String>{"sm_80", "sm_90a", "sm_100a"}; })
+           []() {
+             ffi::Array<ffi::String> names;
+             for (const Figures* gpu : TimedGpus()) {
+               if (UsualGpu(gpu->arch) == gpu) names.push_back(gpu->arch);
+             }
+             return names;
+           })
+      .Add("tl.emulator.TimedGpus",
+           []() {
+             ffi::Array<ffi::Tuple<ffi::String, ffi::String>> names;  // architecture, GPU
+             for (const Figures* gpu : TimedGpus())
+               names.push_back(ffi::Tuple<ffi::String, ffi::String>(gpu->arch, gpu->gpu));
+             return names;
+           })
       .Add("tl.emulator.Figures",
-           [](ffi::String arch) { return ffi::String(DescribeFigures(FiguresOf(arch))); })
+           [](ffi::String arch) { return ffi::String(DescribeFigures(*UsualGpu(arch))); })
       .Add("tl.emulator.Device", []() { return DeviceRef(ffi::make_object<DeviceObj>()); })
       .Add("tl.emulator.Map", MapHost)
       .Add("tl.emulator.Unmap",

@@ -289,8 +289,8 @@ void RunWorkers(Launch& launch) {
   std::vector<std::unique_ptr<Worker>> workers;
   for (int i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(launch));
   const TimingOptions& timing = launch.options.timing;
-  if (launch.previous && timing.arch.empty()) Overlap(launch, *workers[0]);
-  if (!timing.arch.empty()) workers[0]->RunTimedClusters();
+  if (launch.previous && timing.gpu.empty()) Overlap(launch, *workers[0]);
+  if (!timing.gpu.empty()) workers[0]->RunTimedClusters();
   if (timing.sampled) launch.footprint.reset();
   if (launch.cancelled || timing.sampled) return;
   {

@@ -92,6 +92,7 @@ def _time_lines(time: dict[str, Any]) -> list[str]:
     lines = [
         f"  predicted  {time['us']:.4g} us on a {time['gpu']}, {100 * light['share']:.0f} % of the "
         f"speed of light ({light['engine']})",
+        f"  error      {time['error']}",
         f"  occupancy  {occupancy['ctas_per_sm']} CTAs, {occupancy['warps_per_sm']} warps an SM "
         f"(limit: {occupancy['limit']}), {occupancy['registers']} registers",
     ]

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..emulator import EmulatorError, options
 from ..emulator.timing import Report
+from ..emulator.timing.accuracy import accuracy_text
 from ..emulator.timing.text import shares
 from ..emulator.watch import Launch, watching
 from ..errors import TileLangError
@@ -127,7 +128,7 @@ def _times(report: Report) -> dict[str, Any]:
     total = sum(line.cycles for line in report.lines) or 1
     return {
         "gpu": timing.gpu, "us": timing.grid_us, "tflops": timing.tflops,
-        "dram_tbs": timing.dram_tbs,
+        "dram_tbs": timing.dram_tbs, "error": accuracy_text(timing),
         "speed_of_light": {"share": engines.get(limit, 0.0), "engine": limit},
         "occupancy": {
             "ctas_per_sm": timing.ctas_per_sm, "limit": timing.occupancy_limit,

@@ -58,6 +58,7 @@ class TimingOptions:
             if it can be asked (``Kernel.registers``), else an estimate.
         ablate: names of :data:`ABLATIONS`, which cost nothing then: the difference is what they
             cost.
+        gpu: which GPU of the architecture, a name of :func:`timed_gpus`; "": the usual one.
 
     Raises:
         UserError: a value is out of range.
@@ -71,6 +72,7 @@ class TimingOptions:
     registers: int = 0
     ablate: frozenset[str] = frozenset()
     alone: bool = False
+    gpu: str = ""
 
     def __post_init__(self) -> None:
         if self.l2 not in ("cold", "warm"):
@@ -87,19 +89,32 @@ class TimingOptions:
         """Returns the options as the library takes them, for a device ``"sm_90a"``.
 
         Raises:
-            UserError: figures of the architecture are not known.
+            UserError: figures of the architecture, or of the GPU, are not known.
         """
-        timed = [str(each) for each in _ffi.get("emulator.TimedArchitectures")()]
-        if arch not in timed:
+        gpus = timed_gpus()
+        if arch not in gpus:
             raise UserError(
                 f"launches on {arch} cannot be timed: the bandwidth and latency of its L2 and the "
-                f"latencies of TMA and of its tensor core are not known; {', '.join(timed)} can"
+                f"latencies of TMA and of its tensor core are not known; {', '.join(gpus)} can"
+            )
+        if self.gpu and self.gpu not in gpus[arch]:
+            raise UserError(
+                f"timing: gpu={self.gpu!r} is no GPU of {arch}; choose from "
+                f"{', '.join(map(repr, gpus[arch]))}"
             )
         return (
-            arch, float(self.clock_mhz), int(self.ctas), bool(self.sampled), self.l2 == "warm",
-            bool(self.record), int(self.registers), sorted(self.ablate),
-            bool(self.alone),
+            self.gpu or gpus[arch][0], float(self.clock_mhz), int(self.ctas),
+            bool(self.sampled), self.l2 == "warm", bool(self.record), int(self.registers),
+            sorted(self.ablate), bool(self.alone),
         )  # fmt: skip
+
+
+def timed_gpus() -> dict[str, list[str]]:
+    """Returns the GPUs that launches can be timed for, by architecture, the usual one first."""
+    gpus: dict[str, list[str]] = {}
+    for arch, name in _ffi.get("emulator.TimedGpus")():
+        gpus.setdefault(str(arch), []).append(str(name))
+    return gpus
 
 
 #: Settings of a launch that is not timed.
@@ -238,8 +253,13 @@ class Timing:
 
     @property
     def grid_us(self) -> float:
-        """Microseconds of the launch."""
+        """Microseconds of the launch, sustained: once the limit of power acts."""
         return self.launch_us + self.microseconds(self.grid_cycles)
+
+    @property
+    def fresh_us(self) -> float:
+        """Microseconds of the launch, fresh: in the first milliseconds of load, at full clock."""
+        return self.launch_us + self.grid_cycles / self.clock_mhz
 
     @property
     def tflops(self) -> float:

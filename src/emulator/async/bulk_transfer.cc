@@ -140,6 +140,7 @@ void IssueLoad(Warp& w, int lane, const Delivery& delivery, std::vector<LoadTarg
     step.work.bytes = bytes;
     step.work.receiver = target.cta->rank;
     step.work.multicast = &target != &targets[0];
+    step.work.targets = static_cast<uint32_t>(targets.size());
     step.work.runs = delivery.runs;
     step.act = [&cluster, issuer, delivery, target, bytes, produce, deposit] {
       std::vector<uint8_t> data(bytes);

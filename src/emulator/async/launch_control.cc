@@ -6,6 +6,7 @@
 
 #include "emulator/async/bulk_transfer.h"
 #include "emulator/core/families.h"
+#include "emulator/core/function_decoder.h"
 #include "emulator/core/launch.h"
 
 namespace tilelang::emulator {
@@ -26,7 +27,8 @@ constexpr Response kNoneLeft = {~0u, ~0u, ~0u, 0};
 Response TakePending(Cluster& asking) {
   Launch& launch = asking.launch;
   if (Engines::Of(asking).RarelyHappens()) return kNoneLeft;
-  const uint64_t index = launch.next_cluster++;
+  const uint64_t index =
+      launch.pending_cluster ? launch.pending_cluster() : uint64_t{launch.next_cluster++};
   if (index >= launch.clusters()) return kNoneLeft;
   const Dim3& grid = launch.options.grid;
   const Dim3& cluster = launch.options.cluster;
@@ -84,7 +86,8 @@ void DecodeTryCancel(Decoder& d) {
   form.multicast = d.mods.Take("multicast::cluster::all");
   form.response = d.Address(d.operand(0));
   form.barrier = d.Address(d.operand(1));
-  d.MarkCommunicates();  // which cluster gets which work depends on the order of all
+  d.function().kernel().cancels = true;
+  d.MarkUnordered();  // which cluster gets which work depends on the order of all
   d.op.handler = TryCancel;
 }
 

@@ -170,6 +170,7 @@ struct Kernel {
   bool launches_dependents = false;  // the next grid may start before this one has ended
   bool uses_grid_workspace = false;
   bool loads_tensor_memory = false;              // by tcgen05.ld
+  bool cancels = false;                          // clusters take over others, which wait
   int cta_group = 0;                             // of its tcgen05 instructions; 0: has none
   std::vector<UnsupportedUse> unsupported_uses;  // in the order of their first places
   std::optional<EmulatorError> unsupported;      // why it cannot be launched: all of them

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,7 +33,7 @@ struct Suppression {
 
 // Whether and how a launch is timed.
 struct TimingOptions {
-  std::string arch;              // of the device; empty: it is not timed
+  std::string gpu;               // its name, "B200"; empty: it is not timed
   bool sampled = false;          // only the CTAs that are timed run
   bool alone = false;            // only kernels of its module read what it writes
   bool warm = false;             // inputs lie in L2 at the start
@@ -109,6 +110,9 @@ struct Launch {
   uint64_t printed = 0;                                     // bytes of it
   std::map<std::pair<std::string, int>, Finding> findings;  // by kind and PTX line
   std::vector<uint64_t> suppressed;                         // by suppression
+  // The cluster that clusterlaunchcontrol takes over next, where not all of the grid run; one
+  // beyond the grid if there is none. Empty: the next one of the grid.
+  std::function<uint64_t()> pending_cluster;
 
   uint64_t clusters() const { return options.grid.count() / options.cluster.count(); }
   // Whether the launch does not want to hear of it; counts it then.

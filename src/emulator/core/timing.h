@@ -47,6 +47,7 @@ struct AsyncWork {
   bool multicast = false;   // not the first target of a multicast
   bool pair = false;        // of both CTAs of a pair
   int m = 0, n = 0;         // of a matrix instruction; K is always 32 bytes of a row of A
+  uint32_t targets = 1;     // CTAs that a load writes
   int64_t flops = 0;
   uint32_t receiver = 0;            // rank of the CTA that a load or a send writes
   uint32_t bytes = 0;               // of a copy

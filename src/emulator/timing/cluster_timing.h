@@ -52,6 +52,8 @@ class ClusterTiming final : public Timing {
   // Something has happened that warps may have waited for.
   void Signal() { ++signals_; }
   Cycle started() const { return started_; }
+  // Of the operation that acts now.
+  Cycle now() const { return now_; }
   // Since the last call every warp has polled, or waits.
   bool OnlyPolls();
   // When the last warp has ended.
@@ -188,6 +190,7 @@ class ClusterTiming final : public Timing {
   // Ends of the matrix instructions of a warpgroup, or of a thread's pipe, that may still run.
   std::map<std::pair<uint32_t, int>, std::deque<Cycle>> tensor_queues_;
   std::vector<LineAccess> lines_;
+  std::vector<Cycle> arrivals_;  // of the lines of the last load by TMA
   uint64_t signals_ = 0;
   Cycle started_ = 0;
   Cycle others_ = kNever;  // when they come

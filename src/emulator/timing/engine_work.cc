@@ -1,5 +1,6 @@
 // Operations of the asynchronous engines: TMA, the tensor core, tensor memory.
 #include <algorithm>
+#include <utility>
 
 #include "emulator/timing/cluster_timing.h"
 
@@ -7,6 +8,7 @@ namespace tilelang::emulator {
 namespace {
 
 constexpr double kPortBytes = 128;  // of shared memory in a cycle
+constexpr uint32_t kWideCluster = 4;
 
 }  // namespace
 
@@ -77,7 +79,13 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
   const Cycle start = work.kind == K::kBulkWrite || work.multicast
                           ? now_
                           : sm.tma.Claim(now_, figures.tma_issue + requests) - requests;
-  Cycle end = start;
+  const bool first =
+      work.kind == K::kBulkLoad && !work.multicast && !std::exchange(sm.loaded, true);
+  const Cycle asked = first ? start + figures.tma_first : start;
+  Cycle end = asked;
+  // What a multicast has loaded arrives everywhere at the same time.
+  if (work.kind == K::kBulkLoad && !work.multicast) arrivals_.clear();
+  size_t line = 0;
   Sm& to = work.kind == K::kBulkLoad ? *sms_[work.receiver] : sm;
   for (const GlobalRun& run : work.runs) {
     const uint64_t last = (run.address + run.bytes + 31) / 32;
@@ -86,8 +94,11 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
       const uint32_t mask = ((1u << (stop - sector)) - 1) << (sector & 3);
       const LineAccess access{sector / 4, mask};
       if (work.kind == K::kBulkLoad) {
-        const Cycle there = work.multicast ? start + figures.l2_latency
-                                           : sm.memory.Load(start, access, Asker::kTensorMap);
+        if (!work.multicast) {
+          arrivals_.push_back(
+              sm.memory.Load(asked, access, Asker::kTensorMap, work.targets >= kWideCluster));
+        }
+        const Cycle there = arrivals_[line++];
         const Cycle port =
             to.l2_port.Claim(there - figures.l2_latency, access.bytes()) + figures.l2_latency;
         Capacity& written = figures.fills_apart ? to.fill : to.shared;

@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 namespace tilelang::emulator {
 
@@ -65,10 +66,18 @@ struct Figures {
   double l1_capacity = 0;  // bytes of an SM, shared memory included
   double l2_bytes = 64;    // a cycle, loads of one SM
   double l2_store_bytes = 32;
-  double l2_total_bytes = 0;  // of all, a cycle of `clock_mhz`
-  bool l2_own_clock = false;  // it serves as many a second when the clock of the SMs is lower
+  double l2_total_bytes = 0;    // of all, a cycle of `clock_mhz`
+  bool l2_own_clock = false;    // it serves as many a second when the clock of the SMs is lower
+  bool l2_own_latency = false;  // and takes as long: `l2_latency` is of `clock_mhz`
+  // Each half of L2 keeps its own copy of what its SMs read: so many bytes. What has left it but is
+  // in the other half takes so many nanoseconds longer.
+  double l2_half = 0, l2_far_ns = 0;
   // Requests for a whole line that several CTAs of a wave read, served at once.
   double l2_merge = 1;
+  // The same of CTAs of one cluster, which lie beside each other, without a multicast, too.
+  double l2_cluster_merge = 1;
+  // A load from HBM for four CTAs of a cluster, or more, takes so many times as long.
+  double dram_wide_cluster = 1;
   // Of the bytes of L2 a request for less takes so many:
   double l2_request_bytes = 64, l2_store_request_bytes = 64;
   double l2_tensor_request_bytes = 64;  // of TMA
@@ -80,7 +89,8 @@ struct Figures {
   // A load waits so many cycles longer when HBM is busy for half of the time, and for a share u of
   // it u / (1 - u) times as many.
   double dram_queue = 0;
-  double dram_store_cost = 1.2;  // of a byte stored, in bytes loaded
+  double dram_store_cost = 1.2;   // of a byte stored, in bytes loaded
+  bool dram_stores_once = false;  // a sector that several stores write in parts goes there once
   // Where all CTAs are resident, each with its share of the work, the SM that HBM serves worst ends
   // so much later than all do on average, and so much more for each load of a warp that an SM has
   // under way.
@@ -95,6 +105,7 @@ struct Figures {
   int tma_dram_latency = 0;  // and so much more from HBM
   double tma_bytes = 0;      // a cycle
   int tma_store_latency = 0;
+  int tma_first = 0;  // the first load of an SM in a launch comes so much later
 
   // Tensor core: operations (2 for a multiply-add) of 16-bit operands a cycle.
   double mma_flops = 0;         // mma.sync
@@ -133,11 +144,20 @@ struct Figures {
   bool bank_conflicts = true;
 };
 
-const Figures& Sm80Figures();
-const Figures& Sm90Figures();
-const Figures& Sm100Figures();
-// Of "sm_90a" and so on.
-const Figures& FiguresOf(const std::string& arch);
+// The GPUs of an architecture, the usual one first.
+using Gpus = std::vector<Figures>;
+const Gpus& Sm80Gpus();
+const Gpus& Sm90Gpus();
+const Gpus& Sm100Gpus();
+const Gpus& Sm103Gpus();
+const Gpus& Sm120Gpus();
+// Every GPU that launches can be timed for.
+const std::vector<const Figures*>& TimedGpus();
+// The usual GPU of "sm_90a" and so on; that of a name, "H200". nullptr: there is none.
+const Figures* UsualGpu(const std::string& arch);
+const Figures* FindGpu(const std::string& name);
+// With the latencies, in cycles of the SMs, at another clock of theirs.
+Figures AtClock(Figures figures, double clock_mhz);
 // What L2 gives all SMs, bytes a cycle of their clock.
 inline double L2BytesAt(const Figures& f, double clock_mhz) {
   return f.l2_total_bytes * (f.l2_own_clock ? f.clock_mhz / clock_mhz : 1);

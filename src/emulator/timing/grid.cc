@@ -13,8 +13,7 @@ double TimedRun::Unevenness(double span) const {
 double TimedRun::GridOverTimed() const {
   const double clusters = static_cast<double>(launch_.clusters());
   const double groups = std::min(static_cast<double>(occupancy_.groups), clusters);
-  return clusters / static_cast<double>(ended_.size()) * static_cast<double>(groups_.size()) /
-         groups;
+  return clusters / Worked() * static_cast<double>(groups_.size()) / groups;
 }
 
 // Clusters end one after the other; what is not timed takes as long as the last rounds.
@@ -40,16 +39,21 @@ void TimedRun::Extrapolate(TimingResult* result) const {
   result->waves = static_cast<double>(clusters) / (groups * static_cast<double>(at_once));
   result->wave_cycles = ends[std::min<size_t>(ends.size(), at_once * groups_.size()) - 1];
   result->grid_cycles = span;
-  const double timed = static_cast<double>(ends.size());
+  const double timed = Worked();
   double missing = everything_ ? 0 : static_cast<double>(of_sm) - timed;
-  if (!everything_ && of_sm > 1 && !AreAlike()) {
+  if (const double interval = TakeInterval(); missing > 0 && interval > 0) {
+    result->grid_cycles += missing * interval;
+  } else if (!everything_ && of_sm > 1 && !AreAlike()) {
     // CTAs of different length fill the gaps of each other, but for the end.
     result->grid_cycles = static_cast<double>(clusters) / (groups * static_cast<double>(at_once)) *
                               (mean + figures_.cta_gap) +
                           mean / 2;
   } else if (missing > 0) {
     // Once all places are taken, an SM ends so many clusters in so many cycles.
-    const size_t first = std::min<size_t>(at_once, ends.size() - 1);
+    // HBM begins slowly: what ends then says little.
+    size_t first = std::min<size_t>(at_once, ends.size() - 1);
+    const double begun = 2 * figures_.dram_start;
+    while (first > 0 && first + 2 < ends.size() && ends[first - 1] < begun) ++first;
     const double rate = first > 0 && ends.back() > ends[first - 1]
                             ? (timed - static_cast<double>(first)) / (ends.back() - ends[first - 1])
                             : timed / span;

@@ -24,25 +24,30 @@ struct LineAccess {
 // How many CTAs of a wave read the same lines, on average over a buffer.
 class Sharing {
  public:
-  // A CTA of the wave reads a line.
-  void Note(uint64_t line, uint64_t cta);
+  // A CTA of the wave reads a line; it is the `rank`-th one of its cluster.
+  void Note(uint64_t line, uint64_t cluster, uint64_t rank);
   // The CTAs were a part of those of the grid: buffers that L2 holds, and that the part has read
   // for the most, are read again by the rest.
   void Extend(double grid_over_part, double l2_bytes, const GlobalMemory& memory);
   double SharersOf(uint64_t line) const;
   // Those of one wave.
   double WaveSharersOf(uint64_t line) const;
+  // Those of one cluster.
+  double ClusterSharersOf(uint64_t line) const;
+  // Bytes of all buffers that are read.
+  double bytes() const { return bytes_; }
   // All SMs together have loaded so many bytes more of the line's buffer. True once that is all of
   // a buffer that L2 keeps.
   bool Loaded(uint64_t line, double bytes);
 
  private:
   struct Buffer {
-    double touches = 0, lines = 0, rest = 1;
+    double touches = 0, lines = 0, clusters = 0, rest = 1;
     double kept = 0, loaded = 0;  // bytes of it, if L2 keeps them; that were loaded
   };
   std::unordered_map<uint64_t, uint64_t> last_cta_;  // by line
   std::unordered_map<uint64_t, Buffer> buffers_;
+  double bytes_ = 0;
 };
 
 // Loads of threads, cp.async, and tensor maps, for which L2 fetches whole lines.
@@ -54,7 +59,8 @@ class MemorySystem {
   MemorySystem(const Figures& figures, int timed, int active, bool warm, double clock_mhz);
 
   // When the sectors are there that a load asks for at `from`.
-  Cycle Load(Cycle from, const LineAccess& access, Asker asker = Asker::kThread);
+  // `wide`: a multicast to four CTAs or more.
+  Cycle Load(Cycle from, const LineAccess& access, Asker asker = Asker::kThread, bool wide = false);
   // When a store has left.
   Cycle Store(Cycle from, const LineAccess& access);
   Cycle Atomic(Cycle from, const LineAccess& access);
@@ -78,8 +84,13 @@ class MemorySystem {
   bool HasNeighbour(uint64_t line);
   // How much longer a load from HBM takes because of others.
   double QueueOf(Cycle from);
-  // Bytes that HBM has to be asked for; notes that they are in L2 then.
-  double Misses(const LineAccess& access, bool whole = false);
+  // Bytes that HBM has to be asked for, or none, which may be in the other half of L2; notes that
+  // they are in L2 then.
+  struct Missing {
+    double bytes = 0;
+    bool far = false;
+  };
+  Missing Misses(const LineAccess& access, bool whole = false);
 
   const Figures& figures_;
   bool warm_;
@@ -95,7 +106,7 @@ class MemorySystem {
   };
   std::vector<Pair> recent_;  // pairs of lines that HBM has been asked for
   struct Present {
-    uint32_t sectors = 0;
+    uint32_t sectors = 0, stored = 0;
     double when = 0;  // what had been loaded from HBM then
   };
   double others_;                                  // SMs for each one whose accesses come here

@@ -80,7 +80,7 @@ class Listener : public Timing {
   }
 
   void Note(uint64_t line, const Cta& cta) {
-    sharing_.Note(line, cluster_ * 16 + cta.rank);
+    sharing_.Note(line, cluster_, cta.rank);
     lines_.insert(line);
   }
 

@@ -80,6 +80,7 @@ class Sm {
   Cycle AtomicLines(Cycle from, const std::vector<LineAccess>& lines);
   // When the unit of loads has the lines of all cp.async so far: what comes after waits for it.
   Cycle copies_taken() const { return copies_taken_; }
+  bool loaded = false;                       // something, by TMA
   double copied() const { return copied_; }  // bytes of cp.async
   // Cycles that loads of warps past L1 have taken, all added up.
   double under_way() const { return under_way_; }

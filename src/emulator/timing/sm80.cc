@@ -4,8 +4,8 @@
 
 namespace tilelang::emulator {
 
-const Figures& Sm80Figures() {
-  static const Figures figures = [] {
+const Gpus& Sm80Gpus() {
+  static const Gpus gpus = [] {
     Figures f;
     f.arch = "sm_80";
     f.gpu = "A100";
@@ -26,9 +26,9 @@ const Figures& Sm80Figures() {
     f.dram_gbs = 1800;   // 2039 nominal
     f.mma_flops = 2048;  // whitepaper: 1024 dense FMA of f16
     f.mma_latency = 33;
-    return f;
+    return Gpus{f};
   }();
-  return figures;
+  return gpus;
 }
 
 }  // namespace tilelang::emulator

@@ -35,8 +35,8 @@ void SetTensorCore(Figures& f) {
 
 }  // namespace
 
-const Figures& Sm90Figures() {
-  static const Figures figures = [] {
+const Gpus& Sm90Gpus() {
+  static const Gpus gpus = [] {
     Figures f;
     f.arch = "sm_90a";
     f.gpu = "H200";
@@ -97,9 +97,9 @@ const Figures& Sm90Figures() {
     f.dram_lone_load = 16;  // copies of tiles of 128 bytes
     f.dram_lone_store = 22;
     SetTensorCore(f);
-    return f;
+    return Gpus{f};
   }();
-  return figures;
+  return gpus;
 }
 
 }  // namespace tilelang::emulator

@@ -24,6 +24,8 @@ constexpr uint64_t kTimedRounds = 2;
 constexpr uint64_t kFewest = 8;
 constexpr double kAlike = 1.25;
 constexpr double kGoldenSection = 0.6180339887498949;
+// Clusters that an SM takes over in a sample.
+constexpr uint64_t kTaken = 6;
 // Clusters of a wave that are asked what they read.
 constexpr uint64_t kProbed = 264;
 
@@ -63,19 +65,46 @@ TimedRun::TimedRun(Launch& launch, GridShadow* shadow, const Cluster** current)
     : launch_(launch),
       shadow_(shadow),
       current_(current),
-      figures_(Without(FiguresOf(launch.options.timing.arch), launch.options.timing.ablate)),
+      figures_(
+          Without(AtClock(*FindGpu(launch.options.timing.gpu), launch.options.timing.clock_mhz),
+                  launch.options.timing.ablate)),
       costs_(launch.kernel, figures_),
       occupancy_(OccupancyOf(launch, figures_, RegistersOf(launch, costs_))),
       recorder_(LinesOf(launch.kernel), launch.options.timing.record),
       clock_mhz_(ClockOf(launch, figures_, costs_)),
       watch_(launch.kernel) {}
 
+uint64_t TimedRun::TakeOver() {
+  for (const Resident& resident : residents_) {
+    if (resident.runner && &resident.runner->cluster() == *current_) {
+      asked_for_.push_back(resident.timing->now());
+    }
+  }
+  std::vector<uint64_t>& queue = groups_.front().queue;
+  if (queue.empty()) return launch_.clusters();
+  const uint64_t cluster = queue.back();
+  queue.pop_back();
+  launch_.timed_clusters[cluster] = true;
+  ++taken_;
+  return cluster;
+}
+
+double TimedRun::TakeInterval() const {
+  // The first one is asked for when the pipeline begins to fill.
+  const size_t count = asked_for_.size();
+  if (count < 3) return 0;
+  const double span = (asked_for_.back() - asked_for_[1]).cycles();
+  return span / static_cast<double>(count - 2);
+}
+
 // Which clusters are timed: those of one SM, or, when CTAs exchange values, all.
 void TimedRun::Choose() {
   const uint64_t clusters = launch_.clusters();
   const uint64_t groups = std::min<uint64_t>(static_cast<uint64_t>(occupancy_.groups), clusters);
   const int extent = static_cast<int>(launch_.options.cluster.count());
-  everything_ = launch_.kernel.couples;
+  // Which cluster takes over which does not matter for a sample.
+  const bool takes_over = launch_.kernel.cancels && launch_.options.timing.sampled;
+  everything_ = launch_.kernel.couples || (launch_.kernel.cancels && !takes_over);
   const uint64_t of_sm = (clusters + groups - 1) / groups;
   // Of persistent clusters the first ones mostly have more work than the last one. If only what is
   // timed runs, grids that come later find what both wrote, less products that are left out.
@@ -100,9 +129,12 @@ void TimedRun::Choose() {
     return;
   }
   const uint64_t at_once = static_cast<uint64_t>(occupancy_.ctas);
-  enough_ = of_sm > (kTimedRounds + 1) * at_once ? kTimedRounds * at_once + of_sm % at_once
-                                                 : std::min(of_sm, kTimedRounds * at_once);
-  uint64_t most = std::min(of_sm, std::max(enough_, kFewest));
+  enough_ = takes_over                             ? std::min(of_sm, at_once)
+            : of_sm > (kTimedRounds + 1) * at_once ? kTimedRounds * at_once + of_sm % at_once
+                                                   : std::min(of_sm, kTimedRounds * at_once);
+  uint64_t most =
+      std::min(of_sm, takes_over ? enough_ + kTaken * at_once : std::max(enough_, kFewest));
+  takes_over_ = takes_over;
   if (launch_.options.timing.ctas > 0) {
     most =
         std::clamp<uint64_t>(launch_.options.timing.ctas / static_cast<uint64_t>(extent), 1, most);
@@ -160,6 +192,7 @@ bool TimedRun::Admit(Resident& resident, Cycle at) {
     if (index >= launch_.clusters()) return false;
   } else {
     if (group.queue.empty() || Suffices()) return false;
+    if (takes_over_ && admitted_ >= enough_) return false;
     index = group.queue.back();
     group.queue.pop_back();
     launch_.timed_clusters[index] = true;
@@ -202,7 +235,11 @@ void TimedRun::Run() {
   launch_.timed_clusters.assign(launch_.clusters(), false);
   launch_.skips_products = ProductsAreUnread(launch_);
   Choose();
+  // What is only asked for its reads takes over no cluster.
+  launch_.pending_cluster = [this] { return launch_.clusters(); };
   FindSharing();
+  launch_.pending_cluster = nullptr;
+  if (takes_over_) launch_.pending_cluster = [this] { return TakeOver(); };
   next_ = std::make_unique<Earliest>(residents_.size());
   // SMs take a CTA each before they take a second one.
   for (int slot = 0; slot < occupancy_.ctas; ++slot) {
@@ -212,6 +249,7 @@ void TimedRun::Run() {
     }
   }
   while (active_ > 0 && !launch_.cancelled) Step();
+  launch_.pending_cluster = nullptr;
   for (const Resident& resident : residents_) {
     if (resident.runner) CountInstructions(launch_, resident.runner->cluster());
   }

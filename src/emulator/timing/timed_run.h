@@ -46,6 +46,14 @@ class TimedRun {
   // All that were timed took about as long.
   bool AreAlike() const;
   bool Admit(Resident& resident, Cycle at);
+  // The next cluster that one which runs takes over, by cluster launch control.
+  uint64_t TakeOver();
+  // Clusters whose work has been done.
+  double Worked() const {
+    return static_cast<double>(everything_ ? launch_.clusters() : ended_.size() + taken_);
+  }
+  // Cycles after which an SM takes over one more cluster; 0: not known.
+  double TakeInterval() const;
   void Step();
   // Its warps and engines take turns from `at` on, until others come first.
   void RunUntil(Resident& resident, Cycle at, Cycle second);
@@ -96,8 +104,11 @@ class TimedRun {
   std::vector<Resident> residents_;
   std::unique_ptr<Earliest> next_;  // when something of each happens; never of one not active
   std::vector<Ended> ended_;
-  bool everything_ = false;  // all clusters are timed
-  uint64_t enough_ = 0;      // clusters of one kind
+  bool everything_ = false;       // all clusters are timed
+  bool takes_over_ = false;       // those that are timed take over others, of a sample
+  uint64_t enough_ = 0;           // clusters of one kind
+  uint64_t taken_ = 0;            // clusters that others have taken over
+  std::vector<Cycle> asked_for_;  // when one was asked for
   uint64_t admitted_ = 0;
   size_t active_ = 0;
   StallWatch watch_;

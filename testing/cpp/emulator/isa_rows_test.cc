@@ -145,7 +145,7 @@ void CheckCost(const Family& family, const std::string& spelling) {
   for (const char* arch : kArchitectures) {
     if (!Has(arch, family, spelling)) continue;
     try {
-      const OpCost cost = CostOf(source, Op{}, FiguresOf(arch));
+      const OpCost cost = CostOf(source, Op{}, *UsualGpu(arch));
       CHECK(std::isfinite(cost.cycles) && cost.cycles >= 0 && cost.latency >= 0);
       CHECK(cost.free == (cost.unit == Unit::kNone));
     } catch (const EmulatorError& error) {
@@ -172,7 +172,7 @@ TEST(OnlyWmmaAndSparseProductsHaveNone) {
       if (!Has(arch, family, name)) continue;
       const bool refused = name.starts_with("wmma") || name.find(".sp") != std::string::npos;
       try {
-        CostOf(Source(family, name), Op{}, FiguresOf(arch));
+        CostOf(Source(family, name), Op{}, *UsualGpu(arch));
         CHECK(!refused);
       } catch (const EmulatorError&) {
         CHECK(refused);

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 #: Properties of a Timing that belong among its numbers.
-_DERIVED = ("grid_us", "wave_us", "cta_us", "tflops", "dram_tbs")
+_DERIVED = ("grid_us", "fresh_us", "wave_us", "cta_us", "tflops", "dram_tbs")
 
 
 class Report:

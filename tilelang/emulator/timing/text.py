@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .accuracy import accuracy_text
 from .lines import path_steps, warp_groups
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def facts(timing: Timing) -> list[tuple[str, str]]:
     """Returns the summary of a launch as pairs of a heading and a text."""
     power = f", {100 * timing.power_factor:.0f} % of it by the power limit"
     clock = f"{timing.clock_mhz:.0f} MHz{power if timing.power_factor < 1 else ''}"
+    throttled = timing.power_factor < 1
+    fresh = f" sustained, {duration(timing.fresh_us)} fresh" if throttled else ""
     speeds = [f"{timing.dram_tbs:.3g} TB/s of HBM"]
     if timing.flops:
         speeds.insert(0, f"{timing.tflops:.4g} TFLOP/s")
@@ -45,10 +48,11 @@ def facts(timing: Timing) -> list[tuple[str, str]]:
         ("grid", f"{timing.ctas} CTAs of {timing.threads} threads, {timing.ctas_per_sm} an SM "
                  f"({timing.occupancy_limit}), {timing.waves:.3g} waves; {timing.registers} "
                  f"registers, {timing.shared_bytes} B of shared memory"),
-        ("time", f"grid {duration(timing.grid_us)} ({timing.grid_cycles:.0f} cycles, "
+        ("time", f"grid {duration(timing.grid_us)}{fresh} ({timing.grid_cycles:.0f} cycles, "
                  f"{duration(timing.launch_us)} of launch), wave {duration(timing.wave_us)} "
                  f"({timing.wave_cycles:.0f}), CTA {duration(timing.cta_us)} "
                  f"({timing.cta_cycles:.0f})"),
+        ("error", accuracy_text(timing)),
         ("speed", ", ".join(speeds)),
         ("timed", f"{timing.timed_ctas} of {timing.ctas} CTAs in detail"),
     ]  # fmt: skip
