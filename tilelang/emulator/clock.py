@@ -88,10 +88,13 @@ def predicted_bench(
     Returns:
         NaN where nothing was launched, as for a function of torch.
     """
-    clock = measure(function)
+    clock = measure(function, sampled=True)
     if clock.launches:
         time = clock.us / 1e3
-        remark = f"there is no GPU: the time is what the timing model predicts for the {clock.gpu}"
+        remark = (
+            f"there is no GPU: the time is what the timing model predicts for the {clock.gpu} from "
+            "the blocks that it times; what the others would write is left as it was"
+        )
     else:
         time = math.nan
         remark = (
