@@ -13,10 +13,11 @@ No GPU is needed: ``published_tirx.py`` lets the wheel's own benchmarks run on t
 
 Half of the workloads may be looked at, and figures of the model chosen by them; the other half is
 measured once, at the end. The last bit of the SHA-256 of ``kernel/config`` decides: 0 is *looked*,
-1 *once*. The rule was written before an error was seen; ``KNOWN`` had been seen before and are
-looked at, whatever their hash. Two sources agree on a row where the reference library's own time is
-within 3 % of that of the wheel's kernel. Inputs lie in HBM: the wheel's timer flushes L2 before
-each run. It measures for 100 ms, so its times are sustained ones.
+1 *once*. The rule was written before an error was seen; ``KNOWN`` had been seen before, or were
+looked at by mistake while figures were chosen, and count as looked at, whatever their hash. Two
+sources agree on a row where the reference library's own time is within 3 % of that of the wheel's
+kernel. Inputs lie in HBM: the wheel's timer flushes L2 before each run. It measures for 100 ms, so
+its times are sustained ones.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ KNOWN = (
     "nvfp4_gemm/1024x1024x1024", "nvfp4_gemm/4096x4096x4096",
     "deepgemm_sm100_fp8_gemm_1d1d/m4096_n576_k7168",
     "flashinfer_rmsnorm/rms_bf16_m32_h4096_xc_yc_pdl0",
+    "act_and_mul/silu_bf16_d16384_t32768", "merge_state/bf16_s16384_h32_d128",
+    "mxfp8_quantize/fp16_linear_m4096_k4096", "nvfp4_quantize/fp16_128x4_m16384_k7168",
 )  # fmt: skip
 AGREE, SMALL_US, CHUNK = 0.03, 10.0, 8
 CLASSES = ("GEMM", "attention", "memory-bound", "small")
