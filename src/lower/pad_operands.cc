@@ -30,10 +30,13 @@ namespace {
 
 constexpr int64_t kStepBits = 256;  // of K: what one tensor-core instruction multiplies
 
+int64_t RoundUp(int64_t extent, int64_t step) { return (extent + step - 1) / step * step; }
+
+int64_t BitsOf(const ir::GemmOperandNode* operand) { return operand->buffer()->dtype.bits; }
+
 // K of a gemm in whole instructions.
 int64_t PaddedDepth(const ir::GemmNode* op) {
-  int64_t step = kStepBits / op::MatrixA(op)->buffer->dtype.bits;
-  return (*ir::AsInt(op->Depth()) + step - 1) / step * step;
+  return RoundUp(*ir::AsInt(op->Depth()), kStepBits / BitsOf(op->Operand(ir::GemmOperandKind::kA)));
 }
 
 // The extents that a buffer gets, by dimension; 0 for a dimension that stays as it is.
@@ -142,12 +145,12 @@ class Planner {
 
   void PlanDepth(const ir::GemmNode* gemm) {
     auto depth = ir::AsInt(gemm->Depth());
-    int64_t bits = op::MatrixA(gemm)->buffer->dtype.bits;
+    int64_t bits = BitsOf(gemm->Operand(ir::GemmOperandKind::kA));
     if (!depth || bits < 8 || *depth * bits % kStepBits == 0) return;
     const ir::GemmOperandNode* operands[] = {gemm->Operand(ir::GemmOperandKind::kA),
                                              gemm->Operand(ir::GemmOperandKind::kB)};
     for (const ir::GemmOperandNode* operand : operands) {
-      if (!CanPad(operand, ir::GemmDim::kK) || operand->buffer()->dtype.bits != bits) return;
+      if (!CanPad(operand, ir::GemmDim::kK) || BitsOf(operand) != bits) return;
     }
     for (const ir::GemmOperandNode* operand : operands) {
       Pad(operand, ir::GemmDim::kK, PaddedDepth(gemm));
@@ -158,12 +161,15 @@ class Planner {
                ", a multiple of the 32 bytes that a tensor-core instruction multiplies");
   }
   void PlanColumns(const ir::GemmNode* gemm) {
-    if (!target_->has_tcgen05 || !op::MatrixC(gemm)->buffer.IsFragment()) return;
     const auto* b = gemm->Operand(ir::GemmOperandKind::kB);
-    int64_t columns = op::WholeColumns(gemm, target_);
-    auto given = ir::AsInt(b->region->extents[*b->DimAlong(ir::GemmDim::kN)]);
-    if (!given || columns == *given || !CanPad(b, ir::GemmDim::kN)) return;
-    Pad(b, ir::GemmDim::kN, columns);
+    size_t dim = *b->DimAlong(ir::GemmDim::kN);
+    auto given = ir::AsInt(b->region->extents[dim]);
+    if (!given || !op::MatrixC(gemm)->buffer.IsFragment() || !CanPad(b, ir::GemmDim::kN)) return;
+    int64_t columns = *given;
+    if (target_->has_tcgen05) columns = op::WholeColumns(gemm, target_);
+    bool rows_of_columns = dim + 1 == b->region->extents.size();
+    if (target_->has_wgmma && rows_of_columns) columns = RoundUp(columns, kStepBits / BitsOf(b));
+    if (columns > *given) Pad(b, ir::GemmDim::kN, columns);
   }
 
   bool CanPad(const ir::GemmOperandNode* operand, ir::GemmDim dim) const {

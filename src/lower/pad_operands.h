@@ -15,7 +15,8 @@ namespace tilelang::lower {
 //
 // N: tcgen05.mma with A in tensor memory computes columns in steps of 16. P V of that attention has
 // 72 columns. The pass enlarges the tile of B on targets with tcgen05; StageAccumulator gives C as
-// many columns in tensor memory.
+// many columns in tensor memory. On targets with wgmma, rows of B that lie along N get a multiple
+// of 32 bytes as well: TMA can swizzle such rows, and loads them in half as many boxes or fewer.
 //
 // A copy from a tensor whose dimension ends where the tile ends is extended: elements outside of
 // the tensor are zeros. After any other write of the tile, the pass fills the new elements itself.
