@@ -50,7 +50,8 @@ void CheckBarriers(const ir::Func& func);
 void CheckThreadsArrive(const ir::Func& func, const Raise& raise);
 // The target has the hardware that each call needs.
 void CheckTarget(const ir::Func& func, const Target& target);
-// Remarks on tiles that are read before anything is written to them.
+// Remarks on tiles that are read before anything is written to them. The topic is "uninitialized"
+// if that is certain, "check" if a condition stands before the read.
 void RemarkUninitialized(const ir::Func& func);
 
 }  // namespace tilelang::check

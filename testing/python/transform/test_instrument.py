@@ -57,7 +57,7 @@ def test_dump_directory_that_cannot_be_written(tmp_path, monkeypatch):
 
 def test_remarks_have_place_topic_and_reason():
     (remark,) = remarks_of("check_program", _accumulate())
-    assert remark.topic == "check"
+    assert remark.topic == "uninitialized"
     assert "c (128) float32 in local.fragment is read before" in remark.message
     lines = Path(__file__).read_text().splitlines()
     assert remark.span.file == __file__
@@ -66,8 +66,10 @@ def test_remarks_have_place_topic_and_reason():
 
 def test_compiled_kernels_keep_their_remarks():
     remarks = tilelang.compile(_accumulate(), target="sm_100a").remarks
-    assert [remark.topic for remark in remarks] == ["check"]
-    assert str(remarks[0]).startswith(f"{__file__}:") and "[check] c (128)" in str(remarks[0])
+    assert [remark.topic for remark in remarks] == ["uninitialized"]
+    assert str(remarks[0]).startswith(f"{__file__}:") and "[uninitialized] c (128)" in str(
+        remarks[0]
+    )
 
 
 def test_remarks_are_printed_on_request(tmp_path):
@@ -91,6 +93,8 @@ def test_remarks_are_printed_on_request(tmp_path):
         done = subprocess.run(
             [sys.executable, script], env=environment, capture_output=True, text=True, check=True
         )
-        lines = [line for line in done.stderr.splitlines() if "remark: [check] c (128)" in line]
+        lines = [
+            line for line in done.stderr.splitlines() if "remark: [uninitialized] c (128)" in line
+        ]
         assert len(lines) == expected
         assert all(line.startswith(f"{script}:9:") for line in lines)
