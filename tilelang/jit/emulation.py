@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..emulator.memory import Extent, extent_of
 from ..emulator.reachable import current as reachable_tensors
 from ..emulator.reachable import live_tensors, possible_addresses
 from ..errors import UnsupportedError
+from ..runtime import poison
 from ..runtime.code import Code
 from ..runtime.regions import Regions, Span
 
@@ -142,7 +143,8 @@ class Emulation:
             stream = _STREAMS.of(self._arch)
             options = current_options()
             if options.sample_size and options.rest == "skip":
-                _poison(allocated)
+                poison.fill(allocated)
+            poison.allocated(allocated)
             args = [_with_element(arg) for arg in args]
             spans = [_span(arg) for arg in args]
             named = (*pointees, *reachable_tensors())
@@ -174,15 +176,6 @@ class Emulation:
             raise
 
 
-def _poison(tensors: Iterable[Any]) -> None:
-    """Sets all bits: NaN in every type of floating point, -1 in integers; True where it is bool."""
-    for tensor in tensors:
-        span = _span(tensor)
-        assert span is not None
-        array = Regions([span]).array(span)
-        array[...] = 1 if str(tensor.dtype).endswith("bool") else np.iinfo(array.dtype).max
-
-
 def _unknown_addresses(
     args: Sequence[Any], spans: Sequence[Span | None], known: Sequence[Extent]
 ) -> np.ndarray:
@@ -208,9 +201,7 @@ def _span(arg: Any) -> Span | None:
     if isinstance(arg, bytes) or _is_absent(arg):
         return None
     if not hasattr(arg, "items"):
-        size = arg.dtype.itemsize
-        strides = tuple(stride * size for stride in arg.strides)
-        return Span(int(arg.data_ptr()), tuple(arg.shape), strides, size)
+        return poison.span_of(arg)
     size = int(arg["element_bytes"])
     dims: list[int] = list(arg["dims"])
     if padded := _PADDED.get(arg["dtype"]):

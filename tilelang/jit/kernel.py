@@ -16,7 +16,7 @@ from .. import _ffi
 from ..display import Remarks, kernel_html
 from ..errors import ArgumentError, ConfigError, boundary
 from ..ir.buffer import Buffer
-from ..runtime import disassembly, resources
+from ..runtime import disassembly, poison, resources
 from ..runtime import outputs as results
 from ..runtime.arguments import check_signs, explain, may_be_negated, plain_scalars
 from ..runtime.code import Code
@@ -139,8 +139,10 @@ class JITKernel:
         try:
             result = self._launch(*args)
         except Exception as error:
+            poison.ended(self.name, failed=True)
             found = self._outcome.take_error() or explain(error, self._passed, args)
             raise found from None
+        poison.ended(self.name)
         return None if result is None else results.to_user(result, args)
 
     def as_torch_op(self, name: str) -> Any:
