@@ -9,11 +9,31 @@ import click
 
 from ..errors import UserError
 from .options import Shapes, chosen_target, request_of, request_options, schedules
-from .output import OK, WRONG, bad, document, emit, faint, good, guarded, json_option
+from .output import OK, RAN, WRONG, bad, document, emit, faint, good, guarded, json_option
 from .programs import program_of
+from .supervise import supervised
+from .trials import KINDS
 from .verdict import examine
 
-_MARK = {True: "right", False: "WRONG"}
+STATUS = {"right": OK, "ran": RAN, "wrong": WRONG}
+_TRIALS = (*KINDS, "ragged")
+
+
+class Trials(click.ParamType):
+    """Names of trials: ``nan,ragged``; ``all`` or ``none`` of them."""
+
+    name = "NAME,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        if value in ("all", "none"):
+            return _TRIALS if value == "all" else ()
+        names = tuple(part.strip() for part in value.split(","))
+        unknown = [name for name in names if name not in _TRIALS]
+        if unknown:
+            self.fail(f"{unknown[0]!r}: expected all, none, or some of {', '.join(_TRIALS)}")
+        return names
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
@@ -22,32 +42,48 @@ _MARK = {True: "right", False: "WRONG"}
 @click.option("--shapes", "cases", type=Shapes(), multiple=True,
               help="Dimensions and parameters of the kernel NAME; repeatable.")  # fmt: skip
 @click.option("--seeds", default=1, show_default=True, help="Random schedules to try.")
+@click.option("--inputs", "kinds", type=Trials(), default="all", show_default=True,
+              help=f"Inputs to try, too: all, none, or some of {', '.join(_TRIALS)}.")  # fmt: skip
 @json_option
+@supervised
 @guarded
 def check(
     subject: str, targets: tuple[str, ...], cases: tuple[dict[str, int], ...], seeds: int,
-    as_json: bool, **options: Any,
+    kinds: tuple[str, ...], as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Tells whether the kernels of FILE are right, and what they take.
 
     FILE is a Python script, CUDA C++ (.cu) or PTX (.ptx). A script is run as it stands, once for
     each schedule of asynchronous operations; FILE::NAME is one kernel of it, which is called with
-    random inputs. Memory that nothing has written is NaN.
+    random inputs, and with inputs that break kernels (NaN, infinities, ragged sizes, ...). Memory
+    that nothing has written is NaN.
 
-    The exit status is 0 if all is right, 1 if something is wrong, 2 if it could not be tried.
+    The exit status is 0 if all is right, 1 if something is wrong, 2 if it could not be tried, 4 if
+    it ran without a fault but there is nothing to compare the results with.
     """
     request = request_of(subject, options)
     found, how = [], ""
     for shapes in cases or ({},):
-        program, how = program_of(dataclasses.replace(request, shapes=shapes))
+        program = program_of(dataclasses.replace(request, shapes=shapes))
+        how = program.compared
         for target in targets or (chosen_target(None),):
-            found.append({**examine(program, target, schedules(seeds)), "shapes": shapes})
-    ok = all(each["ok"] for each in found)
-    if ok and not any(each["kernels"] for each in found):
+            one = examine(program, target, schedules(seeds), kinds)
+            found.append({**one, "shapes": shapes})
+    verdict = overall(found)
+    if verdict != "wrong" and not any(each["kernels"] for each in found):
         raise UserError(f"{request.path.name} launches no kernel on the emulator: none is judged")
-    content = document("check", ok=ok, subject=subject, compared=how, targets=found)
+    content = document(
+        "check", ok=verdict == "right", verdict=verdict, subject=subject, compared=how,
+        targets=found,
+    )  # fmt: skip
     emit(content, "\n\n".join(target_text(each, how) for each in found), as_json)
-    raise SystemExit(OK if ok else WRONG)
+    raise SystemExit(STATUS[verdict])
+
+
+def overall(found: list[dict[str, Any]]) -> str:
+    """The verdict on several targets or workloads: the worst one."""
+    verdicts = {each["verdict"] for each in found}
+    return next(each for each in ("wrong", "ran", "right") if each in verdicts)
 
 
 def target_text(found: dict[str, Any], how: str) -> str:
@@ -56,15 +92,35 @@ def target_text(found: dict[str, Any], how: str) -> str:
     for run in found["runs"]:
         if not run["ok"]:
             parts.append(f"  schedule {run['schedule']}: {run['message']}")
+    for each in found["unwritten"]:
+        parts.append(
+            f"  {each['kernel']}: {each['count']} of {each['elements']} elements of output "
+            f"{each['output']} are never written; the first is at {each['first']}"
+        )
+    parts += _inputs_text(found["inputs"])
     if not found["kernels"]:
         parts.append("  no kernel was launched on the emulator")
     parts += [_kernel_text(kernel) for kernel in found["kernels"]]
     return "\n".join(parts)
 
 
+def _inputs_text(inputs: list[dict[str, Any]]) -> list[str]:
+    lines = [f"  input {each['text']}: {each['message']}" for each in inputs if each["ok"] is False]
+    tried = [each["text"] for each in inputs if each["ok"] is not None]
+    if tried:
+        lines.append(f"  inputs tried: random, {', '.join(tried)}")
+    lines += [
+        faint(f"  not tried: {each['text']} ({each['message']})")
+        for each in inputs
+        if each["ok"] is None
+    ]
+    return lines
+
+
 def _headline(found: dict[str, Any], how: str) -> str:
     names = ", ".join(str(run["schedule"]) for run in found["runs"])
-    mark = good(_MARK[True]) if found["ok"] else bad(_MARK[False])
+    verdict = found["verdict"]
+    mark = bad("WRONG") if verdict == "wrong" else good(verdict) if verdict == "right" else verdict
     shapes = "".join(f", {name}={value}" for name, value in found["shapes"].items())
     where = f"on {found['target']}{shapes}, schedules {names}"
     return f"{mark} {where}: {how or 'compared with nothing'}"

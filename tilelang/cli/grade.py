@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..profiler import compare
-from .check import target_text
+from .check import STATUS, overall, target_text
 from .options import chosen_target, schedules
-from .output import OK, WRONG, document, emit, guarded, json_option
+from .output import document, emit, guarded, json_option
 from .problems import Problem, Workload, placed, read
-from .programs import default_target, emulated, poisoned, tolerance
+from .programs import Program, default_target, emulated, poisoned
+from .supervise import supervised
 from .verdict import examine
+
+if TYPE_CHECKING:
+    from ..profiler.judge import Comparison
 
 
 @click.command()
@@ -22,55 +26,82 @@ from .verdict import examine
 @click.option("--workloads", metavar="FILE.jsonl", help="Of a problem of FlashInfer-Bench.")
 @click.option("--target", help="sm_80, sm_90a or sm_100a.")
 @click.option("--seeds", default=1, show_default=True, help="Random schedules to try.")
+@click.option("--allow-torch", is_flag=True, help="Operations of torch may compute, too.")
 @json_option
+@supervised
 @guarded
 def grade(
     problem: str, solution: str, workloads: str | None, target: str | None, seeds: int,
-    as_json: bool,
+    allow_torch: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Tells whether SOLUTION is right for every workload of PROBLEM, and what its kernels take.
 
     PROBLEM is a Python file as of KernelBench (Model, get_inputs, get_init_inputs; the solution has
     ModelNew) or a definition as of FlashInfer-Bench (.json, with --workloads). Solutions in Triton
-    and those that say "cuda" run on the emulator, too. A solution that launches no kernel is wrong.
-    The exit status is that of check.
+    and those that say "cuda" run on the emulator, too. A solution that launches no kernel is wrong,
+    and so is one that computes with torch beside its kernels: torch may only allocate, view, copy
+    and convert. The exit status is that of check.
     """
     chosen = chosen_target(target)
     read_problem = read(Path(problem), Path(solution), Path(workloads) if workloads else None)
     names = schedules(seeds)
-    found = [_graded(read_problem, each, chosen, names) for each in read_problem.workloads]
-    ok = all(each["ok"] for each in found)
+    found = [
+        _graded(read_problem, each, chosen, names, allow_torch) for each in read_problem.workloads
+    ]
+    verdict = overall(found)
     content = document(
-        "grade", ok=ok, problem=problem, solution=solution, kind=read_problem.kind, target=chosen,
-        workloads=found,
+        "grade", ok=verdict == "right", verdict=verdict, problem=problem, solution=solution,
+        kind=read_problem.kind, target=chosen, workloads=found,
     )  # fmt: skip
-    texts = [f"{each['workload']}: {target_text(each, 'its reference')}" for each in found]
-    emit(content, "\n\n".join(texts), as_json)
-    raise SystemExit(OK if ok else WRONG)
+    emit(content, "\n\n".join(map(_text, found)), as_json)
+    raise SystemExit(STATUS[verdict])
+
+
+def _text(found: dict[str, Any]) -> str:
+    lines = [f"{found['workload']}: {target_text(found, 'compared with its reference')}"]
+    lines += [
+        f"  outside of kernels: {each['operation']} at {each['place']} ({each['count']} times)"
+        for each in found["outside"]
+    ]
+    return "\n".join(lines)
 
 
 def _graded(
-    problem: Problem, workload: Workload, target: str, names: list[str | int]
+    problem: Problem, workload: Workload, target: str, names: list[str | int], allow_torch: bool
 ) -> dict[str, Any]:
     """The verdict on one workload; each schedule has inputs of its own."""
-    count = 0
+    from ..profiler.judge import Comparison
+    from .outside import Outside
 
-    def program(target: str) -> None:
+    count, outside = 0, Outside()
+
+    def run(target: str) -> list[Comparison]:
         nonlocal count
         values = workload.inputs(count)
         count += 1
-        wanted = compare.as_list(workload.expected([_copy(each) for each in values]))
+        given = [_copy(each) for each in values]
         with default_target(target), emulated(problem.text, target), poisoned():
-            returned = compare.as_list(problem.solution()([placed(each) for each in values]))
+            solution, passed = problem.solution(), [placed(each) for each in values]
+            with outside.watching():
+                returned = compare.as_list(solution(passed))
             actual = [each.cpu() if hasattr(each, "cpu") else each for each in returned]
-        bound = max((tolerance(each.dtype) for each in wanted), default=0.0)
-        compare.assert_close(actual, wanted, rtol=bound, atol=bound)
+        return [Comparison(actual, given, workload.expected, exact_dtype=True)]
 
+    program = Program(run, "compared with its reference", repeats=False)
     found = examine(program, target, names)
+    message = ""
     if found["ok"] and not found["kernels"]:
-        found["ok"] = False
-        found["runs"][0].update(ok=False, message="the solution launched no kernel")
-    return {**found, "workload": workload.name, "shapes": dict(workload.shapes)}
+        message = "the solution launched no kernel"
+    elif found["ok"] and outside.found and not allow_torch:
+        names_of = ", ".join(sorted({name for name, _ in outside.found}))
+        message = f"the solution computes with {names_of}, outside of its kernels"
+    if message:
+        found.update(ok=False, verdict="wrong")
+        found["runs"][0].update(ok=False, message=message)
+    return {
+        **found, "workload": workload.name, "shapes": dict(workload.shapes),
+        "outside": outside.document(),
+    }  # fmt: skip
 
 
 def _copy(value: Any) -> Any:

@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..jit.kernel import JITKernel, compiling
 from .options import chosen_target, request_of, request_options, shapes_option
 from .output import document, emit, guarded, json_option
-from .programs import Request, answering, program_of
+from .programs import Request, answering, judged, program_of
 
 _FORMS: dict[str, Callable[[JITKernel], str | bytes]] = {
     "cuda": JITKernel.get_kernel_source, "ptx": JITKernel.get_ptx,
@@ -29,14 +29,14 @@ _ENDINGS = {"cuda": "cu", "ptx": "ptx", "cubin": "cubin", "sass": "sass"}
 
 def _compiled(request: Request, target: str) -> list[JITKernel]:
     """The kernels that a program compiles, each name once."""
-    program, _ = program_of(request)
+    program = program_of(request)
     found: dict[str, JITKernel] = {}
 
     def keep(kernel: JITKernel) -> None:
         found.setdefault(kernel.name, kernel)
 
     with answering(), compiling(keep), contextlib.redirect_stdout(io.StringIO()):
-        program(target)
+        program.run(target)
     if not found:
         raise UserError(f"{request.path.name} compiles no kernel")
     return list(found.values())
@@ -141,12 +141,12 @@ def export(
 @guarded
 def run(subject: str, target: str | None, as_json: bool, **options: Any) -> None:
     """Runs FILE once, as it stands; AssertionErrors end it with status 1."""
-    program, _ = program_of(request_of(subject, options))
+    program = program_of(request_of(subject, options))
     printed = io.StringIO()
     message = ""
     with contextlib.redirect_stdout(printed) if as_json else contextlib.nullcontext():
         try:
-            program(chosen_target(target))
+            judged(program.run(chosen_target(target)))
         except AssertionError as error:
             message = str(error) or "an assertion of the program failed"
     content = document(

@@ -63,7 +63,7 @@ def _measured(request: Request, target: str, rep: float) -> list[dict[str, Any]]
         kernels.append(kernel_of(names_of(request)[request.name], request, target))
     else:
         with compiling(kernels.append):
-            program_of(request)[0](target)
+            program_of(request).run(target)
     rows = []
     for kernel in {kernel.name: kernel for kernel in kernels}.values():
         profiler = kernel.get_profiler().with_symbols(request.shapes)

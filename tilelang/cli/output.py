@@ -16,8 +16,9 @@ from ..errors import InternalError, TileLangError
 
 #: Of every document (schema.json); one that lacks or renames a field has another number.
 SCHEMA_VERSION = 1
-#: Exit statuses: all is right; the kernel is not; it could not be tried; our own defect.
-OK, WRONG, REFUSED, INTERNAL = 0, 1, 2, 3
+#: Exit statuses: all is right; the kernel is not; it could not be tried; our own
+#: defect; it ran, but was compared with nothing.
+OK, WRONG, REFUSED, INTERNAL, RAN = 0, 1, 2, 3, 4
 
 #: Where documents go; what programs print beside them is no part of them.
 _documents: contextvars.ContextVar[Any] = contextvars.ContextVar("documents", default=None)
@@ -30,10 +31,26 @@ def document(command: str, **fields: Any) -> dict[str, Any]:
     return {"schema": f"tilelang.{command}", "version": SCHEMA_VERSION, **fields}
 
 
+_tell: Callable[[], Any] | None = None
+
+
+def telling(tell: Callable[[], Any]) -> None:
+    """Calls ``tell`` when a command has printed its result."""
+    global _tell
+    _tell = tell
+
+
 def emit(content: dict[str, Any], text: str, as_json: bool) -> None:
     """Prints a document, or the text that stands for it."""
     printed = json.dumps(content, indent=1) if as_json else text.rstrip("\n")
     click.echo(printed, file=_documents.get() if as_json else None)
+    _told()
+
+
+def _told() -> None:
+    sys.stdout.flush()
+    if _tell is not None:
+        _tell()
 
 
 def refuse(message: str, as_json: bool, status: int = REFUSED) -> NoReturn:
@@ -42,6 +59,7 @@ def refuse(message: str, as_json: bool, status: int = REFUSED) -> NoReturn:
         emit(document(_running(), ok=False, error=message), "", True)
     else:
         click.echo(f"{click.style('error', fg='red', bold=True)}: {message}", err=True)
+        _told()
     sys.exit(status)
 
 

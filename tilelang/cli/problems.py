@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TileLangError, UserError
+from ..runtime import poison
 from .programs import answering, load, poisoned, text_of
 
 #: The bytes of one tensor that a workload may ask for; more is a mistake in its shapes.
@@ -213,11 +214,11 @@ def _solution(
     def run(values: list[Any]) -> Any:
         axes = _axes_of(definition, values)
         outputs = [
-            torch.full(_extents(each["shape"], axes), float("nan")).to(_dtype(each["dtype"]))
+            placed(torch.empty(_extents(each["shape"], axes), dtype=_dtype(each["dtype"])))
             for each in definition["outputs"].values()
         ]
-        outputs = list(map(placed, outputs))
-        function(*values, *outputs)
+        with poison.call(str(definition["name"]), outputs):
+            function(*values, *outputs)
         return outputs
 
     return run

@@ -25,11 +25,11 @@ def reports_of(request: Request, target: str) -> list[Report]:
     Raises:
         UserError: it launches no kernel on the emulator.
     """
-    program, _ = program_of(request)
+    program = program_of(request)
     recorder = Recorder(timed=True)
     quiet = contextlib.redirect_stdout(io.StringIO())
     with answering(), recorder.recording("late"), quiet:
-        program(target)
+        program.run(target)
     if not recorder.reports:
         raise UserError(f"{request.path.name} launches no kernel on the emulator")
     return recorder.reports

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.util
 import inspect
 import os
 import re
@@ -11,19 +12,26 @@ import runpy
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..emulator import Device
 from ..emulator.__main__ import parse_argument
 from ..emulator.memory import is_array
 from ..env import default_target as target_of_environment
 from ..errors import TileLangError, UserError
+from ..runtime import poison
 from ..target import device_target
+from . import trials
+from .asserts import compares
+
+if TYPE_CHECKING:
+    from ..profiler.judge import Comparison
 
 _SOURCES = (".ptx", ".cu")
+_IN_TRITON = re.compile(r"^\s*(?:import|from)\b.*\b(?:triton|helion)\b", re.M)
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -54,25 +62,55 @@ class Request:
     args: tuple[str, ...] = ()
 
 
-#: Runs the program for a target once; raises AssertionError where a result is wrong.
-Program = Callable[[str], None]
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """A further run of a program.
+
+    Attributes:
+        name: of the inputs.
+        text: the name, and what there is to say about them.
+        run: runs the program with them for a target.
+    """
+
+    name: str
+    text: str
+    run: Callable[[str], list[Comparison]]
 
 
-def program_of(request: Request) -> tuple[Program, str]:
-    """Returns what runs the program, and what its results are compared with.
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What a command runs.
+
+    Attributes:
+        run: runs it once for a target, and returns its outputs with what to compare them with.
+            Raises AssertionError where the program itself finds a result wrong.
+        compared: what its results are compared with; "" if with nothing.
+        trials: inputs that break kernels, for which there is a reference.
+        repeats: whether each run has the same inputs.
+    """
+
+    run: Callable[[str], list[Comparison]]
+    compared: str = ""
+    trials: tuple[Trial, ...] = ()
+    repeats: bool = True
+
+
+def program_of(request: Request) -> Program:
+    """Returns what runs the program.
 
     Raises:
         UserError: there is no such file, or of no known kind.
     """
-    text_of(request.path)
+    text = text_of(request.path)
     if request.path.suffix in _SOURCES:
         how = f"compared with {request.reference}" if request.reference else ""
-        return functools.partial(_run_source, request), how
+        return Program(functools.partial(_run_source, request), how)
     if request.path.suffix != ".py":
         raise UserError(f"{request.path.name}: a .py, .cu or .ptx file is expected")
     if request.name:
         return _named(request)
-    return functools.partial(_run_script, request), "checked by the script itself"
+    how = "checked by the script itself" if compares(text) else ""
+    return Program(functools.partial(_run_script, request), how)
 
 
 @contextmanager
@@ -123,15 +161,17 @@ def emulated(text: str, target: str) -> Iterator[None]:
         text: of the program, which tells what it is.
         target: of the emulator.
     """
-    import torch
-
-    from ..emulator import as_cuda
-    from ..emulator.triton import emulate
-
     with ExitStack() as stack:
-        if re.search(r"\bcuda\b", text) and not torch.cuda.is_available():
-            stack.enter_context(as_cuda(target))
-        elif re.search(r"^\s*(?:import|from)\b.*\b(?:triton|helion)\b", text, re.M):
+        if has_torch() and re.search(r"\bcuda\b", text):
+            import torch
+
+            if not torch.cuda.is_available():
+                from ..emulator import as_cuda
+
+                stack.enter_context(as_cuda(target))
+        elif has_torch() and _IN_TRITON.search(text):
+            from ..emulator.triton import emulate
+
             stack.enter_context(emulate(target))
         yield
 
@@ -139,23 +179,31 @@ def emulated(text: str, target: str) -> Iterator[None]:
 @contextmanager
 def poisoned() -> Iterator[None]:
     """What torch allocates without values is NaN, or the largest integer."""
+    if not has_torch():
+        yield
+        return
     import torch
 
     settings: Any = torch.utils.deterministic  # its names are not in the stubs
-    before = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-        settings.fill_uninitialized_memory,
-    )
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    before = torch.get_deterministic_debug_mode(), settings.fill_uninitialized_memory
+    # torch.use_deterministic_algorithms does this, too, but imports torch._inductor first.
+    torch.set_deterministic_debug_mode("warn")
     settings.fill_uninitialized_memory = True
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*deterministic.*")
             yield
     finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        settings.fill_uninitialized_memory = before[2]
+        torch.set_deterministic_debug_mode(before[0])
+        settings.fill_uninitialized_memory = before[1]
+
+
+def has_torch() -> bool:
+    """Whether torch is installed: the package itself does not need it."""
+    try:
+        return importlib.util.find_spec("torch") is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def raised(error: Exception) -> str:
@@ -169,6 +217,10 @@ def raised(error: Exception) -> str:
     return f"{type(error).__name__}: {message}" + (f" ({Path(file).name}:{line})" if file else "")
 
 
+class Ended(UserError):
+    """A program called ``sys.exit`` where it should have gone on."""
+
+
 @contextmanager
 def answering() -> Iterator[None]:
     """What a program raises inside of the block is the user's error: it could not be tried."""
@@ -176,6 +228,8 @@ def answering() -> Iterator[None]:
         yield
     except (TileLangError, OSError):
         raise
+    except SystemExit as error:
+        raise Ended(f"the program ended itself with status {error.code}") from None
     except Exception as error:
         raise UserError(f"the program raised {raised(error)}") from error
 
@@ -186,17 +240,43 @@ def load(path: Path, argv: tuple[str, ...], run_name: str) -> dict[str, Any]:
         return runpy.run_path(str(path), run_name=run_name)
 
 
-def _run_script(request: Request, target: str) -> None:
-    import torch
-
-    torch.manual_seed(request.seed)
+def _run_script(request: Request, target: str) -> list[Comparison]:
+    seeded(request.seed)
     text = text_of(request.path)
     with default_target(target), emulated(text, target), poisoned():
         try:
             load(request.path, request.argv, "__main__")
         except SystemExit as error:
             if error.code not in (None, 0):
-                raise UserError(f"the script ended with status {error.code}") from None
+                status = error.code if isinstance(error.code, int) else f"1: {error.code}"
+                raise AssertionError(f"the script ended with status {status}") from None
+    return []
+
+
+def seeded(seed: int) -> None:
+    """Sets the seeds of what random inputs come from."""
+    if has_torch():
+        import torch
+
+        torch.manual_seed(seed)
+
+
+def judged(comparisons: Sequence[Comparison], texts: Iterable[str] = ()) -> None:
+    """Compares outputs with what is expected; ``texts`` are the PTX of their kernels.
+
+    Raises:
+        AssertionError: an output is wrong.
+        UserError: it cannot be told.
+    """
+    if not comparisons:
+        return
+    from ..profiler.judge import NotJudged, judge
+
+    try:
+        for comparison in comparisons:
+            judge(comparison, "\n".join(texts))
+    except NotJudged as error:
+        raise UserError(f"the results cannot be compared: {error}") from None
 
 
 # One kernel of a file -------------------------------------------------------------------------
@@ -222,11 +302,13 @@ def names_of(request: Request) -> dict[str, Any]:
     return names
 
 
-def _named(request: Request) -> tuple[Program, str]:
+def _named(request: Request) -> Program:
     names = names_of(request)
     reference = _reference(request, names)
-    how = f"compared with {reference.__name__}" if reference is not None else ""
-    return functools.partial(_run_named, request, names[request.name], reference), how
+    kernel = NamedKernel(request, names[request.name], reference)
+    if reference is None:
+        return Program(kernel.run)
+    return Program(kernel.run, f"compared with {reference.__name__}", kernel.trials())
 
 
 def _reference(request: Request, names: Mapping[str, Any]) -> Callable[..., Any] | None:
@@ -268,46 +350,76 @@ def kernel_of(found: Any, request: Request, target: str) -> Any:
     raise UserError(f"{request.name} is a {type(found).__name__}, no kernel")
 
 
-def _run_named(request: Request, found: Any, reference: Any, target: str) -> None:
-    import torch
+class NamedKernel:
+    """One kernel of a file, which is called with random inputs.
 
-    from ..profiler import compare
+    Args:
+        request: has the values of dimensions and parameters.
+        found: what the name stands for.
+        reference: computes the outputs from the inputs; None if there is none.
+    """
 
-    torch.manual_seed(request.seed)
-    kernel = kernel_of(found, request, target)
-    profiler = kernel.get_profiler().with_symbols(request.shapes)
-    inputs = profiler.get_inputs("cpu")
-    given = list(inputs)
-    if reference is not None and kernel.out_idx is None:
-        # Without out_idx, the parameters that the reference does not take are outputs.
-        count = len(inspect.signature(reference).parameters)
-        given = inputs[:count]
-        for output in inputs[count:]:
-            output.fill_(float("nan") if output.is_floating_point() else -1)
-    copies = [each.clone() if hasattr(each, "clone") else each for each in given]
-    with poisoned():
-        result = compare.as_list(kernel(*inputs))
-    if reference is None:
-        return
-    expected = compare.as_list(reference(*copies))
-    actual = result or inputs[len(given) :]
-    bound = max((tolerance(each.dtype) for each in actual), default=0.0)
-    compare.assert_close(actual, expected, rtol=bound, atol=bound)
+    def __init__(self, request: Request, found: Any, reference: Callable[..., Any] | None) -> None:
+        if not has_torch():
+            raise UserError(
+                "a kernel by its name is called with tensors of torch, which is not installed: "
+                "check a script that calls it, without ::NAME"
+            )
+        self._request, self._found, self._reference = request, found, reference
+
+    def run(self, target: str, kind: str = "") -> list[Comparison]:
+        """Runs it once; ``kind`` of :data:`~.trials.KINDS` changes the inputs."""
+        return self._run(target, self._request, kind)
+
+    def trials(self) -> tuple[Trial, ...]:
+        """The runs with inputs that break kernels."""
+        kinds = [Trial(kind, kind, functools.partial(self.run, kind=kind)) for kind in trials.KINDS]
+        shapes = trials.ragged(self._found, self._request.shapes)
+        if shapes != self._request.shapes:
+            sizes = ", ".join(f"{name}={value}" for name, value in shapes.items())
+            kinds.append(Trial("ragged", f"ragged ({sizes})", self._run_ragged))
+        return tuple(kinds)
+
+    def _run_ragged(self, target: str) -> list[Comparison]:
+        shapes = trials.ragged(self._found, self._request.shapes)
+        request = dataclasses.replace(self._request, shapes=shapes)
+        try:
+            kernel_of(self._found, request, target)
+        except Exception as error:  # the sizes do not suit the kernel, and it says so
+            raise trials.NotTried(str(error).splitlines()[0] or type(error).__name__) from None
+        return self._run(target, request, "")
+
+    def _run(self, target: str, request: Request, kind: str) -> list[Comparison]:
+        from ..profiler import compare
+        from ..profiler.judge import Comparison
+
+        seeded(request.seed)
+        kernel = kernel_of(self._found, request, target)
+        inputs = kernel.get_profiler().with_symbols(request.shapes).get_inputs("cpu")
+        inputs = trials.changed(inputs, kind, request.seed)
+        count, reference = len(inputs), self._reference
+        if reference is not None and kernel.out_idx is None:
+            # Without out_idx, the parameters that the reference does not take are outputs.
+            count = len(inspect.signature(reference).parameters)
+        given, outputs = inputs[:count], inputs[count:]
+        before = [each.clone() if hasattr(each, "clone") else each for each in given]
+        with poisoned(), poison.call(kernel.name, outputs):
+            result = compare.as_list(kernel(*inputs))
+        if reference is None:
+            return []
+        expected = functools.partial(_applied, reference)
+        return [Comparison(result or outputs, before, expected, special=kind in trials.SPECIAL)]
 
 
-def tolerance(dtype: Any) -> float:
-    """How much results of a dtype may differ: four units in the last place, or 0.001."""
-    import torch
-
-    if not dtype.is_floating_point:
-        return 0.0
-    return max(4 * torch.finfo(dtype).eps, 1e-3)
+def _applied(reference: Callable[..., Any], inputs: list[Any]) -> Any:
+    with answering():
+        return reference(*inputs)
 
 
 # PTX and CUDA C++ -----------------------------------------------------------------------------
 
 
-def _run_source(request: Request, target: str) -> None:
+def _run_source(request: Request, target: str) -> list[Comparison]:
     device = Device(target)
     if request.path.suffix == ".cu":
         module = device.load_cuda(request.path)
@@ -326,23 +438,39 @@ def _run_source(request: Request, target: str) -> None:
             "array as f32[1000]:random, a number as 1000; and the launch by --grid and --block"
         )
     kernel.launch(request.grid, request.block, args, cluster=request.cluster, smem=request.smem)
-    if request.reference:
-        _compare_arrays(request, args, copies)
+    return [_arrays(request, args, copies)] if request.reference else []
 
 
-def _compare_arrays(request: Request, args: list[Any], before: list[Any]) -> None:
-    """Compares all arrays with those that the reference has changed or returned."""
-    import torch
-
+def _arrays(request: Request, args: list[Any], before: list[Any]) -> Comparison:
+    """Compares all arrays with those that the reference changes or returns."""
     from ..profiler import compare
+    from ..profiler.judge import Comparison
 
     reference = _reference(request, {})
     assert reference is not None
-    expected = [torch.from_numpy(each) if is_array(each) else each for each in before]
-    returned = compare.as_list(reference(*expected))
-    actual = [torch.from_numpy(each) for each in args if is_array(each)]
-    wanted = [each for each in expected if hasattr(each, "dtype")]
-    if returned:  # the last arrays
-        actual, wanted = actual[-len(returned) :], returned
-    bound = max((tolerance(each.dtype) for each in actual), default=0.0)
-    compare.assert_close(actual, wanted, rtol=bound, atol=bound)
+    kinds = [text.partition("[")[0] for text in request.args]
+
+    def tensors(values: list[Any]) -> list[Any]:
+        return [_tensor(each, kind) for each, kind in zip(values, kinds, strict=True)]
+
+    def expected(values: list[Any]) -> list[Any]:
+        returned = compare.as_list(_applied(reference, values))
+        return returned or [each for each in values if hasattr(each, "dtype")]
+
+    count = len(compare.as_list(expected(tensors([_copied(each) for each in before]))))
+    actual = [each for each in tensors(args) if hasattr(each, "dtype")]
+    return Comparison(actual[-count:], tensors(before), expected)
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if is_array(value) else value
+
+
+def _tensor(value: Any, kind: str) -> Any:
+    """An argument as a tensor of torch; bf16 is an array of 16 bits in NumPy."""
+    import torch
+
+    if not is_array(value):
+        return value
+    tensor = torch.from_numpy(value)
+    return tensor.view(torch.bfloat16) if kind == "bf16" else tensor

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import io
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..emulator import EmulatorError, options
 from ..emulator.timing import Report
@@ -15,8 +18,13 @@ from ..emulator.timing.text import shares
 from ..emulator.watch import Launch, watching
 from ..errors import TileLangError
 from ..jit.kernel import JITKernel, compiling
+from ..runtime import poison
 from ..runtime.code import assembling
-from .programs import Program, raised
+from .programs import Ended, Program, Trial, judged, raised
+from .trials import NotTried
+
+if TYPE_CHECKING:
+    from ..profiler.judge import Comparison
 
 #: Engines whose work a kernel exists for: the busiest tells its share of the speed of light.
 _WORK = ("tensor pipe", "HBM")
@@ -29,23 +37,35 @@ class Recorder:
     Attributes:
         kernels: by name, documents as ``check --json`` prints them.
         reports: of the launches that were timed, in order.
+        texts: the PTX of all modules whose kernels ran.
     """
 
-    def __init__(self, timed: bool) -> None:
-        self._timed = timed
+    def __init__(self, timed: bool, repeats: bool = True) -> None:
+        """Makes one; ``repeats`` tells that every run has the inputs of the first."""
+        self._timed, self._repeats = timed, repeats
+        self._unwritten: dict[tuple[str, int, int], _Unwritten] = {}
+        self._calls: collections.Counter[tuple[str, int]] = collections.Counter()
+        self.texts: set[str] = set()
         self.kernels: dict[str, dict[str, Any]] = {}
         self.reports: list[Report] = []
         self._schedule: str | int = "late"
         self._compiled: dict[str, JITKernel] = {}
 
     @contextlib.contextmanager
-    def recording(self, schedule: str | int, quiet: bool = True) -> Iterator[None]:
-        """Launches of the block run by this schedule, and are kept."""
+    def recording(
+        self, schedule: str | int, quiet: bool = True, second: bool = False
+    ) -> Iterator[None]:
+        """Launches of the block run by this schedule, and are kept.
+
+        ``second`` chooses the pattern that outputs hold beforehand; see ``runtime.poison``.
+        """
         self._schedule = schedule
+        self._calls.clear()
         stack = contextlib.ExitStack()
         with stack:
             stack.enter_context(options(schedule=schedule, sanitize="report", progress=False))
             stack.enter_context(watching(self._launched))
+            stack.enter_context(poison.watching(self._ended, second))
             stack.enter_context(compiling(self._compiled_one))
             stack.enter_context(assembling())  # registers and spills are part of the answer
             stack.enter_context(warnings.catch_warnings())
@@ -58,7 +78,30 @@ class Recorder:
         for name in kernel.resource_usage:
             self._compiled[name] = kernel
 
+    def _ended(self, name: str, output: int, unwritten: np.ndarray, size: int) -> None:
+        """Keeps the elements that every run has left as they were."""
+        if size == 1 and not self._repeats:
+            return  # of other inputs, many results have these values
+        call = self._calls[name, output]
+        self._calls[name, output] += 1
+        kept = self._unwritten.setdefault((name, call, output), _Unwritten())
+        kept.add(unwritten)
+
+    def unwritten(self) -> list[dict[str, Any]]:
+        """The outputs of which elements stay unwritten in all of two runs or more."""
+        found: dict[tuple[str, int], dict[str, Any]] = {}
+        for (name, _, output), kept in self._unwritten.items():
+            if kept.runs > 1 and kept.where is not None and kept.where.any():
+                entry = {
+                    "kernel": name, "output": output, "count": int(kept.where.sum()),
+                    "elements": kept.where.size,
+                    "first": [int(i[0]) for i in kept.where.nonzero()],
+                }  # fmt: skip
+                found.setdefault((name, output), entry)
+        return list(found.values())
+
     def _launched(self, launch: Launch) -> Any:
+        self.texts.add(launch.kernel.module.text)
         first = launch.kernel.name not in self.kernels
         entry = self.kernels.setdefault(launch.kernel.name, self._described(launch))
         if first and self._timed:
@@ -81,10 +124,12 @@ class Recorder:
 
     def _described(self, launch: Launch) -> dict[str, Any]:
         kernel = self._compiled.get(launch.kernel.name)
+        remarks = kernel.remarks if kernel else []
         return {
             "name": launch.kernel.name, "grid": list(launch.grid), "block": list(launch.block),
-            "cluster": list(launch.cluster), "launches": 0, "findings": [], "warnings": [],
-            "time": None, "remarks": [str(remark) for remark in kernel.remarks] if kernel else [],
+            "cluster": list(launch.cluster), "launches": 0,
+            "findings": [_certain(each) for each in remarks if each.topic == "uninitialized"],
+            "warnings": [], "time": None, "remarks": [str(remark) for remark in remarks],
         }  # fmt: skip
 
     def _keep(self, entry: dict[str, Any], errors: Sequence[EmulatorError]) -> None:
@@ -99,11 +144,37 @@ class Recorder:
                 same["schedules"].append(self._schedule)
 
 
+class _Unwritten:
+    """The elements of an output that hold what they held before, in each of several runs."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.where: np.ndarray | None = None
+
+    def add(self, where: np.ndarray) -> None:
+        self.runs += 1
+        if self.where is None:
+            self.where = where
+        elif self.where.shape == where.shape:
+            self.where = self.where & where
+        else:
+            self.where = None  # calls of another run do other things
+
+
 def finding_of(error: EmulatorError) -> dict[str, Any]:
     """What the emulator found, as documents have it."""
     return {
         "kind": error.kind, "text": error.reason, "place": _place(error),
         "earlier": _earlier(error),
+    }  # fmt: skip
+
+
+def _certain(remark: Any) -> dict[str, Any]:
+    """A fault that the compiler is certain of, as a finding; no schedule shows or hides it."""
+    place = f"{remark.span.file}:{remark.span.line}" if remark.span else ""
+    return {
+        "kind": remark.topic, "text": remark.message, "place": place, "earlier": "", "count": 1,
+        "schedules": [],
     }  # fmt: skip
 
 
@@ -146,8 +217,16 @@ def _times(report: Report) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def examine(program: Program, target: str, schedules: Sequence[str | int]) -> dict[str, Any]:
-    """Runs a program for a target, once by each schedule.
+def examine(
+    program: Program, target: str, schedules: Sequence[str | int], kinds: Collection[str] = ()
+) -> dict[str, Any]:
+    """Runs a program for a target, once by each schedule, and then with inputs that break kernels.
+
+    Args:
+        program: what to run.
+        target: "sm_90a".
+        schedules: of asynchronous operations.
+        kinds: names of trials; the ones that the program does not have are ignored.
 
     Returns:
         The document of the target, as in ``check --json``.
@@ -155,25 +234,62 @@ def examine(program: Program, target: str, schedules: Sequence[str | int]) -> di
     Raises:
         UserError: the program could not be run.
     """
-    recorder = Recorder(timed=True)
+    recorder = Recorder(timed=True, repeats=program.repeats)
     runs = []
-    for schedule in schedules:
-        message, printed = "", io.StringIO()
-        try:
-            with recorder.recording(schedule), contextlib.redirect_stdout(printed):
-                program(target)
-        except AssertionError as error:
-            message = str(error) or "an assertion of the program failed"
-        except EmulatorError as error:
-            message = f"{error.kind}: {error.reason}"
-        except (TileLangError, OSError):
-            raise  # the program cannot be tried
-        except Exception as error:  # whatever the program does
-            message = raised(error)
+    for number, schedule in enumerate(schedules):
+        message = _message(recorder, program.run, target, schedule, second=number % 2 == 1)
         runs.append({"schedule": schedule, "ok": not message, "message": message})
-    kernels = list(recorder.kernels.values())
-    clean = not any(kernel["findings"] for kernel in kernels)
+    kernels, unwritten = list(recorder.kernels.values()), recorder.unwritten()
+    clean = not unwritten and not any(kernel["findings"] for kernel in kernels)
+    right = clean and all(run["ok"] for run in runs)
+    inputs = []
+    if right and program.compared:
+        chosen = [each for each in program.trials if each.name in kinds]
+        inputs = [_tried(trial, target) for trial in chosen]
+        right = all(each["ok"] is not False for each in inputs)
+    verdict = "wrong" if not right else "right" if program.compared else "ran"
     return {
-        "target": target, "ok": clean and all(run["ok"] for run in runs), "runs": runs,
-        "kernels": kernels,
+        "target": target, "verdict": verdict, "ok": verdict == "right", "runs": runs,
+        "inputs": inputs, "unwritten": unwritten, "kernels": kernels,
     }  # fmt: skip
+
+
+def _message(
+    recorder: Recorder, run: Callable[[str], list[Comparison]], target: str,
+    schedule: str | int, second: bool = False,
+) -> str:  # fmt: skip
+    """Runs a program and compares its outputs; returns what is wrong, "" if nothing is."""
+    try:
+        with recorder.recording(schedule, second=second), contextlib.redirect_stdout(io.StringIO()):
+            comparisons = run(target)
+        judged(comparisons, recorder.texts)
+    except AssertionError as error:
+        return str(error) or "an assertion of the program failed"
+    except EmulatorError as error:
+        return f"{error.kind}: {error.reason}"
+    except Ended as error:
+        return f"{error}, before its results were compared"
+    except (TileLangError, OSError, NotTried):
+        raise  # the program cannot be tried
+    except SystemExit as error:
+        return f"the program ended itself with status {error.code}"
+    except Exception as error:  # whatever the program does
+        return raised(error)
+    return ""
+
+
+def _tried(trial: Trial, target: str) -> dict[str, Any]:
+    """The outcome of a trial: ``ok`` is None if it could not be tried, and the message says why."""
+    recorder = Recorder(timed=False)
+    try:
+        message = _message(recorder, trial.run, target, "late")
+    except (NotTried, TileLangError) as error:
+        return {"name": trial.name, "text": trial.text, "ok": None, "message": _first_line(error)}
+    for kernel in recorder.kernels.values():
+        for found in kernel["findings"]:
+            message = message or f"{found['kind']} at {found['place']}: {found['text']}"
+    return {"name": trial.name, "text": trial.text, "ok": not message, "message": message}
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -228,6 +228,7 @@ class Module:
 
     def __init__(self, device: Device, text: str) -> None:
         self.device = device
+        self.text = text
         self._handle = _ffi.get("emulator.Load")(device._handle, device.arch, text)
         report = json.loads(str(_ffi.get("emulator.ModuleReport")(self._handle)))
         if "error" in report:

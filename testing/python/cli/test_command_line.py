@@ -242,7 +242,7 @@ def test_cache(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
     scale()
     assert document("cache size")["entries"] == 0
-    verdict("k.py::scale --shapes N=64 --seeds 0", 0)
+    verdict("k.py::scale --shapes N=64 --seeds 0 --inputs none", 0)
     (entry,) = document("cache list")["entries"]
     assert entry["bytes"] > 0
     assert "1 entries" in command("cache size").output

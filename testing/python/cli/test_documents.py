@@ -44,7 +44,7 @@ def test_every_command_has_a_schema_and_takes_json() -> None:
 )
 def test_what_is_no_document(change: dict) -> None:
     right = {"schema": "tilelang.check", "version": 1, "ok": True, "subject": "k.py",
-             "compared": "", "targets": []}  # fmt: skip
+             "verdict": "right", "compared": "", "targets": []}  # fmt: skip
     validate(right)
     with pytest.raises(jsonschema.ValidationError):
         validate(right | change)
