@@ -53,10 +53,12 @@ class Numberer : public ir::StmtMutator {
     taken_ = program.taken;
     numbers_.clear();
     of_warpgroups_.clear();
+    renumbered_.clear();
     thread_ = analysis::ThreadsOf(op).linear;
     return StmtMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::BarrierNode* op) override {
+    if (op->Kind() == ir::BarrierKind::kNamed) return Renumber(op);
     bool of_warpgroups = op->Kind() == ir::BarrierKind::kWarpgroups;
     if (!of_warpgroups && op->Kind() != ir::BarrierKind::kRange) return ffi::GetRef<Stmt>(op);
     op::ThreadRange threads{op->threads[0], op->threads[1]};
@@ -84,6 +86,26 @@ class Numberer : public ir::StmtMutator {
     }
     return it->second;
   }
+  // A barrier of the program keeps its number, unless no CTA has it: then it is a name.
+  Stmt Renumber(const ir::BarrierNode* op) {
+    auto number = ir::AsInt(op->number);
+    if (!number || *number < kBarriers) return ffi::GetRef<Stmt>(op);
+    auto [it, is_new] = renumbered_.try_emplace(*number, kBarriers - 1);
+    if (is_new) {
+      while (it->second > 0 && taken_[it->second]) --it->second;
+      if (it->second == 0) {
+        TL_USER_ERROR(kResource, op->span,
+                      "barrier_id=" << *number << " needs a number of its own, but a CTA has "
+                                    << kBarriers
+                                    << " barriers, and the kernel uses all of them. Use fewer, or "
+                                       "constants for barrier_id");
+      }
+      taken_[it->second] = true;
+    }
+    auto barrier = ffi::make_object<ir::BarrierNode>(*op);
+    barrier->number = op::I32(it->second);
+    return Stmt(barrier);
+  }
   // From the top, where kernels that number their own begin last.
   int64_t NumberOf(int64_t first, int64_t count, const ir::Span& span) {
     auto [it, is_new] = numbers_.try_emplace({first, count}, 0);
@@ -107,6 +129,7 @@ class Numberer : public ir::StmtMutator {
 
   const ir::Func& func_;
   std::array<bool, kBarriers> taken_{};
+  std::map<int64_t, int64_t> renumbered_;  // numbers of the program above the last of a CTA
   std::map<std::pair<int64_t, int64_t>, int64_t> numbers_;
   std::map<std::pair<int64_t, int64_t>, std::optional<int64_t>> of_warpgroups_;
   ir::Expr thread_;

@@ -78,7 +78,7 @@ def _named(what: str, barrier_id: Any, arrive_count: Any) -> tuple[Expr, Expr]:
     total = in_kernel(what).kernel.thread_count
     count = plain(total if arrive_count is None else arrive_count)
     number = plain(barrier_id)
-    if isinstance(number, int) and not 0 <= number < 16:
+    if isinstance(number, int) and not 0 <= number < 2**31:
         raise errors.ResourceError(
             f"barrier_id={number} of {what}; named barriers are 0 to 15", span=span.here()
         )
@@ -95,7 +95,8 @@ def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
 
     Args:
         barrier_id: 0 to 15; all threads when omitted. The compiler takes the numbers of its own
-            named barriers from those that the kernel does not use: constants leave it most.
+            named barriers from those that the kernel does not use: constants leave it most. A
+            constant above 15 is a name, to which the compiler gives a number of its own.
         arrive_count: threads that take part, a multiple of 32; all of the block when omitted.
     """
     if barrier_id is None:

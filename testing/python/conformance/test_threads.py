@@ -332,3 +332,45 @@ def test_exchange_under_a_condition_on_data(target: str) -> None:
         with pytest.raises(errors.SemanticsError, match="disable_thread_storage_sync") as caught:
             tilelang.compile(bitonic(False), target=target)
         assert "s[j] = s[i]" in str(caught.value) or "low = s[j]" in str(caught.value)
+
+
+def test_barriers_by_names_above_15(target: str) -> None:
+    """Two warps exchange, and two others; numbers of the program and of the compiler stay apart."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            t = T.get_thread_binding()
+            tile = T.alloc_shared((128,), "float32")
+            if t < 64:
+                tile[t] = A[t]
+                T.sync_threads(101, 64)
+                B[t] = tile[63 - t]
+                T.sync_threads(15, 64)
+                tile[t] = A[t] * 2
+                T.sync_threads(101, 64)
+                B[t] += tile[63 - t]
+            else:
+                tile[t] = A[t]
+                T.sync_threads(70000, 64)
+                B[t] = tile[191 - t]
+                T.sync_threads(16, 64)
+
+    a, b = normal(128), poison(128)
+    run(main, target, a, b)
+    want = a.view(2, 64).flip(1) * torch.tensor([[3.0], [1.0]])
+    torch.testing.assert_close(b, want.flatten())
+
+
+def test_more_names_of_barriers_than_a_block_has() -> None:
+    names = list(range(20, 36))
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            for name in names:
+                T.sync_threads(name, 64)
+            A[T.get_thread_binding()] = 0
+
+    with pytest.raises(errors.ResourceError, match="barrier_id=35 needs a number of its own, but"):
+        tilelang.compile(main, target="sm_90a")

@@ -368,13 +368,13 @@ def case_copy_of_extents_that_may_differ():
             T.copy(A[0:n], B[0:m])  # WRONG
 
 
-def case_barrier_number_too_large():
-    """ResourceError: barrier_id=16 of T.named_barrier_arrive; named barriers are 0 to 15"""
+def case_barrier_number_below_0():
+    """ResourceError: barrier_id=-1 of T.named_barrier_arrive; named barriers are 0 to 15"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):
         with T.Kernel(1, threads=N):
-            T.named_barrier_arrive(16, N)  # WRONG
+            T.named_barrier_arrive(-1, N)  # WRONG
             A[0] = 0
 
 
