@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "op/issue.h"
 #include "op/wgmma.h"
 #include "target/warp.h"
 
@@ -194,8 +195,13 @@ bool NeedsBarrier(const PendingAccess& earlier, const analysis::AccessPtr& later
     return false;
   }
   if (earlier.access->proxy == Proxy::kGeneric) return true;
-  // Until somebody has waited, engines are ordered among themselves or by the program.
-  if (!earlier.complete) return later->proxy == Proxy::kGeneric;
+  // Until somebody has waited, engines are ordered among themselves or by the program. A barrier of
+  // threads does not tell that work is done which completes on an mbarrier of the program.
+  if (!earlier.complete) {
+    const ir::Buffer& completes_on = earlier.access->barrier;
+    bool by_program = completes_on.defined() && op::IsProgramBarrier(completes_on);
+    return later->proxy == Proxy::kGeneric && !by_program;
+  }
   return !earlier.known.Contains(threads.Of(later->actors));
 }
 
