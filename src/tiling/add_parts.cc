@@ -62,12 +62,12 @@ bool EndsWithTensors(const PlainGemm& plain) {
   int64_t end = *ir::AsInt(plain.loop->extent) * depth;
   arith::Analyzer analyzer;
   for (const ir::GemmOperandNode* input : plain.gemms[0]->Inputs()) {
-    size_t from_last = input->region->extents.size() - *input->DimAlong(ir::GemmDim::kK);
     for (const ir::CopyNode* load : plain.loads) {
       if (!load->dst->buffer.same_as(input->buffer())) continue;
-      const Array<Expr>& shape = load->src->buffer->shape;
-      auto extent = ir::AsInt(shape[shape.size() - from_last]);
-      const Expr& min = load->src->mins[shape.size() - from_last];
+      auto dim = DimOfTensor(load, *input->DimAlong(ir::GemmDim::kK));
+      if (!dim) return false;
+      auto extent = ir::AsInt(load->src->buffer->shape[*dim]);
+      const Expr& min = load->src->mins[*dim];
       Expr first = ir::Substitute(min, {{plain.loop->var, plain.loop->min}});
       bool follows = analyzer.StrideOf(min, plain.loop->var) == depth &&
                      ir::IsConst(analyzer.Simplify(first), 0);

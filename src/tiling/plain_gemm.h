@@ -34,6 +34,10 @@ inline constexpr const char* kMostBlocks = "most_blocks";
 // registers and blocks of an SM that the program sets. Nor does it write a tensor that it loads.
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 
+// The dimension of its tensor along which a load fills a dimension of its tile; none where the tile
+// has one element along it.
+std::optional<size_t> DimOfTensor(const ir::CopyNode* load, size_t dim_of_tile);
+
 // The extent, along M or N of its first gemm, of the tensor that the operand is loaded from; null
 // where none is found.
 ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ir/effects.h"
+#include "ir/overlap.h"
 #include "op/copy.h"
 
 namespace tilelang::tiling {
@@ -65,10 +65,10 @@ TileCutter::TileCutter(const ir::Func& func, const ir::KernelLaunchNode* launch,
 
 Stmt TileCutter::Body() {
   Stmt body = WithoutNames(launch_->body, cut_.block);
-  FindTiles(body);
-  if (!fits_) return Stmt();
-  body_ = body;
   is_new_ = cut_.block.defined() && IsUnused(cut_.block, body) && HasOneBlock();
+  FindTiles(body);
+  if (!fits_ || !KeepsBlocksApart(body)) return Stmt();
+  body_ = body;
   Stmt cut = MutateStmt(body);
   return fits_ ? ir::ReplaceBuffers(cut, tiles_) : Stmt();
 }
@@ -195,9 +195,100 @@ bool TileCutter::Depends(const Expr& e) const {
   return depends;
 }
 
-// Whether the last block stores to as much of the tensor as it would.
-bool TileCutter::EndsInTime(const Buffer& tensor, size_t dim) {
-  return !cut_.end.defined() || analyzer_.CanProve(tensor->shape[dim] <= cut_.end);
+// The index at which element 0 of the result has its place.
+Expr TileCutter::First(const Expr& index) const {
+  ir::Map<ir::Var, Expr> zero;
+  if (cut_.block.defined()) zero.Set(cut_.block, ir::Const(cut_.block.dtype(), 0));
+  for (const Node* node : along_) {
+    auto var = ir::ffi::GetRef<ir::Var>(static_cast<const ir::VarNode*>(node));
+    zero.Set(var, ir::Const(var.dtype(), 0));
+  }
+  return ir::Substitute(index, zero);
+}
+
+// Whether the tensor ends before element `end` of the result would have its place: both grids store
+// to as much of it.
+bool TileCutter::EndsInTime(const Buffer& tensor, size_t dim, const Expr& index) {
+  if (!cut_.end.defined()) return true;
+  Expr place = cut_.end + ir::CastTo(cut_.end.dtype(), First(index));
+  return analyzer_.CanProve(tensor->shape[dim] <= place);
+}
+
+// By a parallel loop.
+TileCutter::Touch TileCutter::TouchOf(const ir::Effect& effect) {
+  Touch touch{effect.buffer, false, std::nullopt, Expr()};
+  int depends = 0;
+  for (size_t d = 0; d < effect.indices.size(); ++d) {
+    if (!Depends(effect.indices[d])) continue;
+    ++depends;
+    if (!IsAlong(effect.indices[d])) continue;
+    touch.dim = d;
+    touch.first = First(effect.indices[d]);
+  }
+  if (depends != 1) touch.dim.reset();
+  return touch;
+}
+
+// By a copy from or to a tile.
+TileCutter::Touch TileCutter::TouchOf(const ir::CopyNode* copy, const Region& tensor) {
+  const Region& tile = tensor.same_as(copy->src) ? copy->dst : copy->src;
+  bool adds = tensor.same_as(copy->dst) && copy->annotations.count(ir::kAdds) != 0;
+  auto place = IsTile(tile->buffer) ? PlaceOf(tile, DimOf(tile->buffer)) : std::nullopt;
+  std::vector<size_t> dims = op::Moving(tensor).dims;
+  if (!place || *place >= dims.size()) return {tensor->buffer, adds, std::nullopt, Expr()};
+  size_t dim = dims[*place];
+  return {tensor->buffer, adds, dim, First(tensor->mins[dim])};
+}
+
+// The accesses of tensors by copies and parallel loops, by memory.
+std::unordered_map<const TileCutter::Node*, std::vector<TileCutter::Touch>> TileCutter::Touches(
+    const Stmt& body) {
+  std::unordered_map<const Node*, std::vector<Touch>> touches;
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    if (const auto* copy = s.as<ir::CopyNode>()) {
+      for (const Region& side : {copy->src, copy->dst}) {
+        if (side->buffer.IsGlobal()) {
+          touches[ir::MemoryOf(side->buffer)].push_back(TouchOf(copy, side));
+        }
+      }
+      return false;
+    }
+    const auto* loop = s.as<ir::ParallelForNode>();
+    if (loop == nullptr) return true;
+    along_ = Along(loop);
+    in_parallel_ = true;
+    ir::WalkEffects(loop->body, [&](const ir::Effect& effect) {
+      if (!effect.buffer.IsGlobal()) return;
+      touches[ir::MemoryOf(effect.buffer)].push_back(TouchOf(effect));
+    });
+    in_parallel_ = false;
+    along_.clear();
+    return false;
+  });
+  return touches;
+}
+
+// Whether all accesses of a tensor that is written are at the place of one element of the result:
+// then no block touches what the block of another element writes.
+bool TileCutter::KeepsBlocksApart(const Stmt& body) {
+  if (!cut_.block.defined()) return true;  // the same blocks
+  std::unordered_map<const Node*, size_t> written, touched;
+  ir::WalkEffects(body, [&](const ir::Effect& effect) {
+    if (!effect.buffer.IsGlobal()) return;
+    ++touched[ir::MemoryOf(effect.buffer)];
+    if (effect.Writes()) ++written[ir::MemoryOf(effect.buffer)];
+  });
+  std::unordered_map<const Node*, std::vector<Touch>> touches = Touches(body);
+  return std::all_of(written.begin(), written.end(), [&](const auto& item) {
+    const std::vector<Touch>& all = touches[item.first];
+    if (touched[item.first] == 1) return true;
+    if (all.size() != touched[item.first]) return false;  // other statements touch it, too
+    return std::all_of(all.begin(), all.end(), [&](const Touch& touch) {
+      if (touch.adds && all.front().adds) return true;  // in any order
+      bool same = touch.tensor.same_as(all.front().tensor) && touch.dim == all.front().dim;
+      return same && touch.dim && analyzer_.CanProveEqual(touch.first, all.front().first);
+    });
+  });
 }
 
 // Whether it is an index of a tensor along the dimension, of this block and iteration.
@@ -260,7 +351,7 @@ Stmt TileCutter::Rewrite(const ir::StoreNode* op) {
       auto extent = ir::AsInt(op->buffer->shape[d]);
       fits_ = fits_ && along_.count(index.get()) != 0 && extent && *extent <= cut_.to;
     }
-    fits_ = fits_ && (!here || EndsInTime(op->buffer, d));
+    fits_ = fits_ && (!here || EndsInTime(op->buffer, d, index));
     found += here ? 1 : 0;
     indices.push_back(here ? Shift(index) : Mutate(index));
   }
@@ -331,7 +422,8 @@ Stmt TileCutter::Rewrite(const ir::CopyNode* op) {
       for (const Expr& min : region->mins) fits_ = fits_ && !Depends(min);
       return region;
     }
-    fits_ = fits_ && *place < dims.size() && (loads || EndsInTime(region->buffer, dims[*place]));
+    fits_ = fits_ && *place < dims.size() &&
+            (loads || EndsInTime(region->buffer, dims[*place], region->mins[dims[*place]]));
     return fits_ ? CutTensor(region, dims[*place]) : region;
   };
   fits_ = fits_ && !(loads && stores) && !(stores && !place);

@@ -5,8 +5,10 @@
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "arith/analyzer.h"
+#include "ir/effects.h"
 #include "ir/visitor.h"
 #include "tiling/plain_gemm.h"
 
@@ -20,9 +22,8 @@ inline constexpr int64_t kColumnUnit = kWgmmaRows;
 
 // `block`: the index of the block that goes along the dimension, in steps of `from`, or which the
 // body does not use, where there is one; null where one block has all of it, and tensors have no
-// more than `to`. `end`: of tensors that the blocks store
-// to along the dimension, where the last block of `to` may end elsewhere than that of `from`; null:
-// it does not.
+// more than `to`. `end`: as many elements of the result as both grids have, where the last block of
+// `to` may end elsewhere than that of `from`; null where both end together.
 struct TileCut {
   ir::GemmDim dim;
   ir::Var block;
@@ -31,8 +32,9 @@ struct TileCut {
   ir::Expr end = {};
 };
 
-// Rewrites the body of a launch. What it meets that does not treat the elements along the dimension
-// alike, each by itself, makes it give up.
+// Rewrites the body of a launch. It gives up where a statement does not treat the elements along
+// the dimension alike, each by itself; where a tensor that is stored to goes on behind `end`; and
+// where a block could touch what another one writes.
 class TileCutter : public ir::StmtMutator {
  public:
   TileCutter(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
@@ -54,8 +56,18 @@ class TileCutter : public ir::StmtMutator {
 
  private:
   using Node = ir::ffi::Object;
+  // An access of a tensor: where element 0 of the result along the dimension has its place.
+  struct Touch {
+    ir::Buffer tensor;
+    bool adds;                  // to what is there
+    std::optional<size_t> dim;  // of the tensor; none where the place does not follow the element
+    ir::Expr first;
+  };
 
   void FindTiles(const ir::Stmt& body);
+  Touch TouchOf(const ir::Effect& effect);
+  Touch TouchOf(const ir::CopyNode* copy, const ir::Region& tensor);
+  std::unordered_map<const Node*, std::vector<Touch>> Touches(const ir::Stmt& body);
   bool Enter(const ir::Buffer& tile, size_t dim);
   bool Spread(const ir::CopyNode* copy);
   bool Spread(const ir::ParallelForNode* loop);
@@ -67,7 +79,9 @@ class TileCutter : public ir::StmtMutator {
   bool IsAlong(const ir::Expr& e);
   bool Depends(const ir::Expr& e) const;
   bool HasOneBlock() const;
-  bool EndsInTime(const ir::Buffer& tensor, size_t dim);
+  bool EndsInTime(const ir::Buffer& tensor, size_t dim, const ir::Expr& index);
+  ir::Expr First(const ir::Expr& index) const;
+  bool KeepsBlocksApart(const ir::Stmt& body);
   ir::Expr Shift(const ir::Expr& e);
 
   const ir::KernelLaunchNode* launch_;
