@@ -57,6 +57,10 @@ std::string StrideObstacle(const Buffer& buffer, int64_t align, Context* ctx) {
   int64_t bytes = ir::Bytes(buffer->dtype);
   int64_t elements = align / std::gcd(align, bytes);
   for (size_t d = 0; d + 1 < strides.size(); ++d) {
+    if (ir::AsInt(strides[d]).value_or(1) <= 0) {
+      return "stride " + ir::Print(strides[d]) + " of dimension " + std::to_string(d) + " of " +
+             std::string(buffer->name) + " is not positive";
+    }
     if (ctx->analyzer->Divides(strides[d], elements)) continue;
     return "stride " + ir::Print(strides[d]) + " of dimension " + std::to_string(d) + " of " +
            std::string(buffer->name) + " is not known to be a multiple of " +

@@ -1,3 +1,4 @@
+#include "arith/widen.h"
 #include "ir/error.h"
 #include "ir/padded.h"
 #include "ir/visitor.h"
@@ -34,7 +35,7 @@ ir::Var TensorMaps::Get(const Buffer& global, const Buffer& flat, const TmaBoxes
     if (same) return maps_[i]->var;
   }
   ir::Var var(String(std::string(global->name) + "_map"), ir::dtypes::kHandle, global->span);
-  auto wide = [](const Expr& e) { return ir::CastTo(ir::dtypes::kInt64, e); };
+  auto wide = [](const Expr& e) { return ir::CastTo(ir::dtypes::kInt64, arith::Widen(e)); };
   Array<Expr> dims;
   Array<Expr> strides;
   Array<Expr> element_strides = global.Strides();

@@ -1,14 +1,13 @@
 #include "runtime/spec_of.h"
 
 #include <algorithm>
-#include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "ir/intrinsics.h"
 #include "ir/stand_in.h"
 #include "ir/unaligned_vectors.h"
 #include "ir/visitor.h"
+#include "op/copy_tma.h"
 #include "registry/functions.h"
 
 namespace tilelang::runtime {
@@ -56,13 +55,6 @@ class VectorAccesses : public ir::StmtVisitor {
 // The global buffers that a kernel may write to.
 class GlobalWrites : public ir::StmtVisitor {
  public:
-  explicit GlobalWrites(const ffi::Array<KernelInfo>& kernels) {
-    for (const KernelInfo& kernel : kernels) {
-      for (const ffi::Any& param : kernel->params) {
-        if (auto map = param.as<TensorMapInfo>()) maps_[(*map)->var.get()] = (*map)->buffer;
-      }
-    }
-  }
   bool Contains(const ir::Buffer& logical) const { return written_.count(logical.get()) > 0; }
 
   using StmtVisitor::Visit;
@@ -74,18 +66,14 @@ class GlobalWrites : public ir::StmtVisitor {
     for (const ir::MemoryEffect& effect : ir::CallEffects(op)) {
       if (effect.write) Add(effect.buffer);
     }
-    bool loads = std::string_view(op->name.data(), op->name.size()).starts_with("tl::tma_load");
-    for (const ir::Expr& arg : op->args) {
-      auto map = maps_.find(arg.get());
-      if (map != maps_.end() && !loads) Add(map->second);
-    }
+    // By the tensor memory accelerator; other calls with a tensor map load, or fetch the map.
+    if (auto stored = op->attrs.Get(op::kStoredTensor)) Add((*stored).cast<ir::Buffer>());
     StmtVisitor::Visit(op);
   }
 
  private:
   void Add(const ir::Buffer& buffer) { written_.insert(Logical(buffer).get()); }
 
-  std::unordered_map<const ffi::Object*, ir::Buffer> maps_;
   std::unordered_set<const ffi::Object*> written_;
 };
 
@@ -142,7 +130,7 @@ KernelSpec SpecOf(const CompiledFunc& compiled) {
     node->launches.push_back(SpecOfKernel(kernel, &accesses));
   }
   node->name = compiled->func->name;
-  GlobalWrites writes(compiled->kernels);
+  GlobalWrites writes;
   writes.VisitStmt(compiled->func->body);
   for (const ffi::Any& param : compiled->func->params) {
     auto buffer = param.as<ir::Buffer>();

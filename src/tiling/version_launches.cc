@@ -5,6 +5,7 @@
 #include <string>
 
 #include "analysis/scoped_mutator.h"
+#include "ir/printer.h"
 #include "ir/remark.h"
 #include "tiling/plain_gemm.h"
 #include "transform/launch_condition.h"
@@ -28,14 +29,17 @@ class LaunchVersioner : public analysis::ScopedMutator {
     if (clusters || FindPlainGemm(op).loop == nullptr) return self;
     auto rows = transform::RowsOfUnknownLength(op, &analyzer_);
     if (!rows) return self;
+    // The driver documents no tensor maps with strides of 0 (cuTensorMapEncodeTiled).
+    ir::Expr whole = rows->whole && rows->apart;
+    std::string text = rows->text;
+    if (!ir::IsConst(rows->apart, 1)) text += " and " + ir::Print(rows->apart);
     Remark(op->span, "copy",
-           "T.Kernel: rows of " + rows->tensors + " can be copied by vectors where " + rows->text +
+           "T.Kernel: rows of " + rows->tensors + " can be copied by vectors where " + text +
                ", and element by element elsewhere: there are two kernels, of which each launch "
                "chooses one. T.assume says that one is enough; the pass option "
                "tl.disable_launch_versions leaves the one for all sizes");
-    return ir::Seq(
-        {transform::LaunchWhere(rows->whole, op), transform::LaunchWhere(ir::Not(rows->whole), op)},
-        op->span);
+    return ir::Seq({transform::LaunchWhere(whole, op), transform::LaunchWhere(ir::Not(whole), op)},
+                   op->span);
   }
 };
 

@@ -23,6 +23,7 @@ constexpr int64_t kVectorBytes = 16;
 struct RowLength {
   Expr length;
   int64_t multiple;
+  bool is_stride;  // of a call: it may be 0
   std::vector<std::string> tensors;
 };
 
@@ -67,19 +68,21 @@ class RowFinder : public ir::StmtVisitor {
       bool known = ir::AsInt(strides[d]) || analyzer_->Divides(strides[d], multiple);
       // Strides of contiguous tensors are products with that of a row.
       bool follows = buffer->strides.empty() && d + 2 < strides.size();
-      if (!known && !follows) Add(strides[d], multiple, std::string(buffer->name));
+      if (!known && !follows) Add(strides[d], multiple, buffer);
     }
   }
 
-  void Add(const Expr& length, int64_t multiple, const std::string& tensor) {
+  void Add(const Expr& length, int64_t multiple, const Buffer& buffer) {
+    std::string tensor = buffer->name;
     for (RowLength& known : lengths) {
       if (!analyzer_->CanProveEqual(known.length, length)) continue;
       known.multiple = std::max(known.multiple, multiple);
+      known.is_stride = known.is_stride || !buffer->strides.empty();
       auto at = std::find(known.tensors.begin(), known.tensors.end(), tensor);
       if (at == known.tensors.end()) known.tensors.push_back(tensor);
       return;
     }
-    lengths.push_back({length, multiple, {tensor}});
+    lengths.push_back({length, multiple, !buffer->strides.empty(), {tensor}});
   }
 
   arith::Analyzer* analyzer_;
@@ -92,12 +95,13 @@ std::optional<RowTest> RowsOfUnknownLength(const ir::KernelLaunchNode* launch,
   RowFinder finder(analyzer);
   finder.VisitStmt(launch->body);
   if (finder.lengths.empty()) return std::nullopt;
-  RowTest test = {ir::Const(ir::dtypes::kBool, 1), "", ""};
+  RowTest test = {ir::Const(ir::dtypes::kBool, 1), "", ir::Const(ir::dtypes::kBool, 1), ""};
   for (const RowLength& row : finder.lengths) {
     Expr multiple = ir::Const(row.length.dtype(), row.multiple);
     Expr zero = ir::Const(row.length.dtype(), 0);
     Expr whole = ir::MakeEq(ir::FloorMod(row.length, multiple), zero);
     test.whole = test.whole && whole;
+    if (row.is_stride) test.apart = test.apart && zero < row.length;
     // The launch is one of the other calls already.
     if (analyzer->CanProve(ir::Not(whole))) return std::nullopt;
     for (const std::string& tensor : row.tensors) {

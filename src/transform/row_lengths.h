@@ -13,6 +13,7 @@ namespace tilelang::transform {
 struct RowTest {
   ir::Expr whole;       // whether every row is as long as whole vectors of 16 bytes
   std::string text;     // the same in words
+  ir::Expr apart;       // whether rows that are a stride of the call apart lie one behind the other
   std::string tensors;  // their names
 };
 
