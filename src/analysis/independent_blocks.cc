@@ -4,6 +4,7 @@
 
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
+#include "ir/overlap.h"
 #include "ir/visitor.h"
 
 namespace tilelang::analysis {
@@ -17,7 +18,7 @@ bool AreIndependent(const ir::KernelLaunchNode* launch) {
   bool independent = true;
   ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
     if (!effect.buffer.IsGlobal()) return;
-    Uses& of = uses[effect.buffer.get()];
+    Uses& of = uses[ir::MemoryOf(effect.buffer)];
     of.reads |= effect.Reads();
     of.writes |= effect.Writes();
     independent = independent && !(of.reads && of.writes);

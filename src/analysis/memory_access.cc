@@ -14,6 +14,8 @@
 #include "arith/host_eval.h"
 #include "ir/async.h"
 #include "ir/effects.h"
+#include "ir/overlap.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "layout/tcgen05_layout.h"
 #include "op/copy_tma.h"
@@ -418,20 +420,20 @@ std::vector<Buffer> SharedTensors(const KernelLaunchNode* launch) {
     bool read = false;
     int writes = 0;
   };
-  std::vector<std::pair<Buffer, Uses>> tensors;
+  std::vector<Buffer> tensors;
+  std::unordered_map<const ffi::Object*, Uses> uses;  // by memory
   WalkEffects(launch->body, [&](const Effect& effect) {
     if (!effect.buffer.IsGlobal()) return;
-    auto it = std::find_if(tensors.begin(), tensors.end(),
-                           [&](const auto& t) { return t.first.same_as(effect.buffer); });
-    if (it == tensors.end()) it = tensors.insert(it, {effect.buffer, {}});
-    it->second.read |= effect.kind == EffectKind::kRead;
-    it->second.writes += effect.Writes();
+    if (!HasSame(tensors, effect.buffer)) tensors.push_back(effect.buffer);
+    Uses& of = uses[MemoryOf(effect.buffer)];
+    of.read |= effect.kind == EffectKind::kRead;
+    of.writes += effect.Writes();
   });
-  std::vector<Buffer> result;
-  for (const auto& [buffer, uses] : tensors) {
-    if (uses.writes > 1 || (uses.writes == 1 && uses.read)) result.push_back(buffer);
-  }
-  return result;
+  std::erase_if(tensors, [&](const Buffer& tensor) {
+    const Uses& of = uses[MemoryOf(tensor)];
+    return of.writes == 0 || (of.writes == 1 && !of.read);
+  });
+  return tensors;
 }
 
 void AccessContext::Enter(const IssueNode* op) {
@@ -505,8 +507,8 @@ void CollectAccesses(const Stmt& s, const AccessContext& context,
 
 bool BoxesOverlap(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
   const auto &a = earlier.box, &b = later.box;
-  if (!a || !b || !a->tensor.same_as(b->tensor) || (a->adds && b->adds)) return false;
-  if (carried) return true;
+  if (!a || !b || !MayOverlap(a->tensor, b->tensor) || (a->adds && b->adds)) return false;
+  if (carried || !a->tensor.same_as(b->tensor)) return true;
   arith::Analyzer analyzer;
   for (size_t d = 0; d < a->corner.size(); ++d) {
     const Expr &x = a->corner[d], &y = b->corner[d];

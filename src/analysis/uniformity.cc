@@ -5,6 +5,7 @@
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
 #include "ir/next_tile.h"
+#include "ir/overlap.h"
 #include "ir/visitor.h"
 #include "layout/fragment.h"
 
@@ -75,7 +76,7 @@ class VariationFinder : public StmtVisitor {
       if (const auto* call = e.as<CallNode>()) {
         for (const MemoryEffect& effect : CallEffects(call)) {
           if (!effect.write) continue;
-          if (effect.buffer.IsGlobal()) Mark(&result_->written_, effect.buffer.get());
+          if (effect.buffer.IsGlobal()) Mark(&result_->written_, MemoryOf(effect.buffer));
           if (IsPrivate(effect.buffer)) Mark(&result_->varying_, effect.buffer.get());
         }
       }
@@ -131,7 +132,7 @@ class VariationFinder : public StmtVisitor {
   }
   // A value, the same in all threads that get here or not, goes to an element of a buffer.
   void Write(const Buffer& buffer, bool uniform) {
-    if (buffer.IsGlobal()) Mark(&result_->written_, buffer.get());
+    if (buffer.IsGlobal()) Mark(&result_->written_, MemoryOf(buffer));
     if (!IsPrivate(buffer)) return;
     if (divergent_ || !uniform) {
       Mark(&result_->varying_, buffer.get());
@@ -187,7 +188,7 @@ Uniformity::Uniformity(const KernelLaunchNode* launch) : threads_(launch) {
 bool Uniformity::IsShared(const Buffer& buffer, const ThreadSet& active) const {
   if (varying_.count(buffer.get())) return false;
   if (buffer.IsShared()) return true;
-  if (buffer.IsGlobal()) return !written_.count(buffer.get());
+  if (buffer.IsGlobal()) return !written_.count(MemoryOf(buffer));
   if (!IsPrivate(buffer)) return false;
   auto stores = role_stores_.find(buffer.get());
   if (stores == role_stores_.end()) return true;

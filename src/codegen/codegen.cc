@@ -12,6 +12,7 @@
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/next_tile.h"
+#include "ir/overlap.h"
 #include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
@@ -154,8 +155,8 @@ void KernelPrinter::CollectParams() {
   auto add_buffer = [&](const Buffer& buffer) {
     bool written = free.written.count(buffer.get()) != 0;
     std::string type = (written ? "" : "const ") + exprs_.Type(buffer->dtype) + "* ";
-    // Other threads write it between barriers.
-    if (!ir::HasSame(ordered, buffer)) {
+    // Other threads write it between barriers, or through another tensor.
+    if (!ir::HasSame(ordered, buffer) && !ir::MayOverlapOthers(buffer)) {
       type += "__restrict__ ";
       if (!written) exprs_.AddConstant(buffer);
     }
@@ -193,8 +194,8 @@ void KernelPrinter::FindWhatIsPublished() {
   WalkEffects(launch_->body, [&](const Effect& effect) {
     if (!effect.buffer.IsGlobal() || effect.buffer->attrs.count(kTileNumbers) != 0) return;
     bool unknown = effect.kind == EffectKind::kAddress;
-    if (unknown || effect.Reads()) read.insert(effect.buffer.get());
-    if (unknown || effect.Writes()) written.insert(effect.buffer.get());
+    if (unknown || effect.Reads()) read.insert(MemoryOf(effect.buffer));
+    if (unknown || effect.Writes()) written.insert(MemoryOf(effect.buffer));
   });
   for (const auto* tensor : written) {
     publishes |= read.count(tensor) != 0;

@@ -15,6 +15,7 @@
 #include "epilogue/divide_stores.h"
 #include "epilogue/slice_epilogue.h"
 #include "epilogue/stage_results.h"
+#include "ir/overlap.h"
 #include "ir/settings.h"
 #include "lower/branch_by_warp.h"
 #include "lower/broadcast_elements.h"
@@ -216,11 +217,12 @@ Func Configured(const Func& func, const PassConfigs& configs) {
 
 }  // namespace
 
-CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& configs) {
+CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& configs,
+                     bool overlapping) {
   Target target = Allowed(full, configs);
   PassContext passes(target);
   schedule::DescriptionCollector schedules;
-  Func func = Configured(kernel, configs);
+  Func func = Configured(overlapping ? ir::WithOverlappingTensors(kernel) : kernel, configs);
   Func planned;  // before anything is moved
   for (const Step& step : Pipeline()) {
     bool changed = step.setting != nullptr && IsSet(configs, step.setting);
@@ -242,8 +244,8 @@ CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& 
 TVM_FFI_STATIC_INIT_BLOCK() {
   registry::Functions()
       .Add("tl.compiler.Compile",
-           [](Func func, Target target, PassConfigs configs) {
-             return Compile(func, target, configs);
+           [](Func func, Target target, PassConfigs configs, bool overlapping) {
+             return Compile(func, target, configs, overlapping);
            })
       .Add("tl.compiler.Pipeline", [] {
         ir::Array<ir::String> names;

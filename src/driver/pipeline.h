@@ -10,7 +10,9 @@ namespace tilelang::driver {
 using PassConfigs = ir::Map<ir::String, ir::Any>;
 
 // Raises the user errors of tilelang.errors for kernels that cannot be compiled as written.
-CompiledFunc Compile(const ir::Func& func, const Target& target, const PassConfigs& configs);
+// `overlapping`: for calls in which tensors overlap (ir/overlap.h).
+CompiledFunc Compile(const ir::Func& func, const Target& target, const PassConfigs& configs,
+                     bool overlapping);
 
 }  // namespace tilelang::driver
 

@@ -10,6 +10,7 @@
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
 #include "ir/effects.h"
+#include "ir/overlap.h"
 #include "layout/fragment.h"
 #include "op/copy.h"
 #include "op/copy_tma.h"
@@ -135,7 +136,7 @@ class Divider : public analysis::ScopedMutator {
   // What fills each tile, but for loads by TMA.
   void FindFillers(const Stmt& body) {
     ir::WalkEffects(body, [&](const ir::Effect& effect) {
-      writes_[effect.buffer.get()] += effect.Writes() ? 1 : 0;
+      writes_[ir::MemoryOf(effect.buffer)] += effect.Writes() ? 1 : 0;
     });
     ir::WalkStmts(body, [&](const Stmt& s) {
       bool filling = s->kind == ir::StmtKind::kCopy || s->kind == ir::StmtKind::kParallelFor;
@@ -155,7 +156,7 @@ class Divider : public analysis::ScopedMutator {
   bool KeepsApart(const ir::CopyNode* store, size_t dim) {
     if (store->annotations.count(op::kTmaWrittenAnnotation) == 0) return true;
     int64_t extent = *ir::AsInt(store->dst->extents[dim]);
-    return writes_[store->dst->buffer.get()] == 1 &&
+    return writes_[ir::MemoryOf(store->dst->buffer)] == 1 &&
            analyzer_.Divides(store->dst->mins[dim], extent);
   }
 

@@ -7,6 +7,7 @@
 #include "epilogue/epilogue_loop.h"
 #include "ir/async.h"
 #include "ir/effects.h"
+#include "ir/overlap.h"
 #include "ir/printer.h"
 #include "ir/same.h"
 #include "ir/visitor.h"
@@ -168,7 +169,7 @@ class Collector {
   static bool Conflicts(const std::vector<ir::Effect>& a, const std::vector<ir::Effect>& b) {
     return std::any_of(a.begin(), a.end(), [&](const ir::Effect& x) {
       return std::any_of(b.begin(), b.end(), [&](const ir::Effect& y) {
-        return x.buffer.same_as(y.buffer) && (x.Writes() || y.Writes());
+        return ir::MayOverlap(x.buffer, y.buffer) && (x.Writes() || y.Writes());
       });
     });
   }
@@ -197,8 +198,10 @@ class Collector {
   // Two statements may touch a tensor, one of them writing, at the same elements alone.
   void CheckGlobal(const GlobalAccess& access) {
     for (const GlobalAccess& other : global_) {
-      if (!other.buffer.same_as(access.buffer) || !(other.writes || access.writes)) continue;
-      if (SameElements(other, access) || OtherColumns(other, access)) continue;
+      if (!ir::MayOverlap(other.buffer, access.buffer) || !(other.writes || access.writes))
+        continue;
+      bool same = other.buffer.same_as(access.buffer);
+      if (same && (SameElements(other, access) || OtherColumns(other, access))) continue;
       Refuse("tensor " + std::string(access.buffer->name) +
                  " is stored to, and used at other elements: a slice may change what the next one "
                  "needs",

@@ -13,6 +13,7 @@
 #include "epilogue/epilogue_slices.h"
 #include "epilogue/epilogue_stores.h"
 #include "ir/effects.h"
+#include "ir/overlap.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
 #include "ir/settings.h"
@@ -371,7 +372,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
   bool IsConstant(const Buffer& buffer) const {
     bool constant = true;
     ir::WalkEffects(launch_->body, [&](const ir::Effect& effect) {
-      constant = constant && !(effect.Writes() && effect.buffer.same_as(buffer));
+      constant = constant && !(effect.Writes() && ir::MayOverlap(effect.buffer, buffer));
     });
     return constant;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/effects.h"
+#include "ir/overlap.h"
 #include "ir/tile_op.h"
 #include "ir/visitor.h"
 #include "op/gemm_tcgen05.h"
@@ -62,7 +63,7 @@ bool Passes(const Stmt& s, const ir::StoreNode* mask) {
     kept &= e->kind != ir::ExprKind::kCall;
     if (load == nullptr) return kept;
     ir::WalkEffects(s, [&](const ir::Effect& effect) {
-      kept &= !(effect.Writes() && effect.buffer.same_as(load->buffer));
+      kept &= !(effect.Writes() && ir::MayOverlap(effect.buffer, load->buffer));
     });
     return kept;
   });

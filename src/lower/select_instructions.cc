@@ -16,6 +16,7 @@
 #include "arith/structural.h"
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/overlap.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
 #include "lower/permute_tensors.h"
@@ -41,7 +42,7 @@ using ir::Stmt;
 
 namespace {
 
-// What a launch does with each buffer, by whom.
+// What a launch does with each buffer, by whom; tensors that may overlap count as one.
 class BufferUses {
  public:
   struct Uses {
@@ -53,6 +54,7 @@ class BufferUses {
     std::vector<ir::Region> stored;  // by them
     // Whether no element is stored twice, where the statements run once.
     bool AreStoresApart() const;
+    void Add(const ir::Effect& effect, const ir::Map<ir::Var, Expr>& names);
   };
   explicit BufferUses(const ir::KernelLaunchNode* launch) {
     ir::Map<ir::Var, Expr> names;
@@ -64,28 +66,38 @@ class BufferUses {
       return true;
     });
     ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
-      Uses& uses = uses_[effect.buffer.get()];
-      const auto* copy = effect.By<ir::CopyNode>();
-      bool adds = copy != nullptr && effect.kind == ir::EffectKind::kAccumulate;
-      uses.reads += effect.Reads() && !adds;
-      uses.writes += effect.Writes();
-      uses.sums += adds;
-      uses.address_taken |= effect.kind == ir::EffectKind::kAddress;
-      if (copy == nullptr || !effect.Writes() || !copy->src->buffer.IsShared()) return;
-      ++uses.tile_stores;
-      ir::Array<Expr> mins;
-      for (const Expr& min : effect.region->mins) mins.push_back(ir::Substitute(min, names));
-      uses.stored.push_back(ir::Region(effect.buffer, mins, effect.region->extents));
+      uses_[ir::MemoryOf(effect.buffer)].Add(effect, names);
+      if (ir::MayOverlapOthers(effect.buffer)) alone_[effect.buffer.get()].Add(effect, names);
     });
   }
-  const Uses& Of(const Buffer& buffer) { return uses_[buffer.get()]; }
+  const Uses& Of(const Buffer& buffer) { return uses_[ir::MemoryOf(buffer)]; }
+  // Of the buffer itself, without what may overlap it.
+  const Uses& Alone(const Buffer& buffer) {
+    return ir::MayOverlapOthers(buffer) ? alone_[buffer.get()] : Of(buffer);
+  }
 
  private:
   std::unordered_map<const ffi::Object*, Uses> uses_;
+  std::unordered_map<const ffi::Object*, Uses> alone_;
 };
 
-// Whether regions of one buffer have no element in common.
+void BufferUses::Uses::Add(const ir::Effect& effect, const ir::Map<ir::Var, Expr>& names) {
+  const auto* copy = effect.By<ir::CopyNode>();
+  bool adds = copy != nullptr && effect.kind == ir::EffectKind::kAccumulate;
+  reads += effect.Reads() && !adds;
+  writes += effect.Writes();
+  sums += adds;
+  address_taken |= effect.kind == ir::EffectKind::kAddress;
+  if (copy == nullptr || !effect.Writes() || !copy->src->buffer.IsShared()) return;
+  ++tile_stores;
+  ir::Array<Expr> mins;
+  for (const Expr& min : effect.region->mins) mins.push_back(ir::Substitute(min, names));
+  stored.push_back(ir::Region(effect.buffer, mins, effect.region->extents));
+}
+
+// Whether regions have no element in common; of tensors that may overlap this is not known.
 bool AreApart(const ir::Region& a, const ir::Region& b) {
+  if (!a->buffer.same_as(b->buffer)) return false;
   arith::Analyzer analyzer;
   for (size_t d = 0; d < a->mins.size(); ++d) {
     if (analyzer.CanProve(a->mins[d] + a->extents[d] <= b->mins[d]) ||
@@ -184,11 +196,15 @@ class Selector : public analysis::ScopedMutator {
     if (op->IsSparse() && op->Operand(ir::GemmOperandKind::kMetadata)->buffer().IsShared()) {
       return MutateStmt(op::WithMetadataInRegisters(op));
     }
+    not_wgmma_.clear();
     Stmt chosen = Choose(op);
     if (chosen.defined()) {
       bool is_mma = op::InstructionOf(chosen.as<ir::TileOpNode>()) == op::MmaSync();
       std::string reason = is_mma ? op::MmaObstacle(op, MakeContext()) : "";
-      if (reason.empty() || !op::CanBeByThreads(op)) return chosen;
+      if (reason.empty() || !op::CanBeByThreads(op)) {
+        if (!not_wgmma_.empty()) RemarkGemm(op, "is done by mma.sync, not by wgmma: " + not_wgmma_);
+        return chosen;
+      }
       RemarkGemm(op, "is done by threads, without tensor cores: " + reason);
       return op::GemmByThreads(op);
     }
@@ -244,7 +260,8 @@ class Selector : public analysis::ScopedMutator {
         RemarkCopy(op::AsCopy(op), obstacle.empty() ? "is done by the tensor memory accelerator"
                                                     : "is done by threads: " + obstacle);
       }
-      if (instruction == op::Wgmma() && !obstacle.empty()) RemarkMma(op::AsGemm(op), obstacle, ctx);
+      if (instruction == op::Wgmma() && !obstacle.empty())
+        DeclineWgmma(op::AsGemm(op), obstacle, ctx);
       if (!obstacle.empty()) obstacle_ = obstacle;
       if (!obstacle.empty()) continue;
       if (instruction == op::Tcgen05Mma()) RemarkPolicy(op::AsGemm(op));
@@ -272,10 +289,10 @@ class Selector : public analysis::ScopedMutator {
                " has no groups to wait for");
   }
 
-  static void RemarkMma(const ir::GemmNode* op, const std::string& obstacle,
-                        const op::Context& ctx) {
+  // Keeps the reason for a remark that also names the instruction in its place.
+  void DeclineWgmma(const ir::GemmNode* op, const std::string& obstacle, const op::Context& ctx) {
     if (op::MustBeWgmma(op)) TL_USER_ERROR(kLayout, op->span, "T.wgmma_gemm: " << obstacle);
-    if (op::IsWgmmaSized(op, ctx)) RemarkGemm(op, "is done by mma.sync, not by wgmma: " + obstacle);
+    if (op::IsWgmmaSized(op, ctx)) not_wgmma_ = obstacle;
   }
 
   static bool IsTma(const op::TileInstruction* instruction) {
@@ -334,7 +351,7 @@ class Selector : public analysis::ScopedMutator {
     auto count = [&](const Stmt& body) {
       int found = 0;
       ir::WalkEffects(body, [&](const ir::Effect& effect) {
-        found += effect.Writes() && effect.buffer.same_as(tensor);
+        found += effect.Writes() && ir::MayOverlap(effect.buffer, tensor);
       });
       return found;
     };
@@ -368,7 +385,9 @@ class Selector : public analysis::ScopedMutator {
     std::string name(global->name);
     if (permuted_.count(global) != 0) return "T.annotate_layout permutes the elements of " + name;
     if (of_host_.count(global.get()) == 0) return "the host does not know where " + name + " is";
-    const auto& uses = uses_->Of(global);
+    // What the program itself asks for and waits for, it orders itself.
+    bool ordered = op::AsyncCopyName(op) != nullptr;
+    const auto& uses = ordered ? uses_->Alone(global) : uses_->Of(global);
     if (uses.address_taken) return "the address of " + name + " is used elsewhere";
     if (load && uses.writes > 0) return "the kernel also writes " + name;
     if (!load && uses.reads > 0) return "the kernel also reads " + name;
@@ -430,7 +449,8 @@ class Selector : public analysis::ScopedMutator {
   std::vector<const ir::IfNode*> branchings_;                // around
   // Promises that were needed: of a loop, for a tensor.
   std::set<std::pair<const ffi::Object*, std::string>> used_;
-  std::string obstacle_;  // of the last instruction that was asked
+  std::string obstacle_;   // of the last instruction that was asked
+  std::string not_wgmma_;  // why a gemm of its size is not by wgmma
   bool pipelined_ = false;
 };
 

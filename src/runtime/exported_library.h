@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <initializer_list>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -98,6 +99,27 @@ class Arguments {
  private:
   int device_ = -1;
 };
+
+// A tensor that a call passes, and whether the kernel writes to it.
+struct Passed {
+  const ffi::TensorView& tensor;
+  bool written;
+};
+
+// Whether two tensors may share memory that the kernel writes to. Compares ranges of addresses.
+inline bool Overlap(std::initializer_list<Passed> tensors) {
+  auto begin = [](const Passed& each) { return Address(each.tensor); };
+  auto end = [&](const Passed& each) {
+    return begin(each) + ffi::GetDataSize(each.tensor.numel(), each.tensor.dtype());
+  };
+  for (const Passed& a : tensors) {
+    for (const Passed& b : tensors) {
+      bool common = begin(a) < end(b) && begin(b) < end(a);
+      if (&a != &b && a.written && common) return true;
+    }
+  }
+  return false;
+}
 
 // The fixed part of a tensor map.
 struct MapForm {

@@ -12,6 +12,7 @@
 #include "ir/effects.h"
 #include "ir/fresh_copy.h"
 #include "ir/intrinsics.h"
+#include "ir/overlap.h"
 #include "ir/remark.h"
 #include "ir/same.h"
 #include "op/copy_async.h"
@@ -37,10 +38,12 @@ class Foreseeable {
  public:
   explicit Foreseeable(const ir::KernelLaunchNode* launch) {
     ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
-      if (effect.Writes()) written_.insert(effect.buffer.get());
+      if (effect.Writes()) written_.insert(ir::MemoryOf(effect.buffer));
     });
   }
-  bool IsWritten(const ir::Buffer& buffer) const { return written_.count(buffer.get()) != 0; }
+  bool IsWritten(const ir::Buffer& buffer) const {
+    return written_.count(ir::MemoryOf(buffer)) != 0;
+  }
 
   // Why the value may be another one in its own iteration; nothing if it is the same. `changing`:
   // names and buffers that have other values in each.

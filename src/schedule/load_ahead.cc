@@ -12,6 +12,7 @@
 #include "ir/effects.h"
 #include "ir/fresh_copy.h"
 #include "ir/intrinsics.h"
+#include "ir/overlap.h"
 #include "ir/remark.h"
 #include "layout/layout.h"
 #include "op/copy_async.h"
@@ -53,7 +54,7 @@ class Loops : public ir::StmtMutator {
  public:
   Loops(const ir::KernelLaunchNode* launch, int64_t threads) : threads_(threads) {
     ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
-      if (effect.Writes()) written_.insert(effect.buffer.get());
+      if (effect.Writes()) written_.insert(ir::MemoryOf(effect.buffer));
     });
   }
 
@@ -111,7 +112,7 @@ class Loops : public ir::StmtMutator {
 
   std::string Obstacle(const RegisterLoad& load) const {
     const Buffer& source = load.load->buffer;
-    if (written_.count(source.get()) != 0) {
+    if (written_.count(ir::MemoryOf(source)) != 0) {
       return "the kernel writes " + std::string(source->name);
     }
     auto extents = ir::AsInts(load.loop->extents);

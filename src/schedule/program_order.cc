@@ -9,6 +9,7 @@
 
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/overlap.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
@@ -35,7 +36,8 @@ std::string SharedName(const TaskNode& a, const TaskNode& b) {
   std::string name;
   auto visit = [&](const ir::Buffer& buffer) {
     auto touched = [&](const TaskNode& node) {
-      return node.reads.count(buffer.get()) + node.writes.count(buffer.get()) != 0;
+      const auto* memory = ir::MemoryOf(buffer);
+      return node.reads.count(memory) + node.writes.count(memory) != 0;
     };
     if (name.empty() && touched(a) && touched(b)) name = buffer->name;
   };

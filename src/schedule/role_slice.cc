@@ -5,6 +5,7 @@
 #include "arith/structural.h"
 #include "ir/async.h"
 #include "ir/next_tile.h"
+#include "ir/overlap.h"
 #include "ir/printer.h"
 
 namespace tilelang::schedule {
@@ -74,7 +75,7 @@ RoleSlice::RoleSlice(const ir::KernelLaunchNode* launch) : launch_(launch) {
   PlaceFinder(this).VisitStmt(launch->body);
   ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
     if (!effect.Writes()) return;
-    if (effect.buffer.IsGlobal()) written_.insert(effect.buffer.get());
+    if (effect.buffer.IsGlobal()) written_.insert(ir::MemoryOf(effect.buffer));
     bool stored = effect.By<ir::StoreNode>() != nullptr || effect.By<ir::AllocNode>() != nullptr;
     if (effect.buffer.IsLocal() && !stored) elsewhere_.insert(effect.buffer.get());
   });
@@ -155,7 +156,8 @@ void RoleSlice::NeedAll(const std::vector<ir::Effect>& effects) {
 void RoleSlice::NeedBuffer(const Buffer& buffer) {
   std::string name(buffer->name);
   if (buffer.IsGlobal()) {
-    if (written_.count(buffer.get())) Refuse("it depends on " + name + ", which the kernel writes");
+    if (written_.count(ir::MemoryOf(buffer)))
+      Refuse("it depends on " + name + ", which the kernel writes");
     return;
   }
   if (!buffer.IsLocal()) return Refuse("it depends on values of " + name);

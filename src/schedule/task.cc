@@ -4,6 +4,7 @@
 
 #include "ir/async.h"
 #include "ir/effects.h"
+#include "ir/overlap.h"
 #include "ir/visitor.h"
 #include "op/gemm_wgmma.h"
 
@@ -42,8 +43,8 @@ bool CanMove(const Task& task) {
 TaskNode::TaskNode(const Task& task) : task(&task), gemm(AsyncGemm(task)) {
   for (const Stmt& s : task.stmts) {
     ir::WalkEffects(s, [&](const ir::Effect& effect) {
-      if (effect.Reads()) reads.insert(effect.buffer.get());
-      if (effect.Writes()) writes.insert(effect.buffer.get());
+      if (effect.Reads()) reads.insert(ir::MemoryOf(effect.buffer));
+      if (effect.Writes()) writes.insert(ir::MemoryOf(effect.buffer));
     });
     ir::WalkExprs(s, [&](const Expr& e) {
       if (e->kind == ir::ExprKind::kVar) reads.insert(e.get());

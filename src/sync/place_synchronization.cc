@@ -3,12 +3,14 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "analysis/engine_waiters.h"
 #include "analysis/waits.h"
 #include "ir/async.h"
 #include "ir/error.h"
+#include "ir/overlap.h"
 #include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
@@ -292,14 +294,20 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   return Before(stmts, s);
 }
 
-// Tensors lie beyond shared memory, each in a range of its own.
+// Tensors lie beyond shared memory: each in a range of its own, or where those lie that it may
+// overlap.
 Map<Buffer, int64_t> SyncPlacer::PlacesOf(const KernelLaunchNode* launch) {
   auto offsets = launch->attrs.find("smem_offsets");
   TL_CHECK(offsets != launch->attrs.end(), launch->span, "PlanSharedMemory must run first");
   auto places = (*offsets).second.cast<Map<Buffer, int64_t>>();
   constexpr int64_t kApart = int64_t{1} << 40;
   int64_t place = 0;
-  for (const Buffer& tensor : SharedTensors(launch)) places.Set(tensor, place += kApart);
+  std::unordered_map<const ffi::Object*, int64_t> of_memory;
+  for (const Buffer& tensor : SharedTensors(launch)) {
+    auto [it, is_new] = of_memory.try_emplace(MemoryOf(tensor), place + kApart);
+    if (is_new) place = it->second;
+    places.Set(tensor, it->second);
+  }
   return places;
 }
 

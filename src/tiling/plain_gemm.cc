@@ -5,8 +5,10 @@
 #include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
+#include "ir/overlap.h"
 #include "ir/padded.h"
 #include "ir/visitor.h"
+#include "op/copy.h"
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
 #include "schedule/channel.h"
@@ -63,7 +65,7 @@ bool Writes(const ir::KernelLaunchNode* launch, const std::vector<const ir::Copy
   bool writes = false;
   ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
     writes = writes || (effect.Writes() && std::any_of(loads.begin(), loads.end(), [&](auto* load) {
-                          return load->src->buffer.same_as(effect.buffer);
+                          return ir::MayOverlap(load->src->buffer, effect.buffer);
                         }));
   });
   return writes;
@@ -123,15 +125,22 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
   return LeavesThreadsOpen(launch) && !Writes(launch, found.loads) ? found : PlainGemm{};
 }
 
+std::optional<size_t> DimOfTensor(const ir::CopyNode* load, size_t dim_of_tile) {
+  std::vector<size_t> of_tile = op::Moving(load->dst).dims;
+  std::vector<size_t> of_tensor = op::Moving(load->src).dims;
+  auto at =
+      static_cast<size_t>(std::find(of_tile.begin(), of_tile.end(), dim_of_tile) - of_tile.begin());
+  return at < of_tensor.size() ? std::optional<size_t>(of_tensor[at]) : std::nullopt;
+}
+
 ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along) {
   for (const ir::GemmOperandNode* input : plain.gemms[0]->Inputs()) {
     auto dim = input->DimAlong(along);
     if (!dim) continue;
-    size_t from_last = input->region->extents.size() - *dim;
     for (const ir::CopyNode* load : plain.loads) {
-      const ir::Array<ir::Expr>& shape = load->src->buffer->shape;
-      if (!load->dst->buffer.same_as(input->buffer()) || shape.size() < from_last) continue;
-      return shape[shape.size() - from_last];
+      if (!load->dst->buffer.same_as(input->buffer())) continue;
+      auto of_tensor = DimOfTensor(load, *dim);
+      return of_tensor ? load->src->buffer->shape[*of_tensor] : ir::Expr();
     }
   }
   return ir::Expr();

@@ -7,6 +7,7 @@
 
 #include "arith/structural.h"
 #include "ir/effects.h"
+#include "ir/overlap.h"
 #include "ir/visitor.h"
 
 namespace tilelang::transform {
@@ -25,7 +26,7 @@ class Examiner {
  public:
   explicit Examiner(const Stmt& body) {
     ir::WalkEffects(body, [&](const ir::Effect& e) {
-      if (e.Writes()) written_.insert(e.buffer.get());
+      if (e.Writes()) written_.insert(ir::MemoryOf(e.buffer));
       if (!e.buffer.IsGlobal() && !e.buffer.IsShared()) Chooses(e.indices);
     });
     ir::WalkStmts(body, [&](const Stmt& s) {
@@ -56,7 +57,7 @@ class Examiner {
       auto known = sizes_.find(e.get());
       size += known == sizes_.end() ? 1 : known->second;
       const auto* load = e.as<ir::LoadNode>();
-      ok_ = ok_ && (load == nullptr || written_.count(load->buffer.get()) == 0);
+      ok_ = ok_ && (load == nullptr || written_.count(ir::MemoryOf(load->buffer)) == 0);
       return true;
     });
     sizes_[bind->var.get()] = size;

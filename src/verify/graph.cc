@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "arith/analyzer.h"
+#include "ir/overlap.h"
 #include "ir/visitor.h"
 #include "registry/functions.h"
 
@@ -124,7 +125,7 @@ class GraphBuilder {
     const Node& b = graph_->nodes_[static_cast<size_t>(to)];
     for (const ir::Effect& x : a.effects) {
       for (const ir::Effect& y : b.effects) {
-        if (!x.buffer.same_as(y.buffer) || !(x.Writes() || y.Writes())) continue;
+        if (!ir::MayOverlap(x.buffer, y.buffer) || !(x.Writes() || y.Writes())) continue;
         if (from < to && !Exclusive(a, b) && MayOverlap(x, y, nullptr, 0)) {
           Add(from, to, x, y, 0, nullptr);
         }
@@ -145,6 +146,7 @@ class GraphBuilder {
   bool MayOverlap(const ir::Effect& earlier, const ir::Effect& later, const ir::ForNode* loop,
                   int distance) {
     if (!earlier.region.defined() || !later.region.defined()) return true;
+    if (!earlier.buffer.same_as(later.buffer)) return true;
     ir::Map<ir::Var, Expr> ahead;
     if (loop != nullptr) {
       ahead.Set(loop->var, loop->var + ir::Const(loop->var.dtype(), distance));

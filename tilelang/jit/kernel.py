@@ -27,17 +27,13 @@ from ..schedule.description import from_core as describe_schedule
 from ..target import Target
 from . import torch_op
 from .emulation import Emulation, Outcome
-from .lower import LoweredKernel, lower
+from .lower import LoweredKernel, lower, lower_overlapping
 
 if TYPE_CHECKING:
     from ..autotuner import AutotuneResult
     from ..emulator import LaunchReport, TimingOptions
     from ..emulator.timing import Report
     from ..profiler import Profiler, TensorSupplyType
-
-# Pointers may overlap, and loads may not take the read-only path.
-_WITHOUT_RESTRICT = ("-D__restrict__=",)
-
 
 _listeners: list[Callable[[JITKernel], None]] = []
 
@@ -62,10 +58,10 @@ class JITKernel:
     the current GPU of torch if that can run the code, else on the emulator.
 
     Tensors may overlap, as in ``kernel(x, x)``: where one of them is written, a variant of the
-    code runs that does not take them to be apart. It is compiled at the first such call. The
-    compiler orders accesses to two parameters by neither: the result is right where no block reads
-    what another one writes and each element is read before it is written, as in an elementwise
-    kernel whose input and output are one tensor.
+    code runs in which all tensors may lie in the same memory. It is compiled at the first such
+    call, with the grid and the tiles of the program: a block reads what it has written before, and
+    nothing loads ahead of a store. The result is right where no block reads what another one
+    writes, as in an elementwise kernel whose input and output are one tensor.
 
     A kernel can be pickled, and is compiled anew (or read from the cache) where it is loaded; a
     copy of it is the kernel itself.
@@ -104,10 +100,17 @@ class JITKernel:
         self.tuner_result: AutotuneResult | None = None
         self._recipe = prim_func, target, out_idx, lowered.configs, options
         build = functools.partial(
-            _build, lowered, target, self.out_idx or [], options, self._outcome
+            _build,
+            target=target,
+            outputs=self.out_idx or [],
+            options=options,
+            outcome=self._outcome,
         )
         self.artifact, self._emulation, self._launch = build(
-            lambda: build(None, _WITHOUT_RESTRICT)[2]
+            lowered,
+            make_variant=lambda: build(
+                lower_overlapping(prim_func, lowered, target), make_variant=None
+            )[2],
         )
         for listener in _listeners:
             listener(self)
@@ -176,8 +179,17 @@ class JITKernel:
 
     def launcher_without_outputs(self) -> Any:
         """The kernel as a function of tvm-ffi that takes all parameters, outputs among them."""
-        lowered = lower(self.prim_func, self.target, self._recipe[3])
-        return _build(lowered, self.target, [], self._recipe[4], self._outcome, None)[2]
+        _, target, _, configs, options = self._recipe
+        build = functools.partial(
+            _build, target=target, outputs=[], options=options, outcome=self._outcome
+        )
+        lowered = lower(self.prim_func, target, configs)
+        return build(
+            lowered,
+            make_variant=lambda: build(
+                lower_overlapping(self.prim_func, lowered, target), make_variant=None
+            )[2],
+        )[2]
 
     def own_op(self) -> str:
         """The name of the operator that stands for the kernel where torch.compile traces a call."""
@@ -417,12 +429,12 @@ class JITKernel:
 
 def _build(
     lowered: LoweredKernel,
+    *,
     target: Target,
     outputs: list[int],
     options: tuple[str, ...],
     outcome: Outcome,
     make_variant: Callable[[], Any] | None,
-    more_options: tuple[str, ...] = (),
 ) -> tuple[Code, Emulation, Any]:
     """Returns the code, what emulates it, and its launcher.
 
@@ -430,9 +442,8 @@ def _build(
         lowered, target, outputs, options: of the kernel.
         outcome: is told how launches on the emulator end.
         make_variant: returns the launcher for overlapping tensors; None if this is that one.
-        more_options: for NVRTC.
     """
-    every_option = (*lowered.options, *options, *more_options)
+    every_option = (*lowered.options, *options)
     code = Code(
         lowered.lined_source,
         str(target),

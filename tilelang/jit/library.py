@@ -18,7 +18,7 @@ from ..ir.buffer import Buffer
 from ..ir.expr import Binary, BinaryOp, Cast, IntImm, Operand, Select, Unary, UnaryOp, Var, as_expr
 from ..runtime import cache
 from ..runtime.nvrtc import template_root
-from .lower import lower
+from .lower import LoweredKernel, lower, lower_overlapping
 
 #: The files of src/runtime that a library consists of, in the order of their inclusion.
 _HOST = ("driver.h", "driver.cc", "device_memory.h", "exported_library.h")
@@ -82,8 +82,51 @@ class _Library:
     """Writes the source of one kernel's library."""
 
     def __init__(self, kernel: Any) -> None:
+        _, target, _, configs, options = kernel._recipe
         self._kernel = kernel
-        self._spec = kernel.spec
+        lowered = lower(kernel.prim_func, target, configs)
+        self._variants = [_Variant(kernel, lowered, options, "apart")]
+        tensors = [param for param in kernel.spec.params if isinstance(param, Buffer)]
+        if kernel.spec.written and len(tensors) > 1:
+            overlapping = lower_overlapping(kernel.prim_func, lowered, target)
+            self._variants.append(_Variant(kernel, overlapping, options, "overlapping"))
+
+    def text(self) -> str:
+        host = [(template_root() / "runtime" / name).read_text() for name in _HOST]
+        parts = [
+            f"// The kernel {self._kernel.name!r} for {self._kernel.target}, with machine code.",
+            *(re.sub(r'#include "runtime/[^"]*"\n', "", each) for each in host),
+            "#include <algorithm>\n\nnamespace {\n\nusing namespace tilelang::exported;",
+            "namespace driver = tilelang::driver;", _ARITHMETIC,
+            *(variant.text() for variant in self._variants), *self._run(), "}  // namespace",
+            f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({self._kernel.name}, Run)\n",
+        ]  # fmt: skip
+        return "\n".join(parts)
+
+    def _run(self) -> Iterator[str]:
+        """The function of the library: the variant that the arguments need."""
+        first = self._variants[0]
+        given = ", ".join(f"p{i}" for i in range(len(self._kernel.spec.params)))
+        yield f"void Run({', '.join(first.parameters())}) {{"
+        if len(self._variants) > 1:
+            tensors = ", ".join(
+                f"{{p{i}, {_flag(_is_written(self._kernel, param))}}}"
+                for i, param in enumerate(self._kernel.spec.params)
+                if isinstance(param, Buffer)
+            )
+            yield f"  if (Overlap({{{tensors}}})) return overlapping::Run({given});"
+        yield f"  apart::Run({given});\n}}"
+
+
+class _Variant:
+    """Writes the code of a kernel for calls whose tensors lie apart, or overlap."""
+
+    def __init__(self, kernel: Any, lowered: LoweredKernel, options: Any, name: str) -> None:
+        self._kernel = kernel
+        self._spec = lowered.spec
+        self._name = name
+        extra = (*lowered.options, *options)
+        self._image = cache.compile_cached(lowered.lined_source, str(kernel.target), extra).cubin
         self._places: list[tuple[Buffer, str]] = []  # tensors and workspaces, what they are called
         self._variables: list[tuple[Var, str]] = []
         if any("zeroed" in each.attrs for each in self._spec.workspaces):
@@ -95,27 +138,22 @@ class _Library:
         return ConfigError(f"kernel {self._kernel.name!r} cannot be exported: {reason}")
 
     def text(self) -> str:
-        host = [(template_root() / "runtime" / name).read_text() for name in _HOST]
         body = "\n".join(self._body())
-        image = self._image()
-        digits = ",".join(map(str, image))
-        parts = [
-            f"// The kernel {self._kernel.name!r} for {self._kernel.target}, with machine code.",
-            *(re.sub(r'#include "runtime/[^"]*"\n', "", each) for each in host),
-            "#include <algorithm>\n\nnamespace {\n\nusing namespace tilelang::exported;",
-            "namespace driver = tilelang::driver;",
-            f"alignas(16) const unsigned char kImage[] = {{{digits}}};",
-            _ARITHMETIC, self._code(), body, "}  // namespace",
-            f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({self._kernel.name}, Run)\n",
-        ]  # fmt: skip
-        return "\n".join(parts)
+        digits = ",".join(map(str, self._image))
+        return "\n".join(
+            (
+                f"namespace {self._name} {{\n",
+                f"alignas(16) const unsigned char kImage[] = {{{digits}}};",
+                self._code(), body, f"}}  // namespace {self._name}\n",
+            )
+        )  # fmt: skip
 
-    def _image(self) -> bytes:
-        """Machine code whose tensors may overlap: libraries have one variant only."""
-        _, target, _, configs, options = self._kernel._recipe
-        lowered = lower(self._kernel.prim_func, target, configs)
-        extra = (*lowered.options, *options, "-D__restrict__=")
-        return cache.compile_cached(lowered.lined_source, str(target), extra).cubin
+    def parameters(self) -> list[str]:
+        """The declarations of the function's parameters, in order."""
+        return [
+            f"{'ffi::TensorView' if isinstance(param, Buffer) else self._scalar(param)} p{index}"
+            for index, param in enumerate(self._spec.params)
+        ]
 
     def _code(self) -> str:
         arch = re.fullmatch(r"sm_(\d+)(\d)(a?)", str(self._kernel.target))
@@ -143,15 +181,12 @@ class _Library:
     # The function ----------------------------------------------------------------------------
 
     def _body(self) -> Iterator[str]:
-        params = []
         for index, param in enumerate(self._spec.params):
             if isinstance(param, Buffer):
                 self._places.append((param, f"p{index}"))
-                params.append(f"ffi::TensorView p{index}")
             else:
-                params.append(f"{self._scalar(param)} p{index}")
                 self._variables.append((param, f"p{index}"))
-        yield f"void Run({', '.join(params)}) {{\n  Arguments arguments;"
+        yield f"void Run({', '.join(self.parameters())}) {{\n  Arguments arguments;"
         buffers = [param for param in self._spec.params if isinstance(param, Buffer)]
         if not buffers:
             raise self._refusal("it takes no tensor, which would tell the GPU")
@@ -286,6 +321,10 @@ class _Library:
             kind = _SCALARS[str(expr.dtype)]
             return f"int64_t{{static_cast<{kind}>({self._expr(expr.value)})}}"
         raise self._refusal(f"its launch needs `{expr}`")
+
+
+def _is_written(kernel: Any, tensor: Buffer) -> bool:
+    return any(each.same_as(tensor) for each in kernel.spec.written)
 
 
 def _braced(values: Any) -> str:

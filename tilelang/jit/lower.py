@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import _ffi
+from ..errors import CompileError, Note
 from ..ir.stmt import ir_function
 from ..target import Target
 from ..transform import Remark
-from .postprocess import processed
+from .postprocess import Callback, processed, registered
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class LoweredKernel:
         configs: the normalized pass options that it was made with.
         schedule: of each launch (``tl.schedule.LaunchSchedule``).
         tiles: in shared memory (``tl.SharedTile``), of kernels by their names.
+        postprocess: functions that changed the generated source, or had the chance to.
     """
 
     source: str
@@ -36,6 +38,7 @@ class LoweredKernel:
     configs: Mapping[str, Any] = field(default_factory=dict)
     schedule: tuple[Any, ...] = ()
     tiles: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    postprocess: tuple[Callback, ...] = ()
 
     @property
     def kernel_source(self) -> str:
@@ -53,7 +56,13 @@ def _noting(func: Any, texts: Sequence[str]) -> Any:
 
 
 def lower(
-    func: Any, target: Target, configs: Mapping[str, Any], ignored: Sequence[str] = ()
+    func: Any,
+    target: Target,
+    configs: Mapping[str, Any],
+    ignored: Sequence[str] = (),
+    *,
+    overlapping: bool = False,
+    postprocess: Sequence[Callback] | None = None,
 ) -> LoweredKernel:
     """Runs the passes and the code generator.
 
@@ -62,15 +71,19 @@ def lower(
         target: the architecture to compile for.
         configs: normalized pass options.
         ignored: remarks on options without effect.
+        overlapping: for calls in which the memory of tensors overlaps: statements stay in the order
+            of the program where one may read what another one writes, and the grid stays as it is.
+        postprocess: functions that change the source; by default the registered ones.
 
     Raises:
         CompileError: the kernel cannot be compiled as written.
     """
     compiled = _ffi.get("compiler.Compile")(
-        _noting(ir_function(func), ignored), target, dict(configs)
+        _noting(ir_function(func), ignored), target, dict(configs), overlapping
     )
     generated = str(compiled.source)
-    source = processed(generated, target)
+    functions = registered() if postprocess is None else tuple(postprocess)
+    source = processed(generated, target, functions)
     return LoweredKernel(
         source,
         str(compiled.lined_source) if source == generated else source,
@@ -80,7 +93,33 @@ def lower(
         dict(configs),
         tuple(compiled.schedule),
         {str(kernel.name): tuple(kernel.tiles) for kernel in compiled.kernels},
+        functions,
     )
+
+
+def lower_overlapping(func: Any, lowered: LoweredKernel, target: Target) -> LoweredKernel:
+    """Lowers a function once more, for calls in which the memory of tensors overlaps.
+
+    Args:
+        func: what ``@T.prim_func`` gives.
+        lowered: what :func:`lower` made of it for other calls.
+        target: the architecture that it was made for.
+
+    Raises:
+        CompileError: the kernel cannot be compiled so.
+    """
+    try:
+        return lower(
+            func, target, lowered.configs, overlapping=True, postprocess=lowered.postprocess
+        )
+    except CompileError as error:
+        error.notes.append(
+            Note(
+                "the memory of arguments overlaps, so that the kernel is compiled without taking "
+                "them to be apart; pass copies (`.clone()`) to run it as compiled before"
+            )
+        )
+        raise
 
 
 def _launch_spec(compiled: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..errors import ArgumentError
@@ -47,13 +47,18 @@ def register_hip_postproc_callback(
     return func if callable(func) else lambda function: function
 
 
-def processed(source: str, target: Any) -> str:
-    """The source that the registered function makes of ``source``.
+def registered() -> tuple[Callback, ...]:
+    """The functions that change the source of kernels compiled now."""
+    return tuple(_registered)
+
+
+def processed(source: str, target: Any, functions: Iterable[Callback]) -> str:
+    """The source that the functions make of ``source``, one after another.
 
     Raises:
         ArgumentError: it returns no text.
     """
-    for function in _registered:
+    for function in functions:
         source = function(source, target)
         if not isinstance(source, str):
             raise ArgumentError(

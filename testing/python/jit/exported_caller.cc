@@ -1,6 +1,7 @@
 // A C++ program that calls a function of an exported library with tensors of float32 on a GPU:
 // caller LIBRARY FUNCTION ROWS COLUMNS [DEPTH]. With a depth, of A (ROWS, DEPTH), B (COLUMNS,
-// DEPTH) and C (1, ROWS, COLUMNS). The addresses of the tensors are 0x10000, 0x20000, ...
+// DEPTH) and C (1, ROWS, COLUMNS). The addresses of the tensors are 0x10000, 0x20000, 0x300000; if
+// IN_PLACE is set, the last one lies where the first one does.
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
@@ -20,7 +21,8 @@ int main(int count, char** arguments) {
   };
   DLTensor x = tensor(0x10000, 2, matrix, matrix_strides);
   DLTensor y = tensor(0x20000, 1, vector, vector_strides);
-  DLTensor z = tensor(0x30000, 2, matrix, matrix_strides);
+  const uintptr_t last = std::getenv("IN_PLACE") != nullptr ? 0x10000 : 0x300000;
+  DLTensor z = tensor(last, 2, matrix, matrix_strides);
   try {
     ffi::Module module = ffi::Module::LoadFromFile(arguments[1]);
     ffi::Function function = module->GetFunction(arguments[2]).value();
@@ -32,7 +34,7 @@ int main(int count, char** arguments) {
     int64_t of_a[] = {rows, depth}, of_b[] = {columns, depth}, of_c[] = {1, rows, columns};
     int64_t apart[] = {depth, 1}, apart_c[] = {rows * columns, columns, 1};
     DLTensor a = tensor(0x10000, 2, of_a, apart), b = tensor(0x20000, 2, of_b, apart);
-    DLTensor c = tensor(0x30000, 3, of_c, apart_c);
+    DLTensor c = tensor(last, 3, of_c, apart_c);
     function(&a, &b, &c);
   } catch (const ffi::Error& error) {
     std::printf("%s: %s\n", error.kind().c_str(), error.message().c_str());

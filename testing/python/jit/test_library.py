@@ -15,6 +15,7 @@ from transform.odd_rows import program
 import tilelang
 import tilelang.language as T
 from tilelang.errors import ConfigError
+from tilelang.jit import library
 from tilelang.target import device_target
 
 HERE = Path(__file__).parent
@@ -61,9 +62,17 @@ def folder(tmp_path_factory) -> Path:
 
 
 def call(
-    folder: Path, name: str, *sizes: int, capability: int, function: str = "affine"
+    folder: Path,
+    name: str,
+    *sizes: int,
+    capability: int,
+    function: str = "affine",
+    in_place: bool = False,
 ) -> list[str]:
-    """What the driver of a GPU of some capability is asked, line by line, or the error."""
+    """What the driver of a GPU of some capability is asked, line by line, or the error.
+
+    ``in_place``: the last tensor lies in the memory of the first one.
+    """
     driver = folder / f"{capability}{function}"
     driver.mkdir(exist_ok=True)
     arguments = 3 if function == "affine" else 0  # of each launch
@@ -72,10 +81,8 @@ def call(
     libraries = Path(tvm_ffi.libinfo.find_libtvm_ffi()).parent
     line = [str(folder / "caller"), str(folder / f"{name}.so"), function, *map(str, sizes)]
     path = f"{driver}:{libraries}"
-    done = subprocess.run(
-        line, env={**os.environ, "LD_LIBRARY_PATH": path}, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    env = {**os.environ, "LD_LIBRARY_PATH": path, **({"IN_PLACE": "1"} if in_place else {})}
+    done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
     return done.stdout.splitlines()
 
@@ -125,6 +132,28 @@ def test_a_library_allocates_what_is_between_its_launches(folder) -> None:
     assert odd[:2] == [f"allocate {200 * 96 * 4}", f"allocate {256 * 96 * 4}"]
     assert odd[2] == f"launch grid {200 // 4 + 256 // 4}"
     assert odd.count("map 7 0x70000") == 2 and odd[-3:] == ["launch grid 4", "free", "free"]
+
+
+def test_a_library_holds_a_variant_for_tensors_that_overlap(folder) -> None:
+    """It loads nothing by the tensor memory accelerator, ahead of stores."""
+    gemm = program(rows=200, columns=256, depth=76, dtype="float32", order="NT")
+    tilelang.compile(gemm, target="sm_90a").export_library(folder / "twice.so")
+    options = {"capability": 90, "function": "main"}
+    apart = call(folder, "twice", 200, 256, 76, **options)
+    assert any(line.startswith("map") for line in apart)
+    in_place = call(folder, "twice", 200, 256, 76, **options, in_place=True)
+    assert not any(line.startswith("map") for line in in_place)
+    launches = [line for line in in_place if line.startswith("launch")]
+    assert len(launches) == 1 and launches[0].startswith("launch grid 4 4 1")
+    assert "overlapping" not in library.source_of(tilelang.compile(one_tensor, target="sm_80"))
+
+
+@T.prim_func
+def one_tensor(X: T.Tensor((8,), "int32")):
+    """Of one tensor there is nothing that it could overlap."""
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(8):
+            X[i] = X[i] + 1
 
 
 def test_memory_that_is_zero_between_calls_is_refused(tmp_path: Path) -> None:

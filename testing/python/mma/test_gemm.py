@@ -235,6 +235,7 @@ BY_THREADS = [
 def test_what_no_instruction_has_is_done_by_threads(case, target, text):
     remarks = [str(remark.message) for remark in gemm(case, target).remarks]
     assert any("is done by threads, without tensor cores" in r and text in r for r in remarks)
+    assert not any("is done by mma.sync" in r for r in remarks)
 
 
 def test_a_transposed_fragment_is_refused():

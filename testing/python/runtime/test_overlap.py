@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
 import tilelang
 import tilelang.language as T
 from tilelang import emulator
-from tilelang.errors import ArgumentError, EmulatorError
+from tilelang.errors import ArgumentError, CompileError, EmulatorError
+from tilelang.jit.lower import lower, lower_overlapping
 from tilelang.runtime import nvrtc
+from tilelang.target import resolve
 
 N = 512
 
@@ -76,22 +80,22 @@ def test_tiles_in_place() -> None:
 
 
 def count_compilations(call) -> int:
-    """How often NVRTC, or the cache, is asked for code without __restrict__."""
-    from tilelang.runtime import cache
+    """How often a variant for tensors that overlap is lowered."""
+    from tilelang.jit import kernel
 
     asked = []
-    original = cache.compile_cached
+    original = kernel.lower_overlapping
 
-    def counting(source, arch, extra=(), **how):
-        asked.append(extra)
-        return original(source, arch, extra, **how)
+    def counting(*args):
+        asked.append(args)
+        return original(*args)
 
-    cache.compile_cached = counting
+    kernel.lower_overlapping = counting
     try:
         call()
     finally:
-        cache.compile_cached = original
-    return sum("-D__restrict__=" in extra for extra in asked)
+        kernel.lower_overlapping = original
+    return len(asked)
 
 
 def views(name: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -168,11 +172,17 @@ def test_elements_that_share_memory_are_not_written() -> None:
     assert count_compilations(lambda: kernel(empty, empty)) == 0
 
 
+def variant_of(func, target: str):
+    """The code for calls whose tensors overlap."""
+    resolved = resolve(target)
+    return lower_overlapping(func, lower(func, resolved, {}), resolved)
+
+
 def test_the_variant_has_neither_restrict_nor_read_only_loads() -> None:
-    lowered = tilelang.compile(add_shifted, target="sm_100a")
-    source = lowered.get_kernel_source()
-    assert "__restrict__" in source
-    ptx = nvrtc.compile_cuda(source, "sm_100a", ("-D__restrict__=",)).ptx
+    assert "__restrict__" in tilelang.compile(add_shifted, target="sm_100a").get_kernel_source()
+    source = variant_of(add_shifted, "sm_100a").source
+    assert "__restrict__" not in source
+    ptx = nvrtc.compile_cuda(source, "sm_100a").ptx
     assert "ld.global.nc" not in ptx and "ld.global.f32" in ptx
 
 
@@ -218,13 +228,117 @@ def test_a_race_shows_wherever_the_views_begin(target: str, offset: int) -> None
 
 
 @pytest.mark.every_schedule
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-def test_stores_that_reach_what_is_loaded_ahead_are_reported(target: str) -> None:
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+def test_nothing_is_loaded_ahead_of_a_store(target: str) -> None:
     kernel = tilelang.compile(write_behind, target=target)
-    memory = torch.zeros(160, 64)
-    with pytest.raises(EmulatorError) as caught:
-        kernel(memory[:128], memory[32:])
-    assert caught.value.kind in ("race", "missing-wait")
+    memory = torch.randn(160, 64)
+    want = memory.clone()
+    for k in range(4):
+        want[32 * k + 32 : 32 * k + 64] = want[32 * k : 32 * k + 32] + 1
+    kernel(memory[:128], memory[32:])
+    torch.testing.assert_close(memory, want, rtol=0, atol=0)
+    apart, result = torch.randn(128, 64), torch.full((128, 64), float("nan"))
+    kernel(apart, result)
+    torch.testing.assert_close(result, apart + 1, rtol=0, atol=0)
+
+
+def next_rows(stages: int):
+    @T.prim_func
+    def kernel(A: T.Tensor((12, 512), "float32"), B: T.Tensor((12, 512), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((512,), "float32")
+            for i in T.Pipelined(8, num_stages=stages):
+                T.copy(A[i, :], a)
+                for j in T.Parallel(512):
+                    a[j] = a[j] + 1
+                T.copy(a, B[i + 1, :])
+
+    return kernel
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("stages", [0, 3])
+def test_iterations_load_what_those_before_have_stored(target: str, stages: int) -> None:
+    kernel = tilelang.compile(next_rows(stages), target=target)
+    a = torch.randn(12, 512)
+    want = a.clone()
+    for i in range(8):
+        want[i + 1] = want[i] + 1
+    kernel(a, a)
+    torch.testing.assert_close(a, want, rtol=0, atol=0)
+
+
+def in_place(rows: int, columns: int, blocks: int):
+    """One block for each 128 rows multiplies them by B^T, and stores the first columns over A."""
+    k = 32 * 34
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((rows, k), "float16"),
+        B: T.Tensor((columns, k), "float16"),
+        C: T.Tensor((rows, k), "float16"),
+    ):
+        with T.Kernel(1, blocks, threads=128) as (bx, by):
+            a = T.alloc_shared((128, 32), "float16")
+            b = T.alloc_shared((128, 32), "float16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for i in T.Pipelined(k // 32, num_stages=2):
+                T.copy(A[by * 128, i * 32], a)
+                T.copy(B[bx * 128, i * 32], b)
+                T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C[by * 128, bx * 128])
+
+    return kernel
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize(("rows", "blocks"), [(128, 1), (200, 2)])
+def test_blocks_that_compute_in_place_stay_whole(target: str, rows: int, blocks: int) -> None:
+    kernel = tilelang.compile(in_place(rows, 128, blocks), target=target)
+    a, b = (torch.randint(-1, 2, (n, 32 * 34)).half() for n in (rows, 128))
+    want = a.clone()
+    want[:, :128] = (a.double() @ b.double().T).half()
+    apart = torch.full_like(a, 7)
+    kernel(a, b, apart)  # by other tiles
+    assert torch.equal(apart[:, :128], want[:, :128]) and apart[:, 128:].eq(7).all()
+    kernel(a, b, a)
+    assert torch.equal(a, want)
+
+
+def test_the_variant_has_the_grid_of_the_program() -> None:
+    func = in_place(128, 128, 1)
+    cut = tilelang.compile(func, target="sm_90a")
+    assert [int(extent) for extent in cut.spec.launches[0].grid] != [1, 1]
+    variant = variant_of(func, "sm_90a")
+    assert len(variant.spec.launches) == 1
+    assert [int(extent) for extent in variant.spec.launches[0].grid] == [1, 1]
+    assert int(variant.spec.launches[0].block[0]) == 128
+    assert "tma" not in variant.source
+
+
+def test_a_variant_that_does_not_compile_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = tilelang.compile(add_shifted, target="sm_100a")
+
+    def refuse(*args: object, **options: object) -> None:
+        raise CompileError("it does not fit")
+
+    monkeypatch.setattr(sys.modules["tilelang.jit.lower"], "lower", refuse)
+    a = torch.randn(N)
+    with pytest.raises(CompileError, match=r"pass copies \(`\.clone\(\)`\)"):
+        kernel(a, a, 1.0)
+
+
+def test_tiles_that_are_loaded_by_tma_are_not_written() -> None:
+    """One tensor as both operands of a gemm runs the kernel itself."""
+    func = in_place(128, 128, 1)
+    kernel = tilelang.compile(func, target="sm_90a")
+    assert [str(tensor.name) for tensor in kernel.spec.written] == ["C"]
+    a, c = torch.randint(-1, 2, (128, 32 * 34)).half(), torch.zeros(128, 32 * 34).half()
+    assert count_compilations(lambda: kernel(a, a, c)) == 0
+    assert torch.equal(c[:, :128], (a.double() @ a.double().T).half())
 
 
 def test_addresses_of_overlapping_views_keep_their_distance() -> None:
