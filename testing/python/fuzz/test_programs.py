@@ -10,6 +10,7 @@ import dataclasses
 
 import pytest
 import torch
+from fuzz.outcome import Outcome, load
 from fuzz.programs import check, generate, shrink, source
 
 _SEEDS, _BATCH = 90, 10
@@ -85,8 +86,8 @@ def test_shrinking_keeps_the_cause():
 def test_a_reproducer_stands_alone(tmp_path):
     program = generate.generate(1)
     path = tmp_path / "reproducer.py"
-    path.write_text(shrink.reproducer(program, check.Outcome("wrong", "cause", "detail"), 1))
-    assert check.load(path) is not None
+    path.write_text(shrink.reproducer(program, Outcome("wrong", "cause", "detail"), 1))
+    assert load(path) is not None
 
 
 def test_casts_of_the_reference():

@@ -2,68 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
-import re
 import tempfile
-import traceback
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from fuzz.programs import model, source
+from fuzz.outcome import Outcome, judged, load
+from fuzz.programs import generate, model, source
 from fuzz.programs.formats import TORCH, Inexact, is_float
 from fuzz.programs.interpret import Rejected, expected, input_values
 
 import tilelang
-from tilelang import emulator, errors
+from tilelang import emulator
 from tilelang.runtime.code import assembling
 
 SCHEDULES: tuple[str | int, ...] = ("late", "eager", 1)
 INSTRUCTION_LIMIT = 50_000_000
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a program.
-
-    Attributes:
-        kind: "right", "refused", "invalid" (no single right result; only the shrinker makes those),
-            or a find: "wrong", "report" (of the emulator), "alarm" (of the verifier), "warning",
-            "internal", "nowhere" (a refusal that names no line of the program), "exception".
-        cause: what outcomes of one cause have in common: the message without names and numbers.
-        detail: the whole message.
-    """
-
-    kind: str
-    cause: str = ""
-    detail: str = ""
-
-    @property
-    def is_find(self) -> bool:
-        return self.kind not in ("right", "refused", "invalid")
-
-    def same_cause(self, other: Outcome) -> bool:
-        return (self.kind, self.cause) == (other.kind, other.cause)
-
-
-def _cause(message: str) -> str:
-    """A message without what differs from program to program."""
-    text = re.sub(r"\S*?\w+\.py(:\d+)*:?", "", message.splitlines()[0] if message else "")
-    text = re.sub(r"`[^`]*`", "`..`", text)
-    text = re.sub(r"\b[A-Za-z]+_?\d+\w*\b(\[[^\]]*\])?", "_", text)
-    return re.sub(r"-?\d+(\.\d+)?", "#", text).strip()[:160]
-
-
-def load(path: Path) -> Any:
-    """The function ``kernel`` that a file defines."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.kernel
 
 
 def _poison(buffer: model.Buffer) -> torch.Tensor:
@@ -116,42 +71,23 @@ def _launch(kernel: Any, program: model.Program, want: dict, schedule: str | int
     return Outcome("right")
 
 
-def _refusal(error: errors.UserError, path: Path) -> Outcome:
-    text = str(error)
-    if isinstance(error, errors.EmulatorError):
-        return Outcome("report", f"{getattr(error, 'kind', '')}: {_cause(error.message)}", text)
-    if isinstance(error, errors.SynchronizationError):
-        return Outcome("alarm", _cause(error.message), text)
-    named = error.span is not None and Path(error.span.file).name == path.name
-    kind = "refused" if named else "nowhere"
-    return Outcome(kind, f"{type(error).__name__}: {_cause(error.message)}", text)
-
-
 def run_file(
     path: Path, program: model.Program, want: dict, schedules: Sequence[str | int]
 ) -> Outcome:
     """Compiles and runs the kernel that a file defines."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            with assembling():  # ptxas takes it, too
-                kernel = tilelang.compile(
-                    load(path), target=program.target, pass_configs=program.pass_configs or None
-                )
-            for schedule in schedules:
-                outcome = _launch(kernel, program, want, schedule)
-                if outcome.kind != "right":
-                    return outcome
-    except errors.UserError as error:
-        return _refusal(error, path)
-    except errors.InternalError as error:
-        return Outcome("internal", _cause(error.message), str(error))
-    except Warning as warning:
-        return Outcome("warning", _cause(str(warning)), str(warning))
-    except Exception as error:
-        return Outcome("exception", f"{type(error).__name__}: {_cause(str(error))}",
-                       traceback.format_exc())  # fmt: skip
-    return Outcome("right")
+
+    def outcome() -> Outcome:
+        with assembling():  # ptxas takes it, too
+            kernel = tilelang.compile(
+                load(path), target=program.target, pass_configs=program.pass_configs or None
+            )
+        for schedule in schedules:
+            result = _launch(kernel, program, want, schedule)
+            if result.kind != "right":
+                return result
+        return Outcome("right")
+
+    return judged(path, outcome)
 
 
 def run(
@@ -170,3 +106,8 @@ def run(
             return run_file(path, program, want, schedules)
         finally:
             tilelang.enable_cache()
+
+
+def of_seed(seed: int, size: int, in_pairs: bool) -> Outcome:
+    """What becomes of the program of a seed."""
+    return run(generate.generate(seed, size, in_pairs), name=f"seed_{seed}")

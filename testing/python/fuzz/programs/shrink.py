@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from fuzz.outcome import Outcome
 from fuzz.programs import check, model, source
 from fuzz.programs.model import Program, Statement
 
@@ -92,7 +93,7 @@ def candidates(program: Program) -> Iterator[Program]:
     yield from _grids(program)
 
 
-def shrink(program: Program, outcome: check.Outcome, limit: int = 400) -> Program:
+def shrink(program: Program, outcome: Outcome, limit: int = 400) -> Program:
     """Makes steps while the outcome stays of one cause, with at most ``limit`` runs."""
     runs = 0
     progress = True
@@ -131,7 +132,7 @@ if __name__ == "__main__":
 """
 
 
-def reproducer(program: Program, outcome: check.Outcome, seed: int) -> str:
+def reproducer(program: Program, outcome: Outcome, seed: int) -> str:
     """A file of its own that compiles and runs the kernel and prints what it wrote."""
     lines = []
     tensors = [b for b in model.buffers(program.body) if b.is_global]

@@ -1,0 +1,199 @@
+"""Random programs from seeds: gemms as one first writes them, and programs that are almost that.
+
+What decides whether a rewrite fires, and whether it is right: sizes at the boundaries of tiles,
+known or of the call; stores that are shifted, masked, transposed or doubled; values that depend on
+the position; tensors of one call in the same memory.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from fuzz.programs.formats import Inexact
+from fuzz.rewrites import model, streams
+from fuzz.rewrites.epilogue import Epilogue
+from fuzz.rewrites.model import Copy, Corner, Tensor, Tile
+from fuzz.rewrites.reference import Racy, expected
+
+_TRIES = 60
+#: Iterations of the loop: 32 make it long.
+_ITERATIONS = (1, 2, 3, 5, 31, 32, 33, 34, 34, 34, 35)
+_SHAPES = ((128, 128),) * 6 + ((64, 128), (128, 64), (64, 64), (128, 256), (256, 128), (128, 32))
+_MULTIPROCESSORS = (0, 0, 0, 0, 1, 2, 3, 4, 8, 16)
+_OPERANDS = ("float16",) * 6 + ("bfloat16",) * 2 + ("float8_e4m3fn",)
+
+
+class Gemm:
+    """A program in the making."""
+
+    def __init__(self, seed: int, rng: random.Random) -> None:
+        self.seed, self.rng = seed, rng
+        self.target = self.pick(("sm_90a", "sm_90a", "sm_90a", "sm_100a"))
+        self.dtype = self.pick(_OPERANDS)
+        self.rows, self.columns = self.pick(_SHAPES)
+        self.depth = 32 if self.dtype.startswith("float8") else self.pick((16, 16, 32))
+        self.threads = self.pick((128, 128, 256))
+        wide = self.dtype.startswith("float8")  # both operands lie along K
+        self.transpose_a = not wide and self.chance(0.2)
+        self.transpose_b = wide or self.chance(0.6)
+        self.batch = self.pick(("", "", "", "first", "middle"))
+        self.known = {
+            "M": not self.chance(0.35),
+            "N": not self.chance(0.2),
+            "K": not self.chance(0.15),
+        }
+        self.calls = self._sizes()
+        self.almost = self.pick(_ALMOST) if self.chance(0.25) else ""
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    def pick(self, values: Sequence[Any]) -> Any:
+        return values[self.rng.randrange(len(values))]
+
+    # ---------------------------------------------------------------------------------- sizes
+
+    def _extent(self, tile: int, most: int) -> int:
+        """Near a boundary of tiles, at most ``most`` of them."""
+        whole = self.rng.randrange(0, most)
+        rest = self.pick(
+            (1, 8, 15, 16, 17, 32, 33, 44, tile // 2, tile // 2 + 1, tile - 1, tile, tile)
+        )
+        return whole * tile + min(rest, tile)
+
+    def _sizes(self) -> list[dict[str, int]]:
+        iterations = self.pick(_ITERATIONS)
+        unit = 8 if self.chance(0.8) else 1  # rows that begin at vectors
+        found = []
+        for _ in range(1 if all(self.known.values()) else 2):
+            most = 2 if self.batch else self.pick((1, 1, 2, 3, 5))
+            sizes = {
+                "M": self._extent(self.rows, most),
+                "N": self._extent(self.columns, 2 if most > 2 else self.pick((1, 1, 2, 3))),
+                "K": iterations * self.depth - self.pick((0, 0, 0, 8, self.depth // 2)),
+                "H": self.pick((1, 2, 3)),
+            }
+            for name in ("N", "K", *(("M",) if self.transpose_a else ())):
+                sizes[name] = -(-sizes[name] // unit) * unit
+            found.append(sizes)
+        for sizes in found[1:]:
+            sizes.update({name: found[0][name] for name, known in self.known.items() if known})
+            sizes["H"] = found[0]["H"]
+        return found
+
+    def size(self, name: str) -> str:
+        """The extent of a dimension as text."""
+        return name if not self.known.get(name, True) else str(self.calls[0][name])
+
+    # ---------------------------------------------------------------------------------- tensors
+
+    def shape(self, rows: str, columns: str) -> tuple[str, ...]:
+        if not self.batch:
+            return rows, columns
+        heads = str(self.calls[0]["H"])
+        return (heads, rows, columns) if self.batch == "first" else (rows, heads, columns)
+
+    def at(self, row: str, column: str) -> tuple[str, ...]:
+        if not self.batch:
+            return row, column
+        return ("bz", row, column) if self.batch == "first" else (row, "bz", column)
+
+    def corner(self, tensor: str, row: str, column: str) -> Corner:
+        moving = {"": (0, 1), "first": (1, 2), "middle": (0, 2)}[self.batch]
+        return Corner(tensor, self.at(row, column), moving)
+
+    def _operands(self) -> tuple[list[Tensor], list[Tile], list[model.Statement]]:
+        m, n, k = (self.size(name) for name in "MNK")
+        first_a = self.pick((0, 0, 0, 0, 0, 0, -3, 5, self.rows // 2))
+        first_b = self.pick((0, 0, 0, 0, 0, 0, 8, -8, self.columns // 2))
+        row, column, step = (
+            _plus(f"by * {self.rows}", first_a),
+            _plus(f"bx * {self.columns}", first_b),
+            f"k * {self.depth}",
+        )
+        tensors, tiles, loads = [], [], []
+        for name, extent, other, at, flipped in (
+            ("A", m, self.rows, row, self.transpose_a),
+            ("B", n, self.columns, column, not self.transpose_b),
+        ):
+            shape = self.shape(k, extent) if flipped else self.shape(extent, k)
+            where = (step, at) if flipped else (at, step)
+            tile = (self.depth, other) if flipped else (other, self.depth)
+            tensors.append(Tensor(name, shape, self.dtype))
+            tiles.append(Tile(name.lower(), tile, self.dtype, "shared"))
+            loads.append(Copy(self.corner(name, *where), name.lower()))
+        tiles.append(Tile("c", (self.rows, self.columns), "float32", "fragment"))
+        return tensors, tiles, loads
+
+    def program(self) -> model.Program:
+        tensors, tiles, loads = self._operands()
+        work: list[model.Statement] = [
+            *loads,
+            model.Gemm("a", "b", "c", self.transpose_a, self.transpose_b),
+        ]
+        steps = f"T.ceildiv({self.size('K')}, {self.depth})"
+        body: list[model.Statement] = [model.Clear("c")]
+        if self.almost == "value in loop":
+            work.append(_for_c(self, "c[i, j] + 1"))
+        if self.almost == "triangular loop":
+            steps = f"T.min(by + 1, {steps})"
+        stages = self.pick((2, 2, 3, 4, 1, 0)) if self.chance(0.9) else None
+        body.append(model.Loop("k", steps, stages, tuple(work)))
+        if self.almost == "barrier":
+            body.append(model.Barrier())
+        if self.almost == "value of block":
+            body.append(_for_c(self, f"c[i, j] + {self.pick(('by', 'bx % 2', 'by * 2 - bx'))}"))
+        epilogue = Epilogue(self, tensors, tiles)
+        body += epilogue.statements()
+        grid = [("bx", f"T.ceildiv({self.size('N')}, {self.columns})"),
+                ("by", f"T.ceildiv({self.size('M')}, {self.rows})")]  # fmt: skip
+        if self.chance(0.1):
+            grid.reverse()
+        if self.batch:
+            grid.append(("bz", str(self.calls[0]["H"])))
+        symbols = tuple(name for name, known in self.known.items() if not known)
+        calls = tuple(model.Call(sizes) for sizes in self.calls)
+        program = model.Program(
+            self.seed, self.target, self.pick(_MULTIPROCESSORS), tuple(tensors), tuple(tiles),
+            tuple(grid), self.threads, tuple(body), symbols, calls,
+            self.pick((0, 0, 0, 0, 3)) if not self.batch else 0,
+        )  # fmt: skip
+        return epilogue.with_overlap(program)
+
+
+_ALMOST = ("barrier", "value of block", "value in loop", "triangular loop")
+
+
+def _for_c(gemm: Gemm, value: str) -> model.Parallel:
+    store = model.Store("c", ("i", "j"), value)
+    return model.Parallel((gemm.rows, gemm.columns), (store,))
+
+
+def _plus(text: str, number: int) -> str:
+    return f"{text} {'-' if number < 0 else '+'} {abs(number)}" if number else text
+
+
+def _valid(program: model.Program) -> bool:
+    """Whether the program has one exact result in each call, whatever the order of its blocks, and
+    no index that is outside of its tensor in all of them."""
+    try:
+        return not any(expected(program, call).is_outside() for call in program.calls)
+    except (Racy, Inexact):
+        return False
+
+
+def generate(seed: int) -> model.Program:
+    """The program of a seed: the first one without a race that its random numbers give."""
+    for attempt in range(_TRIES):
+        rng = random.Random(f"{seed} {attempt}")
+        make = streams.program if rng.random() < 0.15 else _gemm
+        program = make(seed, rng)
+        if _valid(program):
+            return program
+    raise AssertionError(f"seed {seed} gives no program without a race")
+
+
+def _gemm(seed: int, rng: random.Random) -> model.Program:
+    return Gemm(seed, rng).program()

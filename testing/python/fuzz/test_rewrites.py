@@ -1,0 +1,87 @@
+"""Random gemms as one first writes them: each compiles, and gives the exact numbers whatever other
+tiles, grids and copies the compiler chooses.
+
+``python -m fuzz.rewrites --seeds 0:10000 --jobs 16`` (in testing/python) runs more of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from fuzz.rewrites import check, generate, model, source
+from fuzz.rewrites.reference import Racy, expected, initial_values
+
+_SEEDS, _BATCH = 30, 10
+
+
+@pytest.mark.parametrize("first", range(0, _SEEDS, _BATCH))
+def test_batch(first):
+    for seed in range(first, first + _BATCH):
+        program = generate.generate(seed)
+        outcome = check.run(program, name=f"seed_{seed}")
+        text = f"seed {seed}, {program.target}: {outcome}\n{source.kernel(program)}"
+        assert outcome.kind == "right", text
+
+
+def _program(**changes) -> model.Program:
+    """C = A B^T of one block, in the first columns of a tensor like A."""
+    tensors = (
+        model.Tensor("A", ("64", "32"), "float16"),
+        model.Tensor("B", ("32", "32"), "float16"),
+        model.Tensor("C", ("64", "32"), "float16", written=True),
+    )
+    tiles = (
+        model.Tile("a", (64, 16), "float16", "shared"),
+        model.Tile("b", (32, 16), "float16", "shared"),
+        model.Tile("c", (64, 32), "float32", "fragment"),
+    )
+    loop = (
+        model.Copy(model.Corner("A", ("by * 64", "k * 16"), (0, 1)), "a"),
+        model.Copy(model.Corner("B", ("bx * 32", "k * 16"), (0, 1)), "b"),
+        model.Gemm("a", "b", "c", False, True),
+    )
+    body = (
+        model.Clear("c"),
+        model.Loop("k", "2", 2, loop),
+        model.Copy("c", model.Corner("C", ("by * 64", "bx * 32"), (0, 1))),
+    )
+    fields = {
+        "seed": 0, "target": "sm_90a", "sm_count": 0, "tensors": tensors, "tiles": tiles,
+        "grid": (("bx", "1"), ("by", "1")), "threads": 128, "body": body, "symbols": (),
+        "calls": (model.Call({}),),
+    }  # fmt: skip
+    return model.Program(**{**fields, **changes})
+
+
+def test_the_reference_multiplies():
+    program = _program()
+    before = initial_values(program, program.calls[0])
+    after = expected(program, program.calls[0]).views["C"].values()
+    a, b = before["A"].view(64, 32), before["B"].view(32, 32)
+    assert torch.equal(after, a @ b.T)
+
+
+def test_programs_whose_blocks_race_are_none():
+    """The second block loads rows that the first one stores over."""
+    in_place = model.Call({}, {"C": ("A", 0)})
+    expected(_program(calls=(in_place,)), in_place)
+    shifted = model.Copy("c", model.Corner("C", ("by * 16", "0"), (0, 1)))
+    two = _program(calls=(in_place,), grid=(("bx", "1"), ("by", "2")))
+    two = dataclasses.replace(two, body=(*two.body[:2], shifted))
+    with pytest.raises(Racy):
+        expected(two, in_place)
+
+
+def test_wrong_numbers_are_found(monkeypatch):
+    """The comparison notices a column that a kernel does not store."""
+    program = _program()
+    assert check.run(program).kind == "right"
+    narrow = dataclasses.replace(
+        program, body=(*program.body[:2], model.Copy("c", model.Corner("C", ("0", "1"), (0, 1))))
+    )
+    text = source.module(narrow)
+    monkeypatch.setattr(source, "module", lambda _: text)
+    outcome = check.run(program)
+    assert outcome.kind == "wrong" and "elements of C are wrong" in outcome.detail
