@@ -47,7 +47,12 @@ _TABLE: dict[str, tuple[Accuracy, ...]] = {
         Accuracy("attention", 24, 0.021, 0.060),
         Accuracy(_ANY, 148, 0.041, 0.120),
     ),
-    "B200": (),
+    "B200": (
+        Accuracy("GEMM", 4, 0.223, 0.304),
+        Accuracy("attention", 2, 0.075, 0.098),
+        Accuracy("memory-bound", 6, 0.104, 0.242),
+        Accuracy("small", 11, 0.059, 0.147),
+    ),
 }
 
 
