@@ -86,11 +86,8 @@ MatrixDescriptor MatrixDescriptor::Parse(uint64_t bits, DescriptorFormat format,
   d.start = DescriptorField(bits, 0, 14) << 4;
   d.leading_offset = DescriptorField(bits, 16, 14) << 4;
   d.stride_offset = DescriptorField(bits, 32, 14) << 4;
-  d.base_offset = DescriptorField(bits, 49, 3);
-  if (d.base_offset != 0 && d.swizzle == Swizzle::kNone) {
-    IllegalDescriptor(where + ": base offset " + std::to_string(d.base_offset) +
-                      " (bits 51:49) needs a swizzle, whose pattern it places");
-  }
+  // A base offset places the swizzle's pattern; without a swizzle there is nothing to place.
+  if (d.swizzle != Swizzle::kNone) d.base_offset = DescriptorField(bits, 49, 3);
   if (d.warning.empty() && (d.start - d.PatternStart()) % SwizzleRepeat(d.swizzle) >=
                                static_cast<uint32_t>(SwizzleWidth(d.swizzle))) {
     d.warning = where + ": start " + DescriptorHex(d.start, 5) + " is not in the first line of a " +

@@ -22,7 +22,7 @@ struct MatrixDescriptor {
   uint32_t leading_offset = 0;
   uint32_t stride_offset = 0;
   Swizzle swizzle = Swizzle::kNone;
-  // Where the swizzle's pattern starts, in 128-byte lines modulo 8.
+  // Where the swizzle's pattern starts, in 128-byte lines modulo 8; 0 without a swizzle.
   uint32_t base_offset = 0;
   // The leading offset is the address of the next buffer, where rows go on that run over the
   // swizzle's width.
@@ -31,7 +31,7 @@ struct MatrixDescriptor {
   std::string warning;
 
   // EmulatorError "descriptor" for reserved bits, invalid swizzle codes, and absolute leading
-  // offsets and base offsets where there are none. `operand` names the operand in messages.
+  // offsets where there are none. `operand` names the operand in messages.
   static MatrixDescriptor Parse(uint64_t bits, DescriptorFormat format, const char* operand);
   uint32_t PatternStart() const { return base_offset << 7; }
   // The shared address of the byte `offset` after the start, after the swizzle.

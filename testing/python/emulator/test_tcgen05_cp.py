@@ -44,10 +44,20 @@ def unpack(unit, fmt):
     return np.array([v << 2 if bits == 4 else v for v in values], np.uint8)
 
 
+@pytest.mark.parametrize("base", range(1, 8))
+def test_a_base_offset_without_a_swizzle_has_no_effect(base):
+    """As of Triton's copies of scale factors."""
+    check_copy("32x128b.warpx4", "none", "plain", base << 49)
+
+
 @pytest.mark.parametrize("fmt", ["plain", "b6x16_p32", "b4x16_p64"])
 @pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_copy(shape, swizzle, fmt):
+    check_copy(shape, swizzle, fmt)
+
+
+def check_copy(shape, swizzle, fmt, descriptor_bits=0):
     rng = np.random.default_rng([len(shape), len(swizzle), len(fmt)])
     rows, units, lanes = SHAPES[shape]
     lbo, sbo = (128, 256) if swizzle == "none" else (16, 8 * model.SWIZZLES[swizzle][1])
@@ -63,7 +73,7 @@ def test_copy(shape, swizzle, fmt):
                 expected[lane, column + 4 * unit : column + 4 * unit + 4] = words
     spelling = shape if fmt == "plain" else f"{shape}.b8x16.{fmt}"
     text = build(body_for(spelling, column), shared_bytes=IMAGE_BYTES, params=", .param .u64 DESC")
-    out, report = run(text, cells, image, [desc])
+    out, report = run(text, cells, image, [desc | descriptor_bits])
     np.testing.assert_array_equal(out, expected)
     assert report.warnings == []
 

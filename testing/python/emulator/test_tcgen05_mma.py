@@ -239,6 +239,14 @@ def test_a_wrong_base_offset_reads_other_elements():
         case.check(case.expected())
 
 
+@pytest.mark.parametrize("base", [1, 4, 7])
+def test_a_base_offset_without_a_swizzle_has_no_effect(base):
+    case = Case("f16", "bf16", "bf16", n=64, a_swizzle="none", b_swizzle="none")
+    for index in (0, 1):
+        case.args[index] |= base << 49
+    case.check(case.expected())
+
+
 def test_tf32_pattern_of_32_byte_atoms_with_a_base_offset():
     case = Case(
         "tf32", "tf32", "tf32", n=64, a_major="MN", b_major="MN", a_swizzle="128B_atom32B",
@@ -476,7 +484,6 @@ def set_arg(index, function):
         (set_arg(0, lambda x: x & ~(7 << 61) | 3 << 61), "descriptor", "swizzle code 3"),
         (set_arg(0, lambda x: x | 1 << 14), "descriptor", "reserved bits"),
         (set_arg(1, lambda x: x | 1 << 52), "descriptor", "absolute leading offset"),
-        (set_arg(1, lambda x: x & ~(7 << 61) | 1 << 49), "descriptor", "needs a swizzle"),
         (set_arg(1, lambda x: x & ~(7 << 61) | 1 << 61), "descriptor", "32-byte atoms"),
         (set_arg(1, lambda x: x & ~0x3FFF | 0x3FFF), "out-of-bounds", "operand B"),
         (set_arg(2, lambda x: x | 1 << 23), "descriptor", "reserved bits"),
