@@ -27,6 +27,7 @@ constexpr TypeInfo kTypes[] = {
     {Type::kE4M3x2, "e4m3x2", 16, true, true}, {Type::kE5M2x2, "e5m2x2", 16, true, true},
     {Type::kE2M1x2, "e2m1x2", 8, true, true},  {Type::kE2M3x2, "e2m3x2", 16, true, true},
     {Type::kE3M2x2, "e3m2x2", 16, true, true}, {Type::kUE8M0x2, "ue8m0x2", 16, true, false},
+    {Type::kS2F6x2, "s2f6x2", 16, true, true},
 };
 
 const TypeInfo* Find(Type type) {

@@ -41,6 +41,7 @@ enum class Type : uint8_t {
   kE2M3x2,
   kE3M2x2,
   kUE8M0x2,
+  kS2F6x2,
 };
 
 enum class Space : uint8_t { kGeneric, kGlobal, kShared, kLocal, kParam, kConst };

@@ -1,4 +1,5 @@
 // cvt between packed pairs of floats, and cvt.pack of integers.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -9,10 +10,16 @@
 namespace tilelang::emulator {
 namespace {
 
+// s2f6 is a signed byte in units of 1/64.
+constexpr double kS2f6Unit = 1.0 / 64;
+
+enum class Code : uint8_t { kFloat, kUe8m0, kS2f6 };
+
 // Element of a packed type: its format and the bits from one element to the next.
 struct Element {
-  const FloatFormat* format = nullptr;  // nullptr with bits set: ue8m0
+  const FloatFormat* format = nullptr;  // of kFloat
   int bits = 0;
+  Code code = Code::kFloat;
 };
 
 Element ElementOf(Type type) {
@@ -32,7 +39,9 @@ Element ElementOf(Type type) {
     case Type::kE2M1x2:
       return {&kE2m1, 4};
     case Type::kUE8M0x2:
-      return {nullptr, 8};
+      return {nullptr, 8, Code::kUe8m0};
+    case Type::kS2F6x2:
+      return {nullptr, 8, Code::kS2f6};
     default:
       return {};
   }
@@ -42,18 +51,36 @@ struct PackedConversion {
   Conversion c;
   Element to, from;
   bool two_sources = false;  // from two f32 registers
-  bool scaled = false;       // .scaled::n2::ue8m0: times two scale factors
+  bool scaled = false;       // .scaled::n2::ue8m0: each element has a scale factor
 };
+
+// To the nearest, ties to even; NaN becomes the largest.
+uint32_t EncodeS2f6(double value) {
+  const double units = std::isnan(value) ? 127 : std::nearbyint(value / kS2f6Unit);
+  return static_cast<uint8_t>(static_cast<int8_t>(std::clamp(units, -128.0, 127.0)));
+}
 
 uint32_t Encode(const PackedConversion& p, double value) {
   if (p.c.relu && value <= 0) value = 0;  // also -0
-  if (!p.to.format) return EncodeUe8m0(value, p.c.rounding, p.c.satfinite);
+  if (p.to.code == Code::kUe8m0) return EncodeUe8m0(value, p.c.rounding, p.c.satfinite);
+  if (p.to.code == Code::kS2f6) return EncodeS2f6(value);
   return EncodeFloat(*p.to.format, value, p.c.rounding, p.c.satfinite);
 }
 
 double Decode(const PackedConversion& p, uint32_t code) {
-  if (!p.from.format) return DecodeUe8m0(code);
+  if (p.from.code == Code::kUe8m0) return DecodeUe8m0(code);
+  if (p.from.code == Code::kS2f6) return static_cast<int8_t>(code) * kS2f6Unit;
   return DecodeFloat(*p.from.format, code);
+}
+
+// Converts one element. The register of scale factors has that of the lower element low; wider
+// elements are multiplied by it, and values to become s2f6 divided.
+uint32_t ConvertElement(const PackedConversion& p, double value, uint32_t scales, int element) {
+  if (p.scaled) {
+    const double scale = DecodeUe8m0(scales >> (8 * element) & 0xFF);
+    value = p.to.code == Code::kS2f6 ? value / scale : value * scale;
+  }
+  return Encode(p, value) << (element * p.to.bits);
 }
 
 // The first source becomes the upper element.
@@ -61,9 +88,11 @@ Flow FromTwo(Warp& w, const Op& op, uint32_t mask) {
   const PackedConversion& p = op.Extra<PackedConversion>();
   const float* high = w.Reg<float>(op.a[1]);
   const float* low = w.Reg<float>(op.a[2]);
+  const uint16_t* scales = p.scaled ? w.Reg<uint16_t>(op.a[3]) : nullptr;
   uint8_t* target = w.Reg<uint8_t>(op.a[0]);
   ForEachLane(mask, [&](int i) {
-    uint32_t bits = Encode(p, low[i]) | Encode(p, high[i]) << p.to.bits;
+    const uint32_t scale = scales ? scales[i] : 0;
+    uint32_t bits = ConvertElement(p, low[i], scale, 0) | ConvertElement(p, high[i], scale, 1);
     std::memcpy(target + size_t{1} * p.c.to_register * i, &bits, p.c.to_register);
   });
   return Flow::kNext;
@@ -72,34 +101,17 @@ Flow FromTwo(Warp& w, const Op& op, uint32_t mask) {
 Flow FromPair(Warp& w, const Op& op, uint32_t mask) {
   const PackedConversion& p = op.Extra<PackedConversion>();
   const uint8_t* source = w.Reg<uint8_t>(op.a[1]);
+  const uint16_t* scales = p.scaled ? w.Reg<uint16_t>(op.a[2]) : nullptr;
   uint8_t* target = w.Reg<uint8_t>(op.a[0]);
-  uint32_t element = (1u << p.from.bits) - 1;
-  ForEachLane(mask, [&](int i) {
-    uint32_t pair = 0;
-    std::memcpy(&pair, source + size_t{1} * p.c.from_register * i, p.c.from_register);
-    uint32_t bits = Encode(p, Decode(p, pair & element)) |
-                    Encode(p, Decode(p, (pair >> p.from.bits) & element)) << p.to.bits;
-    std::memcpy(target + size_t{1} * p.c.to_register * i, &bits, p.c.to_register);
-  });
-  return Flow::kNext;
-}
-
-// The third operand has a scale factor for each element, that of the lower one low.
-Flow FromPairScaled(Warp& w, const Op& op, uint32_t mask) {
-  const PackedConversion& p = op.Extra<PackedConversion>();
-  const uint8_t* source = w.Reg<uint8_t>(op.a[1]);
-  const uint16_t* scales = w.Reg<uint16_t>(op.a[2]);
-  uint32_t* target = w.Reg<uint32_t>(op.a[0]);
   const uint32_t element = (1u << p.from.bits) - 1;
   ForEachLane(mask, [&](int i) {
-    uint32_t pair = 0;
+    uint32_t pair = 0, bits = 0;
     std::memcpy(&pair, source + size_t{1} * p.c.from_register * i, p.c.from_register);
-    uint32_t bits = 0;
     for (int k = 0; k < 2; ++k) {
-      const double value = Decode(p, (pair >> (k * p.from.bits)) & element);
-      bits |= Encode(p, value * DecodeUe8m0(scales[i] >> (8 * k))) << (k * p.to.bits);
+      const double value = Decode(p, pair >> (k * p.from.bits) & element);
+      bits |= ConvertElement(p, value, scales ? scales[i] : 0, k);
     }
-    target[i] = bits;
+    std::memcpy(target + size_t{1} * p.c.to_register * i, &bits, p.c.to_register);
   });
   return Flow::kNext;
 }
@@ -163,7 +175,7 @@ void DecodeConvertPacked(Decoder& d, const Conversion& conversion) {
   d.Push(d.Source(d.operand(1), conversion.from, true));
   if (p.two_sources) d.Push(d.Source(d.operand(2), Type::kF32));
   p.scaled = d.mods.Take("scaled::n2::ue8m0");
-  if (p.scaled) d.Push(d.Source(d.operand(2), Type::kB16));
+  if (p.scaled) d.Push(d.Source(d.operand(p.two_sources ? 3 : 2), Type::kB16));
   bool plain =
       p.two_sources && p.c.rounding == Rounding::kNearestEven && !p.c.relu && !p.c.satfinite;
   if (plain && conversion.to == Type::kBF16x2) {
@@ -171,7 +183,7 @@ void DecodeConvertPacked(Decoder& d, const Conversion& conversion) {
   } else if (plain && conversion.to == Type::kF16x2) {
     d.op.handler = Binary<PackHalf, uint32_t, float, float>();
   } else {
-    d.op.handler = p.two_sources ? FromTwo : p.scaled ? FromPairScaled : FromPair;
+    d.op.handler = p.two_sources ? FromTwo : FromPair;
   }
   if (!p.c.from_register) p.c.from_register = TypeBits(conversion.from) / 8;
   d.MakeExtra<PackedConversion>(p);

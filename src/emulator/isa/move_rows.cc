@@ -50,6 +50,7 @@ constexpr Row kMoveRows[] = {
                {"e4m3x2/e5m2x2", kSm89},
                {"e2m1x2/e2m3x2/e3m2x2/ue8m0x2", kSm100Family},
                {"e4m3x2/e5m2x2 bf16x2", kSm100Family},
+               {"s2f6x2", Targets("sm_100a sm_103a sm_110a sm_120a sm_121a")},
                {"rs", Targets("sm_100a sm_103a")}},
      .forms = {{"int.int", ""},
                {"u8.s8/u16/s16/u32/s32/u64/s64 s8.u8/u16/s16/u32/s32/u64/s64 "
@@ -79,6 +80,8 @@ constexpr Row kMoveRows[] = {
                {"f16x2.e4m3x2/e5m2x2/e2m3x2/e3m2x2/e2m1x2", "rn relu?"},
                {"bf16x2.e4m3x2/e5m2x2/e2m3x2/e3m2x2/e2m1x2",
                 "rn satfinite? relu? scaled::n2::ue8m0?"},
+               {"s2f6x2.f32/bf16x2", "rn satfinite relu? scaled::n2::ue8m0?"},
+               {"bf16x2.s2f6x2", "rn satfinite? relu? scaled::n2::ue8m0?"},
                {"ue8m0x2.f32/bf16x2", "rz/rp satfinite?"},
                {"bf16x2.ue8m0x2", "rn"},
                {"u16.s32 s16.s32", "pack sat"},

@@ -172,3 +172,75 @@ def test_from_powers_of_two():
     values = np.stack([codes & 255, codes >> 8]).astype(np.float64)
     values = np.where(values == 255, np.nan, np.exp2(values - 127))
     np.testing.assert_array_equal(found, words_of("bf16x2", values))
+
+
+# --- s2f6: a signed byte in units of 1/64
+
+
+def s2f6_inputs(rng):
+    """Around all codes: halves between them, what is out of range, infinities, NaN, zeros."""
+    x = rng.integers(-140, 140, N) / 64.0
+    x = x + rng.choice([0, 1 / 128, -1 / 128, 1e-3, 1e-7], N)
+    x[-8:] = [0.0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45]
+    return rng.permutation(x).astype(np.float32)
+
+
+def factors(codes):
+    return np.where(codes == 255, np.nan, np.exp2(codes - 127.0))
+
+
+def as_s2f6(values, relu):
+    if relu:
+        values = np.where(values <= 0, 0.0, values)  # NaN stays
+    with np.errstate(invalid="ignore"):
+        codes = np.clip(np.rint(values * 64.0), -128, 127)
+    return np.where(np.isnan(values), 127, codes).astype(np.int64) & 255
+
+
+@pytest.mark.parametrize("scaled", ["", ".scaled::n2::ue8m0"])
+@pytest.mark.parametrize("relu", ["", ".relu"])
+@pytest.mark.parametrize("source", ["f32", "bf16x2"])
+def test_to_s2f6(source, relu, scaled):
+    """Each value is divided by its scale factor; NaN becomes the largest number."""
+    rng = np.random.default_rng(len(source) + len(relu))
+    x = np.stack([s2f6_inputs(rng), s2f6_inputs(rng)])
+    scales = rng.integers(120, 134, (2, N))
+    scales[:, :5] = [[0, 255, 254, 1, 127]] * 2
+    if scaled:
+        near = np.clip(x.astype(np.float64) * factors(np.clip(scales, 100, 150)), -3e38, 3e38)
+        x = near.astype(np.float32)
+    inputs, values = as_source(source, x)
+    operands = ", ".join(f"%in{i}" for i in range(len(inputs)))
+    if scaled:
+        operands += f", %in{len(inputs)}"
+        inputs.append((scales[0] | scales[1] << 8).astype(np.uint16))
+        values = values / factors(scales)
+    found = elementwise(
+        f"cvt.rn.satfinite{relu}{scaled}.s2f6x2.{source} %out, {operands};", inputs, "u2"
+    )
+    low, high = as_s2f6(values, relu)
+    np.testing.assert_array_equal(found, low | high << 8)
+
+
+@pytest.mark.parametrize("scaled", ["", ".scaled::n2::ue8m0"])
+@pytest.mark.parametrize("saturate", ["", ".satfinite"])
+@pytest.mark.parametrize("relu", ["", ".relu"])
+def test_from_s2f6(relu, saturate, scaled):
+    pairs = np.arange(1 << 16, dtype=np.uint16)
+    codes = np.stack([pairs & 255, pairs >> 8]).astype(np.uint8)
+    values = codes.view(np.int8) / 64.0
+    inputs = [pairs]
+    if scaled:
+        inputs.append(np.random.default_rng(3).integers(0, 1 << 16, 1 << 16).astype(np.uint16))
+        inputs[1][-3:] = 0x8585  # a byte as it is
+        values = values * factors(np.stack([inputs[1] & 255, inputs[1] >> 8]).astype(np.int64))
+    operands = ", ".join(f"%in{i}" for i in range(len(inputs)))
+    found = elementwise(
+        f"cvt.rn{saturate}{relu}{scaled}.bf16x2.s2f6x2 %out, {operands};", inputs, "u4"
+    )
+    if relu:
+        values = np.where(values <= 0, 0.0, values)
+    if saturate:
+        top = float(torch.finfo(torch.bfloat16).max)
+        values = np.clip(values, -top, top)
+    np.testing.assert_array_equal(found, words_of("bf16x2", values))
