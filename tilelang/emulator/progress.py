@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from tilelang import _ffi
@@ -11,6 +15,52 @@ from tilelang import _ffi
 _DELAY = 2.0  # seconds before a bar appears
 _WIDTH = 30
 _INTERVAL = 0.1  # between looks at Ctrl-C and the bar
+
+
+class DaemonLaunches:
+    """The daemon threads that are inside a launch; the end of the interpreter ends them.
+
+    Python ends a daemon thread where it next asks for the interpreter's lock. In the middle of
+    native code that aborts the process, so these threads leave their launches before.
+    """
+
+    _PATIENCE = 10.0  # seconds for a thread to end
+
+    def __init__(self) -> None:
+        self._over = False
+        self._threads: set[threading.Thread] = set()
+        atexit.register(self._end)
+
+    @contextlib.contextmanager
+    def launching(self) -> Iterator[None]:
+        """Counts the current thread among those that launch, if it is a daemon."""
+        thread = threading.current_thread()
+        if not thread.daemon or thread in self._threads:
+            yield
+            return
+        self._threads |= {thread}
+        try:
+            yield
+        finally:
+            self._threads -= {thread}
+
+    def check(self) -> None:
+        """Ends the current thread if it is a daemon and the interpreter ends.
+
+        Raises:
+            SystemExit: it does.
+        """
+        if self._over and threading.current_thread().daemon:
+            raise SystemExit
+
+    def _end(self) -> None:
+        self._over = True
+        for thread in list(self._threads):
+            thread.join(self._PATIENCE)
+
+
+#: Of this process.
+DAEMONS = DaemonLaunches()
 
 
 class Progress:
@@ -21,13 +71,19 @@ class Progress:
         self._line = _line() if show else None
 
     def wait(self) -> None:
-        """Returns when the launch has ended; on KeyboardInterrupt it is cancelled first."""
+        """Returns when the launch has ended; on KeyboardInterrupt it is cancelled first.
+
+        Raises:
+            SystemExit: this is a daemon thread, and the interpreter ends.
+        """
         wait = _ffi.get("emulator.Wait")
         begin = time.monotonic()
         try:
-            while not wait(self._handle, _INTERVAL):
-                if self._line and time.monotonic() - begin > _DELAY:
-                    self._line.show(self._text(time.monotonic() - begin))
+            with DAEMONS.launching():
+                while not wait(self._handle, _INTERVAL):
+                    DAEMONS.check()
+                    if self._line and time.monotonic() - begin > _DELAY:
+                        self._line.show(self._text(time.monotonic() - begin))
         except BaseException:
             _ffi.get("emulator.Cancel")(self._handle)
             raise
