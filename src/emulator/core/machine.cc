@@ -245,6 +245,11 @@ Flow Warp::Exit(uint32_t lanes) {
   here.mask &= ~lanes;
   here.pc = Pc() + 1;
   cta.live_threads -= static_cast<uint32_t>(std::popcount(lanes));
+  // barrier.cluster waits for the threads that are left; those that exit have had their say.
+  ForEachLane(lanes, [&](int lane) {
+    Cluster& cluster = cta.cluster;
+    if (cluster_arrived_phase[lane] == cluster.barrier_phase + 1) --cluster.barrier_arrived;
+  });
   return Flow::kJump;
 }
 

@@ -177,8 +177,10 @@ class Warp {
 
 // Threads that arrived at a named barrier (bar/barrier.cta).
 struct NamedBarrier {
-  uint32_t arrived = 0;   // threads of the current phase
-  uint32_t expected = 0;  // 0: all threads of the CTA
+  static constexpr int kWarps = 32;
+  uint32_t arrived = 0;         // threads of the current phase
+  uint32_t lanes[kWarps] = {};  // the lanes of each warp among them; they may have exited since
+  uint32_t expected = 0;        // 0: all threads of the CTA
   uint64_t phase = 0;
   uint32_t reduction_and = 1, reduction_or = 0, reduction_popc = 0;  // running
   uint32_t result = 0;                                               // of the last phase
@@ -215,8 +217,9 @@ class Cluster {
   Dim3 id{0, 0, 0};
   std::vector<std::unique_ptr<Cta>> ctas;
   std::unique_ptr<AsyncEngines> engines;
-  uint64_t engine_acts = 0;                         // rounds in which they acted
-  uint64_t barrier_arrived = 0, barrier_phase = 0;  // barrier.cluster
+  uint64_t engine_acts = 0;  // rounds in which they acted
+  // barrier.cluster: how many of the threads that have not exited have arrived in this phase.
+  uint64_t barrier_arrived = 0, barrier_phase = 0;
   GridShadow* grid_shadow = nullptr;  // with the sanitizer: of the host thread's clusters
   Timing* timing = nullptr;           // of timed launches
   // How often each instruction of the kernel was executed, by all clusters that this object was.

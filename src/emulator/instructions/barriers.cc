@@ -1,4 +1,5 @@
 // Named barriers of a CTA (bar, barrier) and the barrier of a cluster.
+#include <algorithm>
 #include <bit>
 
 #include "emulator/core/families.h"
@@ -35,6 +36,7 @@ void Open(NamedBarrier& barrier, Timing* timing) {
   barrier.result_and = barrier.reduction_and;
   barrier.result_or = barrier.reduction_or;
   barrier.arrived = barrier.expected = 0;
+  std::fill_n(barrier.lanes, NamedBarrier::kWarps, 0);
   barrier.reduction_popc = barrier.reduction_or = 0;
   barrier.reduction_and = 1;
   ++barrier.phase;
@@ -62,8 +64,14 @@ void Arrive(Warp& w, const BarrierOp& b, uint32_t mask, NamedBarrier& barrier, u
          "barrier " + std::to_string(id) + " is used with " + std::to_string(expected) +
              " threads while others wait on it with " + std::to_string(barrier.expected));
   }
-  // Counts are of whole warps: one with exited or missing lanes counts in full.
-  if (b.counted && mask == w.live) threads = kLanes;
+  // Counts are of whole warps: the last live lanes of a warp to arrive count for the lanes that do
+  // not exist, or have exited elsewhere. Lanes that have arrived and exited count already.
+  uint32_t& there = barrier.lanes[w.index];
+  if (there & mask) there = 0;  // arrives again
+  if (b.counted && (w.live & ~(there | mask)) == 0) {
+    threads = kLanes - static_cast<uint32_t>(std::popcount(there));
+  }
+  there |= mask;
   barrier.expected = expected;
   barrier.arrived += threads;
   if (expected && barrier.arrived > expected) {
@@ -198,6 +206,7 @@ uint64_t LiveThreads(const Cluster& cluster) {
   return live;
 }
 
+// The barrier opens when all threads that have not exited have arrived.
 void OpenClusterIfComplete(Cluster& cluster) {
   if (cluster.barrier_arrived == 0 || cluster.barrier_arrived < LiveThreads(cluster)) return;
   cluster.barrier_arrived = 0;

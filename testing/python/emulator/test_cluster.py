@@ -160,3 +160,87 @@ def test_wrong_preferred_clusters(options, words):
     kernel = Device("sm_100a").load_ptx(SIZES.replace("MORE", ""))["k"]
     with pytest.raises(UserError, match=words):
         kernel.launch((10, 3), 1, [np.zeros((3, 10, 2), np.uint32)], cluster=2, **options)
+
+
+# Warp 0 writes 7 and comes late; the last warps arrive before it and exit without a wait.
+_LATE = """
+.visible .entry k(.param .u64 OUT) .reqntid 128 .reqnctapercluster 2 {{
+ .shared .align 4 .b32 flag; .reg .b32 %r<9>; .reg .b64 %d<4>; .reg .pred %p<4>;
+ mov.u32 %r0, %tid.x; shr.u32 %r1, %r0, 5; mov.u32 %r3, 0;
+ setp.ne.u32 %p1, %r1, 0; @%p1 bra ARRIVE;
+SLOW: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, {steps}; @%p2 bra SLOW; st.shared.u32 [flag], 7;
+ARRIVE:
+ {arrive}
+ setp.ge.u32 %p3, %r1, {stay}; @%p3 bra END;
+ {wait}
+ ld.param.u64 %d0, [OUT]; mul.wide.u32 %d1, %r0, 4; add.u64 %d0, %d0, %d1;
+ ld.shared.u32 %r5, [flag]; st.global.u32 [%d0], %r5;
+END: ret;
+}}"""
+_CLUSTER = ("barrier.cluster.arrive.aligned;", "barrier.cluster.wait.aligned;")
+_MBARRIER = (
+    "mbarrier.arrive.shared.b64 _, [bar];",
+    "W: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra W;",
+)
+
+
+@pytest.mark.parametrize("schedule", ["late", "eager", 1, 2, 3])
+@pytest.mark.parametrize("steps", [1, 20000])
+@pytest.mark.parametrize("stay", [1, 2, 3])
+def test_arrivals_of_exited_threads_count_in_their_phase(steps, stay, schedule):
+    text = HEADER + _LATE.format(steps=steps, stay=stay, arrive=_CLUSTER[0], wait=_CLUSTER[1])
+    out = np.full(128, 99, np.uint32)
+    Device("sm_100a").load_ptx(text)["k"].launch(2, 128, [out], cluster=2, schedule=schedule)
+    assert (out[: 32 * stay] == 7).all() and (out[32 * stay :] == 99).all()
+
+
+def test_exited_threads_do_not_count_in_the_next_phase():
+    """Warps 2 and 3 arrive once and exit; warps 0 and 1 pass three more phases by themselves."""
+    again = " ".join(
+        f"SLOW{i}: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, {1000 * i}; @%p2 bra SLOW{i};"
+        f"@!%p1 st.shared.u32 [flag], {i}; {' '.join(_CLUSTER)}"
+        f"ld.shared.u32 %r5, [flag]; setp.ne.u32 %p3, %r5, {i}; @%p3 trap; {' '.join(_CLUSTER)}"
+        for i in (8, 9)
+    )
+    text = HEADER + _LATE.format(
+        steps=1, stay=2, arrive=_CLUSTER[0], wait=_CLUSTER[1] + again
+    )  # fmt: skip
+    out = np.full(128, 99, np.uint32)
+    Device("sm_100a").load_ptx(text)["k"].launch(2, 128, [out], cluster=2)
+    assert (out[:64] == 9).all()
+
+
+# Lanes 0 to 15 of warp 1 arrive at the barrier and exit, the others of the warp wait there.
+_HALVES = """
+.visible .entry k(.param .u64 OUT) {{
+ .shared .align 4 .b32 flag; .reg .b32 %r<9>; .reg .b64 %d<4>; .reg .pred %p<4>;
+ mov.u32 %r0, %tid.x; setp.lt.u32 %p1, %r0, 32; mov.u32 %r3, 0; @%p1 bra SLOW;
+ setp.lt.u32 %p2, %r0, 48; @!%p2 bra WAIT; barrier.cta.arrive 1, 64; ret;
+SLOW: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, {steps}; @%p2 bra SLOW; st.shared.u32 [flag], 7;
+WAIT: barrier.cta.sync 1, 64;
+ ld.param.u64 %d0, [OUT]; mul.wide.u32 %d1, %r0, 4; add.u64 %d0, %d0, %d1;
+ ld.shared.u32 %r5, [flag]; st.global.u32 [%d0], %r5; ret;
+}}"""
+
+
+@pytest.mark.parametrize("schedule", ["late", "eager", 1, 2])
+@pytest.mark.parametrize("steps", [1, 20000])
+def test_lanes_that_arrive_at_a_named_barrier_and_exit_count_once(steps, schedule):
+    out = np.full(64, 99, np.uint32)
+    kernel = Device("sm_100a").load_ptx(HEADER + _HALVES.format(steps=steps))["k"]
+    kernel.launch(1, 64, [out], schedule=schedule)
+    assert (out[:32] == 7).all() and (out[32:48] == 99).all() and (out[48:] == 7).all()
+
+
+def test_arrivals_of_exited_threads_at_an_mbarrier_count():
+    """An mbarrier counts arrivals, whoever made them."""
+    start = "setp.eq.u32 %p4, %r0, 0; @%p4 mbarrier.init.shared.b64 [bar], 128; bar.sync 0;"
+    text = HEADER + _LATE.format(steps=5000, stay=2, arrive=_MBARRIER[0], wait=_MBARRIER[1])
+    text = text.replace(
+        " .shared .align 4 .b32 flag;", " .shared .align 8 .b64 bar; .shared .align 4 .b32 flag;"
+    )
+    text = text.replace("%p<4>", "%p<5>").replace("mov.u32 %r3, 0;", f"mov.u32 %r3, 0; {start}")
+    text = text.replace(".reqnctapercluster 2", "")
+    out = np.full(128, 99, np.uint32)
+    Device("sm_100a").load_ptx(text)["k"].launch(1, 128, [out])
+    assert (out[:64] == 7).all()
