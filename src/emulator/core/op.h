@@ -3,6 +3,7 @@
 #define TILELANG_EMULATOR_CORE_OP_H_
 
 #include <cstdint>
+#include <string_view>
 
 namespace tilelang::emulator {
 
@@ -32,11 +33,17 @@ enum MemoryOrder : uint8_t {
   kStrong = 1,  // relaxed or stronger, volatile, atomic: does not race with its like
   kAcquire = 2,
   kRelease = 4,
-  kGpuScope = 8,     // or sys; otherwise the CTA or the cluster
+  kGpuScope = 8,     // or sys; without it and kClusterScope: of the CTA
   kCollective = 16,  // one access of the whole warp (ldmatrix): no lane's in particular
   kRelaxed = 32,     // arrival or wait that orders other accesses only together with fences
   kWaits = 64,       // for others; no memory order, but where random schedules delay threads
+  kClusterScope = 128,
 };
+
+// Of a scope as PTX writes it; the default of most instructions, "", is the GPU.
+constexpr uint8_t ScopeBit(std::string_view scope) {
+  return scope == "cta" ? 0 : scope == "cluster" ? kClusterScope : kGpuScope;
+}
 
 struct Op {
   Handler handler = nullptr;

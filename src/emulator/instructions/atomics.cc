@@ -276,7 +276,7 @@ void DecodeAtomic(Decoder& d, bool returns) {
   if (order.starts_with("acq")) d.op.order |= kAcquire;
   if (order.starts_with("rel") && order != "relaxed") d.op.order |= kRelease;
   if (order == "acq_rel") d.op.order |= kRelease;
-  if (scope != "cta" && scope != "cluster") d.op.order |= kGpuScope;
+  d.op.order |= ScopeBit(scope);
   m.space = d.mods.TakeSpace();
   d.mods.Take("noftz");
   if (d.mods.Take("L2::cache_hint") && m.space == Space::kShared) {

@@ -260,7 +260,8 @@ Flow ClusterWait(Warp& w, const Op& op, uint32_t mask) {
 template <Handler kHandler>
 void DecodeCluster(Decoder& d) {
   d.op.flags = d.mods.Take("aligned");
-  if (d.mods.TakeOneOf({"release", "relaxed", "acquire"}) == "relaxed") d.op.order = kRelaxed;
+  d.op.order = kClusterScope;
+  if (d.mods.TakeOneOf({"release", "relaxed", "acquire"}) == "relaxed") d.op.order |= kRelaxed;
   d.op.handler = kHandler;
 }
 

@@ -331,7 +331,7 @@ bool TakeOrder(Decoder& d, bool* cta_scope) {
   d.mods.Take("weak");
   std::string scope = d.mods.TakeOneOf({"cta", "cluster", "gpu", "sys"});
   *cta_scope = scope == "cta";
-  if (order && scope != "cta" && scope != "cluster") order |= kGpuScope;
+  if (order) order |= ScopeBit(scope);
   d.op.order = order;
   return order != 0;
 }

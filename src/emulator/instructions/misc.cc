@@ -18,7 +18,7 @@ Flow Fence(Warp& w, const Op&, uint32_t mask) {
 }
 
 void DecodeFence(Decoder& d) {
-  d.op.order = d.mods.Has("cta") || d.mods.Has("cluster") ? 0 : kGpuScope;
+  d.op.order = ScopeBit(d.mods.Has("cta") ? "cta" : d.mods.Has("cluster") ? "cluster" : "gpu");
   for (const char* name : {"sc", "acq_rel", "acquire", "release", "cta", "cluster", "gpu", "sys",
                            "sync_restrict::shared::cta", "sync_restrict::shared::cluster"}) {
     d.mods.Take(name);
@@ -27,7 +27,7 @@ void DecodeFence(Decoder& d) {
 }
 
 void DecodeMembar(Decoder& d) {
-  d.op.order = d.mods.TakeOneOf({"cta", "gl", "sys"}) == "cta" ? 0 : kGpuScope;
+  d.op.order = ScopeBit(d.mods.TakeOneOf({"cta", "gl", "sys"}));
   d.op.handler = Fence;
 }
 

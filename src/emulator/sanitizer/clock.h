@@ -3,6 +3,7 @@
 #define TILELANG_EMULATOR_SANITIZER_CLOCK_H_
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -51,11 +52,27 @@ class GridClock {
   }
   void Raise(uint64_t cluster, const VectorClock& clock);
   void Join(const GridClock& other);
-  void Clear() { clocks_.reset(); }
+  bool empty() const { return !clocks_; }
 
  private:
   using Clocks = std::vector<std::shared_ptr<const VectorClock>>;
   std::shared_ptr<const Clocks> clocks_;
+};
+
+// The scopes of the memory model that differ here. Each contains the scopes before it.
+enum class Scope : uint8_t { kCta, kCluster, kGpu };
+constexpr int kScopes = 3;
+
+// What has happened before a memory fence.
+struct Covered {
+  VectorClock happened;
+  GridClock grid;
+
+  bool empty() const { return happened.empty(); }
+  void Join(const Covered& other) {
+    happened.Join(other.happened);
+    grid.Join(other.grid);
+  }
 };
 
 // What a thread knows, and which part of it a proxy fence has made visible to the async proxy.
@@ -70,10 +87,11 @@ struct Knowledge {
   // What has been executed before in any case, though no memory order follows from that: what the
   // issuers of asynchronous work did before, for those that have observed its completion.
   VectorClock executed;
-  // What memory fences of any scope, and of gpu scope, have covered in the thread that did it:
-  // relaxed atomics of whoever knows of that make it known in their turn.
-  VectorClock performed;
-  VectorClock performed_wide;
+  // What memory fences of each scope, or of a wider one, have covered: relaxed stores and atomics
+  // after them make it known.
+  std::array<Covered, kScopes> performed;
+
+  const Covered& PerformedFor(Scope scope) const { return performed[static_cast<int>(scope)]; }
 
   // Takes over what another thread made known: all but `tensor`, which is of this thread alone.
   void Join(const Knowledge& other) {
@@ -82,19 +100,9 @@ struct Knowledge {
     passed.Join(other.passed);
     executed.Join(other.executed);
     grid.Join(other.grid);
-    performed.Join(other.performed);
-    performed_wide.Join(other.performed_wide);
+    for (int scope = 0; scope < kScopes; ++scope) performed[scope].Join(other.performed[scope]);
   }
-  void Clear() {
-    happened.Clear();
-    fenced.Clear();
-    tensor.Clear();
-    passed.Clear();
-    executed.Clear();
-    grid.Clear();
-    performed.Clear();
-    performed_wide.Clear();
-  }
+  void Clear() { *this = Knowledge(); }
 };
 
 }  // namespace tilelang::emulator

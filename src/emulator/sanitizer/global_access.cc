@@ -40,9 +40,12 @@ void Sanitizer::WarpGlobal(const WarpAccess& access) {
       const uint64_t address = access.addresses[lane];
       Issuer issuer = access.issuer;
       issuer.lane = lane;
-      if (reads) Receive(state, issuer, address, order);
+      if (reads) Receive(issuer, grid_->locations(), address, access.bytes);
       TouchGlobal(issuer, address, access.bytes, step);
-      if (step.write) Publish(state, address, order);
+      if (step.write) {
+        const bool replaces = access.kind == AccessKind::kWrite;
+        Publish(issuer, grid_->locations(), address, access.bytes, replaces);
+      }
       step.step = state.knowledge.happened.At(state.actor);
     });
     return;
@@ -85,12 +88,7 @@ void Sanitizer::EngineGlobal(const Access& access, const EngineStep& engine) {
   engine_knowledge_ = engine.knowledge.get();
   TouchGlobal(access.issuer, access.address, access.bytes, step);
   engine_knowledge_ = nullptr;
-  if (!(engine.order & kRelease)) return;
-  SyncLocation& location = grid_->Location(access.address);
-  location.narrow[cluster_.linear_id].Join(engine.knowledge->happened);
-  if (!grid_->follows_grid()) return;
-  location.wide.Join(engine.knowledge->grid);
-  location.wide.Raise(cluster_.linear_id, engine.knowledge->happened);
+  EngineTells(access.issuer, engine, access.address);
 }
 
 void Sanitizer::TouchGlobal(const Issuer& issuer, uint64_t address, uint32_t bytes,
@@ -164,48 +162,8 @@ void Sanitizer::CheckPreviousGrid(const Issuer& issuer, uint64_t line, const Gri
 
 void Sanitizer::LaunchDependents(const Issuer& issuer) {
   if (launched_dependents_.insert(issuer.cta->rank).second) {
-    grid_->Release(cluster_.linear_id, Of(issuer).performed_wide);
+    grid_->Release(cluster_.linear_id, Of(issuer).PerformedFor(Scope::kGpu).happened);
   }
-}
-
-void Sanitizer::Receive(WarpState& state, const Issuer& issuer, uint64_t address, uint8_t order) {
-  const SyncLocation* location = grid_->FindLocation(address);
-  if (!location) return;
-  Knowledge known;
-  const uint64_t own = cluster_.linear_id;
-  const auto narrow = location->narrow.find(own);
-  if (narrow != location->narrow.end()) known.happened.Join(narrow->second);
-  if (order & kGpuScope) {
-    known.grid = location->wide;
-    if (const VectorClock* mine = known.grid.At(own)) known.happened.Join(*mine);
-  }
-  if (order & kAcquire) {
-    Learn(state, issuer, known);
-  } else {
-    state.read.Join(known);
-  }
-}
-
-void Sanitizer::Publish(WarpState& state, uint64_t address, uint8_t order) {
-  const bool wide = (order & kGpuScope) && grid_->follows_grid();
-  if (order & kRelease) {
-    const VectorClock& happened = state.knowledge.happened;
-    SyncLocation& location = grid_->Location(address);
-    location.narrow[cluster_.linear_id].Join(happened);
-    if (wide) {
-      location.wide.Join(state.knowledge.grid);
-      location.wide.Raise(cluster_.linear_id, happened);
-    }
-    Advance(state);
-    return;
-  }
-  const Knowledge& known = state.knowledge;
-  if (known.performed.empty()) return;
-  SyncLocation& location = grid_->Location(address);
-  location.narrow[cluster_.linear_id].Join(known.performed);
-  if (!wide || known.performed_wide.empty()) return;
-  location.wide.Join(known.grid);
-  location.wide.Raise(cluster_.linear_id, known.performed_wide);
 }
 
 }  // namespace tilelang::emulator

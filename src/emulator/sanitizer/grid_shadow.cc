@@ -179,11 +179,6 @@ uint32_t GridShadow::Digest(uint64_t bytes, const uint8_t* values) {
   return static_cast<uint32_t>(digest) | 1;
 }
 
-SyncLocation* GridShadow::FindLocation(uint64_t address) {
-  const auto found = locations_.find(address / 4);
-  return found == locations_.end() ? nullptr : &found->second;
-}
-
 void GridShadow::Merge(const GridShadow& other) {
   for (const auto& [cluster, happened] : other.released_) Release(cluster, happened);
   if (!follows_grid_) return;

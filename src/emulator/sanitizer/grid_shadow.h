@@ -13,6 +13,7 @@
 
 #include "emulator/base/error.h"
 #include "emulator/sanitizer/clock.h"
+#include "emulator/sanitizer/sync_location.h"
 
 namespace tilelang::emulator {
 
@@ -43,12 +44,6 @@ struct GridLine {
   void Forget(uint64_t bytes);
 };
 
-// What releases of a location made known: to its cluster's threads, and to the grid.
-struct SyncLocation {
-  std::unordered_map<uint64_t, VectorClock> narrow;  // by cluster: scopes cta and cluster
-  GridClock wide;                                    // scopes gpu and sys
-};
-
 // The clusters that one host thread runs share such a shadow. Host threads beside each other run
 // only kernels whose CTAs do not wait for each other: their accesses are compared at the end.
 class GridShadow {
@@ -64,9 +59,8 @@ class GridShadow {
   // Whether shadows will be merged: then accesses need a digest.
   bool merges() const { return merges_; }
   static uint32_t Digest(uint64_t bytes, const uint8_t* values);
-  // Location of atomics and other strong accesses.
-  SyncLocation& Location(uint64_t address) { return locations_[address / 4]; }
-  SyncLocation* FindLocation(uint64_t address);
+  // Of atomics and other strong accesses.
+  SyncLocations& locations() { return locations_; }
   // What the accesses take on the host.
   uint64_t Bytes() const { return pages_ * sizeof(Page); }
   // Accesses of two clusters are compared only when this is set.
@@ -95,7 +89,7 @@ class GridShadow {
   bool merges_;
   std::vector<std::vector<std::unique_ptr<Page>>> buffers_;
   uint64_t pages_ = 0;
-  std::unordered_map<uint64_t, SyncLocation> locations_;
+  SyncLocations locations_;
   std::unordered_map<uint64_t, VectorClock> released_;  // by cluster
   GridAccess conflict_;
 };

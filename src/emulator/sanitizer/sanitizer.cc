@@ -5,8 +5,6 @@
 namespace tilelang::emulator {
 namespace {
 
-constexpr int kMaxWarps = 32;
-
 std::string Hex(uint64_t value) {
   char text[24];
   std::snprintf(text, sizeof text, "0x%llX", static_cast<unsigned long long>(value));
@@ -61,6 +59,14 @@ const char* RelationOf(HazardKind kind, ActorKind earlier) {
   }
 }
 
+// Of a warp to a phase of a barrier, or the other way.
+template <typename From, typename To>
+void JoinPending(const From& from, To* to) {
+  if (!from.has_pending) return;
+  for (int scope = 0; scope < kScopes; ++scope) to->pending[scope].Join(from.pending[scope]);
+  to->has_pending = true;
+}
+
 }  // namespace
 
 Sanitizer::Sanitizer(Cluster& cluster) : cluster_(cluster), grid_(cluster.grid_shadow) {
@@ -85,37 +91,9 @@ Sanitizer::WarpState& Sanitizer::StateOf(const Issuer& issuer) {
   return state;
 }
 
-void Sanitizer::Release(const Issuer& issuer, Knowledge* into) {
-  WarpState& state = StateOf(issuer);
-  if (issuer.op->order & kRelaxed) {
-    into->happened.Join(state.knowledge.performed);
-    into->performed.Join(state.knowledge.performed);
-    into->performed_wide.Join(state.knowledge.performed_wide);
-    into->fenced.Join(state.knowledge.fenced);
-    into->passed.Join(state.knowledge.passed);
-    into->executed.Join(state.knowledge.executed);
-    into->executed.Join(state.knowledge.happened);
-    return;
-  }
-  into->Join(state.knowledge);
-  Advance(state);
-}
-
 void Sanitizer::Advance(WarpState& state) {
   VectorClock& happened = state.knowledge.happened;
   happened.Raise(state.actor, happened.At(state.actor) + 1);
-}
-
-void Sanitizer::Acquire(const Issuer& issuer, const Knowledge& from) {
-  WarpState& state = StateOf(issuer);
-  if (issuer.op->order & kRelaxed) {
-    state.read.Join(from);
-    state.knowledge.passed.Join(from.passed);
-    state.knowledge.executed.Join(from.executed);
-    state.knowledge.executed.Join(from.happened);
-  } else {
-    Learn(state, issuer, from);
-  }
 }
 
 void Sanitizer::Learn(WarpState& state, const Issuer& issuer, const Knowledge& from) {
@@ -135,21 +113,11 @@ void Sanitizer::OnWarpSync(const Issuer& issuer, uint32_t lanes) {
   Advance(state);
 }
 
-void Sanitizer::Fence(const Issuer& issuer) {
-  WarpState& state = StateOf(issuer);
-  Learn(state, issuer, state.read);
-  state.read.Clear();
-  state.knowledge.performed.Join(state.knowledge.happened);
-  if (issuer.op->order & kGpuScope) {
-    state.knowledge.performed_wide.Join(state.knowledge.happened);
-  }
-  Advance(state);
-}
-
 void Sanitizer::Learn(const Issuer& issuer, ActorId actor, uint32_t step) {
   WarpState& state = StateOf(issuer);
   const bool relaxed = issuer.op->order & kRelaxed;
-  (relaxed ? state.read : state.knowledge).happened.Raise(actor, step);
+  (relaxed ? state.pending[0] : state.knowledge).happened.Raise(actor, step);
+  state.has_pending |= relaxed;
 }
 
 void Sanitizer::LearnTensor(const Issuer& issuer, ActorId actor, uint32_t step) {
@@ -172,7 +140,9 @@ void Sanitizer::InitFence(const Issuer& issuer) {
   WarpState& state = StateOf(issuer);
   const uint32_t step = state.knowledge.happened.At(state.actor);
   state.knowledge.fenced.Raise(state.actor, step);
-  state.knowledge.performed.Raise(state.actor, step);
+  for (const Scope scope : {Scope::kCta, Scope::kCluster}) {
+    state.knowledge.performed[static_cast<int>(scope)].happened.Raise(state.actor, step);
+  }
   Advance(state);
 }
 
@@ -258,7 +228,9 @@ void Sanitizer::OnBarrier(SyncEvent event, uint64_t id, const Issuer& issuer) {
   auto& phases = barriers_[{of_cluster ? 0 : issuer.cta->rank, id}];
   uint64_t& arrived = StateOf(issuer).arrived[id];
   if (event == SyncEvent::kBarrierPass) {
-    Acquire(issuer, phases[arrived % 2].gathered);
+    const BarrierPhase& phase = phases[arrived % 2];
+    Acquire(issuer, phase.gathered);
+    JoinPending(phase, &StateOf(issuer));
     return;
   }
   arrived = of_cluster ? cluster_.barrier_phase : issuer.cta->barriers[id].phase;
@@ -266,11 +238,10 @@ void Sanitizer::OnBarrier(SyncEvent event, uint64_t id, const Issuer& issuer) {
   if (phase.phase != arrived) {
     phase.phase = arrived;
     phase.gathered.Clear();
+    phase.pending.fill({});
+    phase.has_pending = false;
   }
-  // A barrier after a relaxed load orders in practice, though the memory model asks for a fence.
-  WarpState& state = StateOf(issuer);
-  Learn(state, issuer, state.read);
-  state.read.Clear();
+  JoinPending(StateOf(issuer), &phase);
   Release(issuer, &phase.gathered);
 }
 
@@ -302,11 +273,10 @@ void Sanitizer::ThreadShared(const Access& access) {
     touch.memory = access.owner->shared.at(offset);
     return TouchShared(ShadowOf(*access.owner), *access.owner, offset, access.bytes, touch, step);
   }
-  // Strong accesses synchronise: what one thread did before is known to the next.
-  Knowledge& location = atomics_[{access.owner->rank, offset}];
-  if (atomic || !write) Acquire(access.issuer, location);
+  const uint64_t at = uint64_t{access.owner->rank} << 32 | offset;
+  if (atomic || !write) Receive(access.issuer, shared_locations_, at, access.bytes);
   Shared(*access.owner, offset, access.bytes, step);
-  if (write) Release(access.issuer, &location);
+  if (write) Publish(access.issuer, shared_locations_, at, access.bytes, !atomic);
 }
 
 void Sanitizer::WarpShared(const WarpAccess& access) {

@@ -67,7 +67,8 @@ class Sanitizer {
   // Knowledge of the issuer's warp.
   Knowledge& Of(const Issuer& issuer) { return StateOf(issuer).knowledge; }
   // The issuer makes what it knows, its own past included, available to `into`. A relaxed issuer
-  // (kRelaxed) releases what its fences have covered, and its next fence acquires.
+  // (kRelaxed) releases what its fences have covered, and its next fence acquires. These three and
+  // all strong accesses are in strong_access.cc.
   void Release(const Issuer& issuer, Knowledge* into);
   void Acquire(const Issuer& issuer, const Knowledge& from);
   // The issuer observed that `actor` has come to `step`.
@@ -101,8 +102,8 @@ class Sanitizer {
   void OnBarrier(SyncEvent event, uint64_t id, const Issuer& issuer);
   // Lanes of the issuer's warp have met.
   void OnWarpSync(const Issuer& issuer, uint32_t lanes);
-  // fence or membar: what was read by relaxed loads is known, and later relaxed stores and atomics
-  // tell what is known now.
+  // fence or membar: what was read by relaxed loads of its scope is known, and later relaxed stores
+  // and atomics of its scope tell what is known now.
   void Fence(const Issuer& issuer);
 
   // Accesses of threads (ordinary instructions).
@@ -152,7 +153,9 @@ class Sanitizer {
     // The step up to which each lane has met the others; `meets` tells that there is news.
     std::array<uint32_t, kLanes> met{};
     bool meets = false;
-    Knowledge read;  // by relaxed loads, made known by the next fence
+    // What relaxed reads of each scope have been told, known after a fence of that scope.
+    std::array<Knowledge, kScopes> pending;
+    bool has_pending = false;
     // The phase of each barrier at which the warp arrived last.
     std::array<uint64_t, kClusterBarrierId + 1> arrived{};
   };
@@ -161,21 +164,31 @@ class Sanitizer {
   struct BarrierPhase {
     uint64_t phase = 0;
     Knowledge gathered;
+    std::array<Knowledge, kScopes> pending;  // for fences after the barrier
+    bool has_pending = false;
   };
   struct ActorInfo {
     ActorKind kind;
     std::string name;
   };
 
+  static constexpr int kMaxWarps = 32;
   // The first actor, where there is such a grid.
   static constexpr ActorId kPreviousGrid = 0;
 
   WarpState& StateOf(const Issuer& issuer);
   void Advance(WarpState& state);
   void Learn(WarpState& state, const Issuer& issuer, const Knowledge& from);
-  // Strong accesses of global memory carry knowledge by their location.
-  void Receive(WarpState& state, const Issuer& issuer, uint64_t address, uint8_t order);
-  void Publish(WarpState& state, uint64_t address, uint8_t order);
+  // Strong accesses carry knowledge by their location: reads of `bytes` bytes receive, writes
+  // publish. `replaces`: a store, not an atomic.
+  void Receive(const Issuer& issuer, SyncLocations& locations, uint64_t address, uint32_t bytes);
+  void Publish(const Issuer& issuer, SyncLocations& locations, uint64_t address, uint32_t bytes,
+               bool replaces);
+  void Tell(const Issuer& issuer, uint8_t order, const WarpState& state,
+            SyncLocation& location) const;
+  void EngineTells(const Issuer& issuer, const EngineStep& engine, uint64_t address);
+  static Knowledge ToldByFences(const WarpState& state, Scope scope);
+  uint64_t CtaKey(const Issuer& issuer) const;  // the number of its CTA in the grid
   // `values`: what is written, from `address` on, or null.
   void TouchGlobal(const Issuer& issuer, uint64_t address, uint32_t bytes, GridAccess access,
                    const uint8_t* values = nullptr);
@@ -209,7 +222,7 @@ class Sanitizer {
   std::map<uint32_t, TensorShadow> tensor_;
   // By rank and id; for barrier.cluster the rank is 0.
   std::map<std::pair<uint32_t, uint64_t>, std::array<BarrierPhase, 2>> barriers_;
-  std::map<std::pair<uint32_t, uint32_t>, Knowledge> atomics_;  // by rank and offset
+  SyncLocations shared_locations_;  // by rank << 32 | offset
   struct BulkStore {
     Issuer issuer;
     uint32_t step = 0;

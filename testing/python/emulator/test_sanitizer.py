@@ -214,15 +214,27 @@ def test_neighbouring_bytes_of_different_warps_are_no_race():
     )
 
 
-def test_atomics_order_what_was_done_before():
+@pytest.mark.parametrize(
+    ("release", "acquire"), [(".release", ".acquire"), ("", ".acquire"), (".release", ""), ("", "")]
+)
+def test_atomics_order_what_was_done_before(release, acquire):
+    """Relaxed ones, the default, do not."""
     body = """
  @%p1 bra PRODUCE;
-SPIN: atom.shared.add.u32 %r5, [%r1], 0; setp.eq.u32 %p2, %r5, 0; @%p2 bra SPIN;
+SPIN: atom@ACQUIRE@.shared.add.u32 %r5, [%r1], 0; setp.eq.u32 %p2, %r5, 0; @%p2 bra SPIN;
  ld.shared.u32 %r6, [%r1+64]; bra END;
 PRODUCE: @%p0 st.shared.u32 [%r1+64], 5; bar.warp.sync 0xffffffff;
- @%p0 atom.shared.add.u32 %r5, [%r1], 1;
+ @%p0 atom@RELEASE@.shared.add.u32 %r5, [%r1], 1;
 END:"""
-    run_threads(" @%p0 st.shared.u32 [%r1], 0; bar.sync 0;" + body)
+    scope = {name: f"{name}.cta" if name else "" for name in (release, acquire)}
+    body = body.replace("@RELEASE@", scope[release]).replace("@ACQUIRE@", scope[acquire])
+    body = " @%p0 st.shared.u32 [%r1], 0; bar.sync 0;" + body
+    if release and acquire:
+        run_threads(body)
+        return
+    with pytest.raises(EmulatorError) as caught:
+        run_threads(body)
+    assert caught.value.kind == "race"
 
 
 def test_mbarrier_orders():
