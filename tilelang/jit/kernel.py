@@ -18,7 +18,14 @@ from ..errors import ArgumentError, ConfigError, boundary
 from ..ir.buffer import Buffer
 from ..runtime import disassembly, poison, resources
 from ..runtime import outputs as results
-from ..runtime.arguments import check_signs, explain, may_be_negated, plain_scalars
+from ..runtime.arguments import (
+    check_signs,
+    check_storage,
+    explain,
+    may_be_negated,
+    may_be_shrunk,
+    plain_scalars,
+)
 from ..runtime.code import Code
 from ..runtime.occupancy import registers_decide
 from ..runtime.placement import placeholder
@@ -140,6 +147,8 @@ class JITKernel:
         if self._strided or may_be_negated(args, self._signed):
             check_signs(args, self._passed)
         try:
+        if may_be_shrunk(args, self._tensors):
+            check_storage(args, self._passed)
             result = self._launch(*args)
         except Exception as error:
             poison.ended(self.name, failed=True)
@@ -243,9 +252,14 @@ class JITKernel:
     @cached_property
     def _tensorless(self) -> bool:
         """Whether a call passes no tensor, so that another one must tell the device."""
-        return not any(isinstance(param, Buffer) for param in self._inputs)
+        return not self._tensors
 
     @cached_property
+    @cached_property
+    def _tensors(self) -> list[int]:
+        """Positions in a call of tensors."""
+        return [i for i, param in enumerate(self._inputs) if isinstance(param, Buffer)]
+
     def _strided(self) -> bool:
         """Whether a parameter takes views that torch, in inference mode, does not know as such."""
         return any(self._inputs[i].strides for i in self._signed)

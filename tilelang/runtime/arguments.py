@@ -11,6 +11,10 @@ from typing import Any
 
 from ..errors import ArgumentError, TileLangError
 
+_SHRUNK = (
+    "reaches beyond its storage, which was resized",
+    "resize the storage to what the tensor's shape needs, or pass a tensor with its own memory",
+)
 _NEGATED = (
     "is a view that negates or conjugates, so its memory holds other values",
     "pass `.resolve_conj().resolve_neg()`",
@@ -56,6 +60,46 @@ def may_be_negated(args: Sequence[Any], positions: Sequence[int]) -> bool:
     return False
 
 
+def may_be_shrunk(args: Sequence[Any], positions: Sequence[int]) -> bool:
+    """Whether the storage of one of the arguments may be smaller than what its shape reaches.
+
+    Of a view, whose offset counts too, :func:`check_storage` knows.
+
+    Args:
+        args: of a call.
+        positions: those of tensors.
+    """
+    for position in positions:
+        try:
+            arg = args[position]
+            if arg.untyped_storage().nbytes() < arg.nbytes or arg._base is not None:
+                return True
+        except (AttributeError, IndexError, RuntimeError):  # of another library, or none at all
+            continue
+    return False
+
+
+def check_storage(args: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuses torch tensors whose elements lie outside of their storage, which can be resized.
+
+    Raises:
+        ArgumentError: an argument is such a tensor.
+    """
+    for name, arg in zip(names, args, strict=False):
+        if _is_torch(arg) and _reaches_beyond(arg):
+            what, advice = _SHRUNK
+            raise ArgumentError(f"argument {name!r} {what}", notes=[advice])
+
+
+def _reaches_beyond(tensor: Any) -> bool:
+    """Whether a dense torch tensor has elements outside of its storage."""
+    if tensor.numel() == 0:
+        return False
+    reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    end = (tensor.storage_offset() + reach + 1) * tensor.element_size()
+    return bool(end > tensor.untyped_storage().nbytes())
+
+
 def check_signs(args: Sequence[Any], names: Sequence[str]) -> None:
     """Refuses torch tensors whose memory holds the negatives of their values.
 
@@ -68,9 +112,13 @@ def check_signs(args: Sequence[Any], names: Sequence[str]) -> None:
             raise ArgumentError(f"argument {name!r} {what}", notes=[advice])
 
 
-def _is_negated(arg: Any) -> bool:
+def _is_torch(arg: Any) -> bool:
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(arg, torch.Tensor) and arg.is_neg()
+    return torch is not None and isinstance(arg, torch.Tensor)
+
+
+def _is_negated(arg: Any) -> bool:
+    return _is_torch(arg) and arg.is_neg()
 
 
 def describe(arg: Any) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None, str]:
@@ -134,7 +182,7 @@ def _torch_problem(arg: Any) -> tuple[str, str] | None:
         return f"is no dense tensor: its layout is {layout}", "pass `.to_dense()`"
     if arg.is_conj() or arg.is_neg():
         return _NEGATED
-    return None
+    return _SHRUNK if _reaches_beyond(arg) else None
 
 
 def _numpy_problem(arg: Any) -> tuple[str, str] | None:

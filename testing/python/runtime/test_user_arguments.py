@@ -231,3 +231,35 @@ def test_read_only_arrays_are_refused(double):
     with pytest.raises(ArgumentError, match="'B' is a read-only array"):
         double(a, b)
     assert (b == 1).all()
+
+
+def shrunk(elements, tensor):
+    """``tensor`` after its storage was resized to so many elements."""
+    tensor.untyped_storage().resize_(elements * tensor.element_size())
+    return tensor
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: shrunk(N - 1, torch.zeros(N)),
+        lambda: shrunk(8, torch.zeros(N)),
+        lambda: shrunk(N + 16, torch.zeros(4 * N)[32 : 32 + N]),
+        lambda: shrunk(2 * N - 2, torch.zeros(2, N)[1]),
+    ],
+)
+def test_tensors_that_reach_beyond_their_storage(scale, make):
+    for args in ((make(), torch.zeros(N)), (torch.zeros(N), make())):
+        with pytest.raises(ArgumentError, match="reaches beyond its storage"):
+            scale(*args, 1.0, 1)
+    device = tilelang.emulator.Device("sm_90a")
+    with pytest.raises(ArgumentError, match="reaches beyond its storage"):
+        device.map(make())
+
+
+def test_tensors_that_fill_their_storage(scale):
+    for a in (shrunk(N, torch.ones(2 * N)[:N]), torch.ones(1).expand(N).contiguous(),
+              torch.ones(2 * N)[N:]):  # fmt: skip
+        b = torch.zeros(N)
+        scale(a, b, 2.0, 1)
+        assert (b == 3).all()
