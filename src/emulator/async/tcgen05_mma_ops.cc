@@ -46,16 +46,18 @@ void CheckCells(const Cta& cta, const Issuer& issuer, const std::vector<TmemRegi
   }
 }
 
-void WarnUninitialised(TensorMemory& tensor, const Issuer& issuer,
-                       const std::vector<TmemRegion>& cells, const char* what) {
+// A finding, since the product adds to it; a warning without the sanitizer.
+void ReportUninitialised(TensorMemory& tensor, const Issuer& issuer,
+                         const std::vector<TmemRegion>& cells, const char* what) {
   for (const TmemRegion& region : cells) {
     for (int lane = region.lane; lane < region.lane + region.lanes; ++lane) {
       for (int column = region.column; column < region.column + region.columns; ++column) {
         if (tensor.IsWritten(lane, column)) continue;
-        Warn(issuer, "uninitialised-tmem",
-             std::string(what) + " reads tensor memory that nothing has written, " +
-                 DescribeTmem(lane, column));
-        return;
+        const std::string text = std::string(what) +
+                                 " reads tensor memory that nothing has written, " +
+                                 DescribeTmem(lane, column);
+        if (!issuer.cta->cluster.launch.observer) return Warn(issuer, "uninitialised-tmem", text);
+        return Report(issuer, "uninitialised-tmem", text);
       }
     }
   }
@@ -164,11 +166,11 @@ void PerformMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPl
     TensorMemory& tensor = CtaState::Of(*cta).tensor();
     WarnUninitialised(*cta, issuer, plan.a_units, plan.a_bytes);
     WarnUninitialised(*cta, issuer, plan.b_units, plan.b_bytes);
-    WarnUninitialised(tensor, issuer, plan.a_cells, "tcgen05.mma");
-    WarnUninitialised(tensor, issuer, plan.metadata_cells, "tcgen05.mma.sp, for metadata,");
-    WarnUninitialised(tensor, issuer, plan.scale_cells, "tcgen05.mma, for scale factors,");
+    ReportUninitialised(tensor, issuer, plan.a_cells, "tcgen05.mma");
+    ReportUninitialised(tensor, issuer, plan.metadata_cells, "tcgen05.mma.sp, for metadata,");
+    ReportUninitialised(tensor, issuer, plan.scale_cells, "tcgen05.mma, for scale factors,");
     if (plan.operands.accumulate) {
-      WarnUninitialised(tensor, issuer, plan.d_cells, "tcgen05.mma, which accumulates,");
+      ReportUninitialised(tensor, issuer, plan.d_cells, "tcgen05.mma, which accumulates,");
     }
     places.push_back({cta->shared.at(0), &tensor});
     if (skips) MarkWritten(tensor, plan.d_cells);

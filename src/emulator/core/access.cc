@@ -1,5 +1,7 @@
 #include "emulator/core/access.h"
 
+#include <cstring>
+
 #include "emulator/core/machine.h"
 #include "emulator/memory/hex.h"
 
@@ -139,6 +141,15 @@ uint8_t* GlobalAccess(Cluster& cluster, const Issuer& issuer, uint64_t address, 
          address, memory.NameOf(address));
   }
   if (address & (align - 1)) FailAlign(issuer, "global", address, bytes, align, kind);
+  if (uint8_t* written = IsRead(kind) ? nullptr : memory.WrittenAt(address)) {
+    if (kind == AccessKind::kAtomic && std::memchr(written, 0, bytes)) {
+      WarnMemory(issuer, false,
+                 "atomic operation on an output that was allocated for a kernel, '" +
+                     memory.NameOf(address) + "', and that nothing has written",
+                 address);
+    }
+    std::memset(written, 1, bytes);
+  }
   if (cluster.launch.observer && kind != AccessKind::kProbe) {
     Observe(cluster, issuer, Storage::kGlobal, nullptr, address, bytes, kind, proxy, engine);
   }
@@ -172,9 +183,17 @@ uint8_t* ThreadAccess(Warp& warp, int lane, Space space, uint64_t address, uint3
   }
 }
 
-bool IsDefined(Warp& warp, Space space, uint64_t address, uint32_t bytes) {
+bool IsShared(Space space, uint64_t address) {
   const bool in_window = (address & ~uint64_t{0xFFFFFFFF}) == kSharedWindow;
-  if (space != Space::kShared && !(space == Space::kGeneric && in_window)) return true;
+  return space == Space::kShared || (space == Space::kGeneric && in_window);
+}
+
+bool IsDefined(Warp& warp, Space space, uint64_t address, uint32_t bytes) {
+  if (!IsShared(space, address)) {
+    if (space != Space::kGlobal && space != Space::kGeneric) return true;
+    const uint8_t* written = warp.cta.cluster.launch.global.WrittenAt(address);
+    return !written || std::memchr(written, 0, bytes) == nullptr;
+  }
   const Cta* owner = warp.cta.cluster.SharedOwner(static_cast<uint32_t>(address));
   return !owner || owner->shared.IsWritten(static_cast<uint32_t>(address) & 0xFFFFFF, bytes);
 }

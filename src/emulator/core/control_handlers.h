@@ -3,6 +3,7 @@
 #define TILELANG_EMULATOR_CORE_CONTROL_HANDLERS_H_
 
 #include <string>
+#include <vector>
 
 #include "emulator/core/kernel.h"
 #include "emulator/core/op.h"
@@ -17,6 +18,13 @@ Handler ExitHandler();
 Handler CallHandler();
 Handler ReturnHandler();
 Handler BranchHandler();
+// What an instruction of a kernel without calls is followed by.
+struct Successors {
+  bool jumps = false;  // it is a branch or an exit
+  bool next = true;    // by the instruction after it
+  std::vector<uint32_t> targets;
+};
+Successors SuccessorsOf(const Op& op);
 bool ParseSpecial(const std::string& name, Special* special);
 // Clocks and timers: their value depends on when they are read.
 bool IsDynamicSpecial(const std::string& name);

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "emulator/core/control_handlers.h"
+#include "emulator/core/unwritten_registers.h"
 #include "emulator/isa/forms.h"
 #include "emulator/isa/target_notes.h"
 #include "emulator/isa/work.h"
@@ -142,7 +143,9 @@ const FunctionDecoder::Register* FunctionDecoder::FindRegister(const std::string
     const NameScope::Declaration* declaration = scope.names.Find(base);
     if (!declaration) continue;
     if (!IsElement(*declaration, name, base)) return nullptr;
-    const Register entry{NewRegister(TypeBits(declaration->type)), declaration->type};
+    const int bits = TypeBits(declaration->type);
+    const Register entry{NewRegister(bits), declaration->type};
+    if (entry.type != Type::kPred) declared_.push_back({entry.slot, bits, spelling});
     return &scope.registers.emplace(name, entry).first->second;
   }
   return nullptr;
@@ -310,6 +313,7 @@ void FunctionDecoder::Run(const ptx::Function& entry) {
   Close(entry, ExitHandler());
   DecodeCalled();
   PatchAll();
+  FindUnwrittenRegisters(&kernel_, declared_);
 }
 
 // The return at the end of a body.

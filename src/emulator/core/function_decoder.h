@@ -160,6 +160,7 @@ class FunctionDecoder {
   std::map<std::pair<int, uint64_t>, uint32_t> constant_slots_;
   std::map<std::tuple<int, int, uint64_t>, uint32_t> special_slots_;
   std::unordered_map<const ptx::Variable*, Placement> shared_placements_;
+  std::vector<UnwrittenRegister> declared_;  // every register that was used
   std::vector<int64_t> label_pcs_;
   std::vector<std::pair<size_t, int>> op_fixups_;  // code index, label
   std::vector<std::pair<uint32_t*, int>> fixups_;

@@ -119,6 +119,14 @@ struct SourceLine {
   const isa::Row* row = nullptr;
   InstructionClass kind = InstructionClass::kControl;  // by the row and its modifiers
   OperandUse use;
+  bool sees_unwritten = false;  // reads or writes what a register of Kernel::unwritten reaches
+};
+
+// A register that the kernel may read before it has written it; see unwritten_registers.h.
+struct UnwrittenRegister {
+  uint32_t slot = 0;
+  int bits = 0;
+  std::string name;
 };
 
 struct ParamInfo {
@@ -172,6 +180,7 @@ struct Kernel {
   bool loads_tensor_memory = false;              // by tcgen05.ld
   bool cancels = false;                          // clusters take over others, which wait
   int cta_group = 0;                             // of its tcgen05 instructions; 0: has none
+  std::vector<UnwrittenRegister> unwritten;      // at the start of a thread
   std::vector<UnsupportedUse> unsupported_uses;  // in the order of their first places
   std::optional<EmulatorError> unsupported;      // why it cannot be launched: all of them
 

@@ -175,7 +175,8 @@ Warp::~Warp() = default;
 void Warp::Reset(uint32_t lanes) {
   const Kernel& kernel = cta.cluster.kernel();
   register_checks_ = nullptr;
-  if (kernel.loads_tensor_memory && cta.cluster.launch.Lint("ld-before-wait")) register_checks();
+  const bool lints = kernel.loads_tensor_memory && cta.cluster.launch.Lint("ld-before-wait");
+  if (lints || (!kernel.unwritten.empty() && cta.cluster.launch.observer)) register_checks();
   existing = live = lanes == 32 ? kAllLanes : (1u << lanes) - 1;
   std::memset(registers_, 0, kernel.file_bytes);
   for (const SlotInit& init : kernel.constants) {
@@ -185,6 +186,9 @@ void Warp::Reset(uint32_t lanes) {
     for (int lane = 0; lane < kLanes; ++lane) {
       Store(*this, init, lane, LaneValue(*this, lane, init.special) + init.value);
     }
+  }
+  for (const UnwrittenRegister& each : kernel.unwritten) {
+    std::memset(registers_ + each.slot, 0xFF, size_t{4} * static_cast<size_t>(each.bits));
   }
   carry = 0;
   changes = polls = news = 0;
@@ -387,11 +391,11 @@ void Warn(const Issuer& issuer, const std::string& kind, const std::string& mess
   WarnAt(issuer, kind, message, WhereOf(issuer));
 }
 
-void WarnShared(const Issuer& issuer, const std::string& message, uint64_t address) {
+void WarnMemory(const Issuer& issuer, bool shared, const std::string& message, uint64_t address) {
   Where where = WhereOf(issuer);
-  where.has_address = true;
+  where.has_address = shared;  // whose tile Python names
   where.address = address;
-  WarnAt(issuer, "uninitialised-shared", message, where);
+  WarnAt(issuer, shared ? "uninitialised-shared" : "uninitialised-global", message, where);
 }
 
 }  // namespace tilelang::emulator

@@ -240,8 +240,12 @@ class Cluster {
 void Report(const Issuer& issuer, const std::string& kind, const std::string& message);
 // Reported once for each kind and line.
 void Warn(const Issuer& issuer, const std::string& kind, const std::string& message);
-// About an address in shared memory, which Python adds to the message by the tile's name.
-void WarnShared(const Issuer& issuer, const std::string& message, uint64_t address);
+// About memory that nothing has written, shared or global. Python adds the tile's name to the
+// message where the address is in shared memory.
+void WarnMemory(const Issuer& issuer, bool shared, const std::string& message, uint64_t address);
+inline void WarnShared(const Issuer& issuer, const std::string& message, uint64_t address) {
+  WarnMemory(issuer, true, message, address);
+}
 Where WhereOf(const Issuer& issuer);
 // Of the kernel's instruction `op`.
 Where PlaceOf(const Kernel& kernel, uint32_t op);
@@ -258,8 +262,11 @@ uint8_t* GlobalAccess(Cluster& cluster, const Issuer& issuer, uint64_t address, 
 // Any space, for one lane of a warp. `space` kGeneric looks at the address.
 uint8_t* ThreadAccess(Warp& warp, int lane, Space space, uint64_t address, uint32_t bytes,
                       uint32_t align, AccessKind kind);
-// Whether something has written these bytes, as far as memory keeps account of it: shared memory.
+// Whether something has written these bytes, as far as memory keeps account of it: shared memory,
+// and outputs in global memory that were allocated for a kernel.
 bool IsDefined(Warp& warp, Space space, uint64_t address, uint32_t bytes);
+// Whether the address lies in shared memory.
+bool IsShared(Space space, uint64_t address);
 // Generic or .shared address of a lane -> 32-bit shared address; fails when it is not shared.
 uint32_t ToSharedAddress(Warp& warp, int lane, Space space, uint64_t address);
 

@@ -18,8 +18,9 @@ class RegisterChecks {
   virtual void Before(const Warp& warp, const Op& op, uint32_t lanes) = 0;
   // When it has: an instruction that waits for lanes of the warp has no effect before.
   virtual void After(const Warp& warp, const Op& op, uint32_t lanes) = 0;
-  // `op` loads into a lane's register what nothing has written.
-  virtual void LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t address) = 0;
+  // `op` loads into a lane's register what nothing has written, in shared or global memory.
+  virtual void LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t address,
+                              bool shared) = 0;
 };
 
 // Of a warp at its start.

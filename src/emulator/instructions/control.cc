@@ -180,6 +180,20 @@ const std::unordered_map<std::string, Special>& Specials() {
 Handler ExitHandler() { return Exit; }
 Handler BranchHandler() { return Branch; }
 
+Successors SuccessorsOf(const Op& op) {
+  Successors after;
+  if (op.handler == Branch) {
+    after.targets = {op.target};
+  } else if (op.handler == BranchIndexed) {
+    after.targets = op.Extra<IndexedTargets>().pcs;
+  } else if (op.handler != Exit && op.handler != Trap) {
+    return after;
+  }
+  after.jumps = true;
+  after.next = op.guard != kNoSlot;
+  return after;
+}
+
 bool ParseSpecial(const std::string& name, Special* special) {
   auto found = Specials().find(name);
   if (found == Specials().end()) return false;

@@ -80,7 +80,8 @@ void ForEachElement(Warp& w, const Op& op, int lane, uint64_t address, uint32_t 
     if (op.slots[k] == kNoSlot) continue;
     body(op.slots[k], p + k * bytes);
     if (IsElementDefined(w, m, address, k * bytes, bytes)) continue;
-    w.register_checks().LoadsUndefined(op, op.slots[k], lane, address + k * bytes);
+    const bool shared = IsShared(m.space, address);
+    w.register_checks().LoadsUndefined(op, op.slots[k], lane, address + k * bytes, shared);
   }
 }
 
@@ -102,10 +103,9 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
   LoadAddresses(w, m.address, &addresses);
   AddressRange range = RangeOf(addresses, mask, kBytes);
   FastBase base = FindFast(w, m.space, range, kBytes, false);
-  const bool holes = m.used && (base.shared || w.cta.cluster.launch.observer);
+  const bool holes = m.used && (base.written || w.cta.cluster.launch.observer);
   if (!base.host || holes) return SlowLoad<R, N>(w, op, mask, addresses);
-  if (base.shared) {
-    const uint8_t* shadow = base.shared->written(static_cast<uint32_t>(range.low) & 0xFFFFFF);
+  if (const uint8_t* shadow = base.written) {
     bool written = true;
     if (range.contiguous) {
       written = Written<kBytes * 32>(shadow);
@@ -165,8 +165,7 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
     }
     Observe(w, base, addresses, range, mask, kBytes, AccessKind::kWrite, values);
   }
-  uint8_t* shadow =
-      base.shared ? base.shared->written(static_cast<uint32_t>(range.low) & 0xFFFFFF) : nullptr;
+  uint8_t* shadow = base.written;
   if (N == 1 && range.contiguous) {
     std::memcpy(base.host, registers[0], sizeof(R) * kLanes);
     if (shadow) std::memset(shadow, 1, sizeof(R) * kLanes);

@@ -1,32 +1,56 @@
-// Registers that hold what a load found in shared memory that nothing has written.
+// Registers that hold what nothing has written: registers that the program has not written, and
+// what a load found in shared memory, or in an output in global memory, that nothing has written.
 #ifndef TILELANG_EMULATOR_SANITIZER_UNDEFINED_VALUES_H_
 #define TILELANG_EMULATOR_SANITIZER_UNDEFINED_VALUES_H_
 
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
+#include "emulator/core/kernel.h"
 #include "emulator/core/op.h"
 
 namespace tilelang::emulator {
 
-// Of one warp. Compilers load early and drop the value where the program does not want it, so the
-// warning "uninitialised-shared" waits until a value is used: stored, compared, or given to other
-// lanes. What is computed from it is undefined, too.
+// Of one warp. Compilers load early and drop the value where the program does not want it, so a
+// report waits until a value is used: stored, compared, or given to other lanes. What is computed
+// from it is undefined, too. Loaded values are the warnings "uninitialised-shared" and
+// "uninitialised-global"; registers are the finding "uninitialised-register".
 class UndefinedValues {
  public:
   // `op` loads such a value into a lane's register.
-  void Mark(const Op& op, uint32_t slot, int lane, uint64_t address);
+  void Mark(const Op& op, uint32_t slot, int lane, uint64_t address, bool shared);
+  // At the start of a thread.
+  void MarkRegisters(const Kernel& kernel, uint32_t lanes);
   // To be called before `op` executes for the lanes of `mask`.
   void Check(const Warp& warp, const Op& op, uint32_t mask);
+  // To be called when `op` has executed: what it has stored of an output that nothing has written
+  // is as undefined where that is followed.
+  void Executed(const Warp& warp, const Op& op);
 
  private:
   struct Value {
     uint32_t lanes = 0;
-    const Op* load = nullptr;
+    const Op* load = nullptr;                   // where it is from; or
+    const UnwrittenRegister* source = nullptr;  // it is a register's
     uint64_t address = 0;
+    bool shared = false;
+  };
+
+  void Use(const Warp& warp, const Op& op, const Value& value, uint32_t lanes) const;
+  uint32_t Store(const Warp& warp, const Op& op, uint32_t slot, uint32_t lanes);
+  // The accumulators of a wgmma, whose lanes are `mask`, are written by it.
+  void CheckAccumulators(const Warp& warp, const Op& op, uint32_t mask);
+  void Write(uint32_t slot, uint32_t mask, const Value& result);
+
+  // A store of such a value to memory that is followed: the element, and where lanes store it.
+  struct Stored {
+    uint32_t element = 0, lanes = 0;
   };
 
   std::unordered_map<uint32_t, Value> values_;  // by slot
+  std::vector<Stored> stored_;                  // by the instruction that executes
+  bool loaded_ = false;                         // one of them has been loaded
 };
 
 }  // namespace tilelang::emulator

@@ -7,6 +7,7 @@ WarpChecks::WarpChecks(const Warp& warp) {
   if (cluster.kernel().loads_tensor_memory && cluster.launch.Lint("ld-before-wait")) {
     pending_loads_.emplace();
   }
+  if (cluster.launch.observer) undefined_values_.MarkRegisters(cluster.kernel(), kAllLanes);
 }
 
 WarpChecks& WarpChecks::Of(Warp& warp) { return static_cast<WarpChecks&>(warp.register_checks()); }
@@ -19,10 +20,12 @@ void WarpChecks::Before(const Warp& warp, const Op& op, uint32_t lanes) {
 
 void WarpChecks::After(const Warp& warp, const Op& op, uint32_t lanes) {
   if (pending_loads_) pending_loads_->Executed(warp, op, lanes);
+  undefined_values_.Executed(warp, op);
 }
 
-void WarpChecks::LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t address) {
-  undefined_values_.Mark(op, slot, lane, address);
+void WarpChecks::LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t address,
+                                bool shared) {
+  undefined_values_.Mark(op, slot, lane, address, shared);
 }
 
 WgmmaRegisters& WarpChecks::OfWgmma(const Warp& warp) {

@@ -20,7 +20,8 @@ class WarpChecks : public RegisterChecks {
 
   void Before(const Warp& warp, const Op& op, uint32_t lanes) override;
   void After(const Warp& warp, const Op& op, uint32_t lanes) override;
-  void LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t address) override;
+  void LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t address,
+                      bool shared) override;
 
   // Followed from the warp's first wgmma instruction on.
   WgmmaRegisters& OfWgmma(const Warp& warp);

@@ -114,7 +114,7 @@ def test_a_range_may_declare_more_registers_than_there_is_memory():
 
 def test_untouched_local_memory_costs_nothing():
     """Eight megabytes for each of 32768 threads."""
-    text = ENTRY.format(".local .b8 z[8388608]; st.local.u32 [z+8388604], %r1;")
+    text = ENTRY.format(".local .b8 z[8388608]; st.local.u32 [z+8388604], 1;")
     Device("sm_100a").load_ptx(text)["k"].launch(32, 1024, [])
 
 
@@ -185,7 +185,7 @@ def test_a_host_without_memory(threads):
         except EmulatorError as error:
             print(error.kind, error.reason)
         """,
-        220,
+        200,
     ).splitlines()
     assert out[0].startswith("out-of-memory") and "the sanitizer keeps" in out[0]
     assert out[1] == str((1 << 16) - 1)

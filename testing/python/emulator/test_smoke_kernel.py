@@ -238,10 +238,14 @@ def test_what_is_broken_is_reported(name):
         assert error.cta == (0, 0, 0)
 
 
-def test_accumulating_over_nothing_warns():
+def test_accumulating_over_nothing_is_reported():
     text = broken(("setp.ne.u32 z,r12,0;", "setp.ne.u32 z,r12,99;"))
-    with pytest.warns(UserWarning, match="which accumulates, reads tensor memory that nothing"):
+    message = "which accumulates, reads tensor memory that nothing"
+    with pytest.raises(EmulatorError, match=message) as caught:
         launch(text)
+    assert caught.value.kind == "uninitialised-tmem"
+    with pytest.warns(UserWarning, match=message):
+        launch(text, sanitize=False)
 
 
 @pytest.mark.parametrize("schedule", ["late", "eager", 1, 2])

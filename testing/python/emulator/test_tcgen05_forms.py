@@ -43,7 +43,8 @@ def test_every_form_is_decoded(group):
     forms = list(legal_forms(group))
     assert len(forms) > (200, 100)[group - 1]
     body = "".join(f" @%p1 {form}\n" for form in forms)
-    Device("sm_100a").load_ptx(HEADER + body + " ret;\n}")["k"].launch(1, 32, [])
+    kernel = Device("sm_100a").load_ptx(HEADER + body + " ret;\n}")["k"]
+    kernel.launch(1, 32, [], sanitize=False)  # registers that it does not initialise
 
 
 MMA = "tcgen05.mma.cta_group::1.kind::f16"

@@ -1,0 +1,19 @@
+// Registers that a kernel may read before it has written them.
+#ifndef TILELANG_EMULATOR_CORE_UNWRITTEN_REGISTERS_H_
+#define TILELANG_EMULATOR_CORE_UNWRITTEN_REGISTERS_H_
+
+#include <vector>
+
+#include "emulator/core/kernel.h"
+
+namespace tilelang::emulator {
+
+// Fills `kernel->unwritten` with those of the declared registers that some path reads before it has
+// written them, and marks the instructions that may see their values (SourceLine::sees_unwritten).
+// A write under a guard does not count, so a path that is never taken may be among them. Leaves the
+// kernel alone where functions are called, and predicates are not looked at.
+void FindUnwrittenRegisters(Kernel* kernel, const std::vector<UnwrittenRegister>& declared);
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_CORE_UNWRITTEN_REGISTERS_H_
