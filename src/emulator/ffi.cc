@@ -262,6 +262,10 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            [](ffi::String arch) { return ffi::String(DescribeFigures(*UsualGpu(arch))); })
       .Add("tl.emulator.Device", []() { return DeviceRef(ffi::make_object<DeviceObj>()); })
       .Add("tl.emulator.Map", MapHost)
+      .Add("tl.emulator.Follow",
+           [](DeviceRef device, int64_t address, int64_t written) {
+             device->memory.Follow(address, reinterpret_cast<uint8_t*>(written));
+           })
       .Add("tl.emulator.Unmap",
            [](DeviceRef device, int64_t address) { device->memory.Unmap(address); })
       .Add("tl.emulator.AllowRange",

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilelang import _ffi
 from tilelang.emulator.numbers import integer
+from tilelang.emulator.unwritten import OUTPUTS
 from tilelang.errors import ArgumentError, UserError
 from tilelang.runtime.arguments import problem
 
@@ -156,6 +157,7 @@ class DeviceMemory:
         self._handle = handle
         self._storages: dict[tuple[int, int], list[int]] = {}  # -> [address, users]
         self._live: Counter[Extent] = Counter()
+        self._followed: dict[tuple[int, int], np.ndarray] = {}  # what is written of outputs
         self._map, self._unmap = _ffi.get("emulator.Map"), _ffi.get("emulator.Unmap")
         self._allow = _ffi.get("emulator.AllowRange")
         self._forbid = _ffi.get("emulator.ForbidRange")
@@ -175,6 +177,9 @@ class DeviceMemory:
         entry = self._storages.get(key)
         if entry is None:
             entry = self._storages[key] = [self._place(extent, name, address), 0]
+            if (written := OUTPUTS.follow(extent.storage, extent.storage_bytes)) is not None:
+                self._followed[key] = written
+                _ffi.get("emulator.Follow")(self._handle, entry[0], written.ctypes.data)
         elif address is not None and address != entry[0] + extent.start - extent.storage:
             raise UserError(
                 f"{name!r} cannot lie at {address:#x}: its memory is mapped already, it lies at "
@@ -218,4 +223,5 @@ class DeviceMemory:
         entry[1] -= 1
         if entry[1] == 0:
             del self._storages[key]
+            self._followed.pop(key, None)
             self._unmap(self._handle, entry[0])

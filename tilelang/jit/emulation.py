@@ -12,8 +12,10 @@ import numpy as np
 
 from ..emulator.launch_options import current as current_options
 from ..emulator.memory import Extent, extent_of
+from ..emulator.progress import DAEMONS
 from ..emulator.reachable import current as reachable_tensors
 from ..emulator.reachable import live_tensors, possible_addresses
+from ..emulator.unwritten import OUTPUTS
 from ..errors import UnsupportedError
 from ..runtime import poison
 from ..runtime.code import Code
@@ -114,6 +116,7 @@ class Emulation:
                 kernel.name_tiles(tiles)
         return device, module
 
+    @DAEMONS.launching()
     def __call__(
         self,
         name: str,
@@ -142,9 +145,7 @@ class Emulation:
             device, module = self._loaded
             stream = _STREAMS.of(self._arch)
             options = current_options()
-            if options.sample_size and options.rest == "skip":
-                poison.fill(allocated)
-            poison.allocated(allocated)
+            _fill(allocated, skips=bool(options.sample_size) and options.rest == "skip")
             args = [_with_element(arg) for arg in args]
             spans = [_span(arg) for arg in args]
             named = (*pointees, *reachable_tensors())
@@ -174,6 +175,21 @@ class Emulation:
         except BaseException as error:
             self._outcome.keep_error(error)
             raise
+
+
+def _fill(tensors: Sequence[Any], *, skips: bool) -> None:
+    """Fills new tensors: what no kernel writes of them is reported where a kernel uses it.
+
+    Args:
+        skips: some blocks do not run, and leave their part unwritten.
+    """
+    if skips:
+        poison.fill(tensors)
+    else:
+        for tensor in tensors:
+            span = poison.span_of(tensor)
+            OUTPUTS.allocate(span.address, span.end - span.address, str(tensor.dtype))
+    poison.allocated(tensors)
 
 
 def _unknown_addresses(

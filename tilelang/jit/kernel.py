@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _ffi
 from ..display import Remarks, kernel_html
+from ..emulator.unwritten import OUTPUTS
 from ..errors import ArgumentError, ConfigError, boundary
 from ..ir.buffer import Buffer
 from ..runtime import disassembly, poison, resources
@@ -146,16 +147,21 @@ class JITKernel:
             args = (*args, placeholder(self.target, args))
         if self._strided or may_be_negated(args, self._signed):
             check_signs(args, self._passed)
-        try:
         if may_be_shrunk(args, self._tensors):
             check_storage(args, self._passed)
+        try:
             result = self._launch(*args)
         except Exception as error:
             poison.ended(self.name, failed=True)
             found = self._outcome.take_error() or explain(error, self._passed, args)
+            OUTPUTS.adopt([])
             raise found from None
         poison.ended(self.name)
-        return None if result is None else results.to_user(result, args)
+        if result is None:
+            return None
+        given = results.to_user(result, args)
+        OUTPUTS.adopt(given)
+        return given
 
     def as_torch_op(self, name: str) -> Any:
         """Registers the kernel as a custom operator of torch, with a fake kernel.
@@ -250,16 +256,16 @@ class JITKernel:
         ]
 
     @cached_property
+    def _tensors(self) -> list[int]:
+        """Positions in a call of tensors."""
+        return [i for i, param in enumerate(self._inputs) if isinstance(param, Buffer)]
+
+    @cached_property
     def _tensorless(self) -> bool:
         """Whether a call passes no tensor, so that another one must tell the device."""
         return not self._tensors
 
     @cached_property
-    @cached_property
-    def _tensors(self) -> list[int]:
-        """Positions in a call of tensors."""
-        return [i for i, param in enumerate(self._inputs) if isinstance(param, Buffer)]
-
     def _strided(self) -> bool:
         """Whether a parameter takes views that torch, in inference mode, does not know as such."""
         return any(self._inputs[i].strides for i in self._signed)

@@ -109,9 +109,12 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
         LoadTargets(w, lane, static_cast<uint32_t>(ends.destination), barrier, form.multicast,
                     ctas),
         ends.bytes,
-        [&cluster, issuer, ends](std::vector<uint8_t>& data) {
-          std::memcpy(data.data(), SourceBytes<route>(cluster, issuer, ends.source, ends.bytes),
-                      ends.bytes);
+        [&cluster, issuer, ends, reduces = form.reduces](Loaded& loaded) {
+          std::memcpy(loaded.bytes.data(),
+                      SourceBytes<route>(cluster, issuer, ends.source, ends.bytes), ends.bytes);
+          if (route != Route::kLoad || reduces) return;
+          const uint8_t* written = cluster.launch.global.WrittenAt(ends.source);
+          if (written) loaded.written.assign(written, written + ends.bytes);
         },
         [&form](const std::vector<uint8_t>& data, uint8_t* shared, uint32_t offset) {
           if (!form.reduces) return DepositPlain(data, shared, offset);

@@ -105,11 +105,14 @@ EngineStep CheckLoad(Warp& w, const Issuer& issuer, const Delivery& delivery,
 }
 
 void DeliverLoad(Cluster& cluster, const Issuer& issuer, const Delivery& delivery,
-                 const LoadTarget& target, const std::vector<uint8_t>& data,
-                 const Deposit& deposit) {
+                 const LoadTarget& target, const Loaded& loaded, const Deposit& deposit) {
+  const std::vector<uint8_t>& data = loaded.bytes;
   CheckAccess(cluster, issuer, target.cta->shared_base() + target.offset,
               static_cast<uint32_t>(data.size()), delivery, AccessKind::kWrite);
   deposit(data, target.cta->shared.at(0), target.offset);
+  if (!loaded.written.empty()) {
+    deposit(loaded.written, target.cta->shared.written(0), target.offset);
+  }
   const size_t counted = delivery.counted != 0 ? delivery.counted : data.size();
   if (EntryOf(issuer, target.barrier).object.completed_phases() != target.phase) {
     Fail(issuer, "mbarrier",
@@ -143,9 +146,9 @@ void IssueLoad(Warp& w, int lane, const Delivery& delivery, std::vector<LoadTarg
     step.work.targets = static_cast<uint32_t>(targets.size());
     step.work.runs = delivery.runs;
     step.act = [&cluster, issuer, delivery, target, bytes, produce, deposit] {
-      std::vector<uint8_t> data(bytes);
-      produce(data);
-      DeliverLoad(cluster, issuer, delivery, target, data, deposit);
+      Loaded loaded{std::vector<uint8_t>(bytes), {}};
+      produce(loaded);
+      DeliverLoad(cluster, issuer, delivery, target, loaded, deposit);
     };
     Engines::Of(w).QueueFree(std::move(step));
   }

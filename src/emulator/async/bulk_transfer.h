@@ -52,8 +52,12 @@ std::vector<LoadTarget> LoadTargets(Warp& w, int lane, uint32_t destination,
 // Fails unless `address` is a multiple of `align`. `what` names it.
 void CheckAligned(const Issuer& issuer, const char* what, uint64_t address, uint32_t align);
 
+// The bytes of a load, and for each whether something had written it; empty: something had.
+struct Loaded {
+  std::vector<uint8_t> bytes, written;
+};
 // Fills `bytes` bytes for the targets of one load; called when it acts.
-using Produce = std::function<void(std::vector<uint8_t>& bytes)>;
+using Produce = std::function<void(Loaded& loaded)>;
 // Puts the bytes of a load into one target's shared memory (whose start is given).
 using Deposit =
     std::function<void(const std::vector<uint8_t>& bytes, uint8_t* shared, uint32_t offset)>;

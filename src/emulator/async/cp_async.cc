@@ -32,6 +32,10 @@ void PerformCopy(Cluster& cluster, const Issuer& issuer, uint32_t destination, u
   const uint8_t* from = GlobalAccess(cluster, issuer, source, source_bytes, 1, AccessKind::kRead,
                                      Proxy::kGeneric, kEngine);
   std::memcpy(to, from, source_bytes);
+  if (const uint8_t* written = cluster.launch.global.WrittenAt(source)) {
+    SharedMemory& shared = cluster.SharedOwner(destination)->shared;
+    std::memcpy(shared.written(destination & 0xFFFFFF), written, source_bytes);
+  }
 }
 
 // Operands: [0] source size (kNoSlot: all), [1] ignore-source predicate (kNoSlot: none).

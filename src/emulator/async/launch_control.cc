@@ -66,9 +66,9 @@ Flow TryCancel(Warp& w, const Op& op, uint32_t mask) {
     IssueLoad(
         w, lane, {kTryCancel, kTryCancel, "clusterlaunchcontrol.try_cancel answers in"},
         LoadTargets(w, lane, address, barrier, form.multicast, everybody), kResponseBytes,
-        [&cluster, answer](std::vector<uint8_t>& data) {
+        [&cluster, answer](Loaded& loaded) {
           if (!*answer) *answer = TakePending(cluster);
-          std::memcpy(data.data(), &**answer, kResponseBytes);
+          std::memcpy(loaded.bytes.data(), &**answer, kResponseBytes);
         },
         [](const std::vector<uint8_t>& data, uint8_t* shared, uint32_t offset) {
           std::memcpy(shared + offset, data.data(), data.size());

@@ -57,9 +57,7 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
     }
     IssueLoad(
         w, lane, delivery, std::move(targets), bytes,
-        [values = ValuesOf(w, op, form, count, lane)](std::vector<uint8_t>& data) {
-          data = values;
-        },
+        [values = ValuesOf(w, op, form, count, lane)](Loaded& loaded) { loaded.bytes = values; },
         [&form](const std::vector<uint8_t>& data, uint8_t* shared, uint32_t offset) {
           if (form.reduces) {
             Reduce(form.reduce, form.type, data.data(), shared + offset, form.element_bytes, false);

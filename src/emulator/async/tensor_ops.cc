@@ -128,9 +128,26 @@ void CheckSharedAlignment(const Issuer& issuer, const TensorForm& form, const Te
   }
 }
 
+// Notes what of a row nothing has written: what becomes of such bytes differs from what becomes of
+// ones, unless they are filled in.
+void NoteUnwritten(const Cluster& cluster, const TensorRequest& request, const TensorRow& row,
+                   Loaded& loaded) {
+  const uint8_t* written = cluster.launch.global.WrittenAt(row.address);
+  const uint32_t bytes = request.map.GlobalBytes(row.count);
+  if (!written || !std::memchr(written, 0, bytes)) return;
+  if (loaded.written.empty()) loaded.written.assign(loaded.bytes.size(), 1);
+  const uint32_t elements = request.walk.row_elements;
+  const std::vector<uint8_t> ones(bytes, 1);
+  std::vector<uint8_t> all = loaded.bytes, found = loaded.bytes;
+  FillRow(request.map, row, elements, ones.data(), all.data() + row.offset);
+  FillRow(request.map, row, elements, written, found.data() + row.offset);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i] != found[i]) loaded.written[i] = 0;
+  }
+}
+
 // Fetches all rows, dense, from global memory.
-void Fetch(Cluster& cluster, const Issuer& issuer, const TensorRequest& request,
-           std::vector<uint8_t>& data) {
+void Fetch(Cluster& cluster, const Issuer& issuer, const TensorRequest& request, Loaded& loaded) {
   const uint32_t elements = request.walk.row_elements;
   for (const TensorRow& row : request.walk.rows) {
     const uint8_t* global = nullptr;
@@ -138,7 +155,8 @@ void Fetch(Cluster& cluster, const Issuer& issuer, const TensorRequest& request,
       global = GlobalAccess(cluster, issuer, row.address, request.map.GlobalBytes(row.count), 1,
                             AccessKind::kRead, Proxy::kAsync, kBulkEngine);
     }
-    FillRow(request.map, row, elements, global, data.data() + row.offset);
+    FillRow(request.map, row, elements, global, loaded.bytes.data() + row.offset);
+    if (row.count != 0) NoteUnwritten(cluster, request, row, loaded);
   }
 }
 
@@ -193,9 +211,7 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
     delivery.counted = CountedBytesOf(*request);
     IssueLoad(
         w, lane, delivery, TargetsOf(w, lane, form, destination, barrier, ctas), BytesOf(*request),
-        [&cluster, issuer, request](std::vector<uint8_t>& data) {
-          Fetch(cluster, issuer, *request, data);
-        },
+        [&cluster, issuer, request](Loaded& loaded) { Fetch(cluster, issuer, *request, loaded); },
         [request](const std::vector<uint8_t>& data, uint8_t* shared, uint32_t offset) {
           ScatterRows(request->map, data.data(), static_cast<uint32_t>(data.size()), offset,
                       shared);

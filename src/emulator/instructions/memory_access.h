@@ -58,11 +58,11 @@ struct AddressRange {
 }
 
 // Host address of virtual address 0 of the range's buffer if every lane's access of `bytes` bytes
-// is in bounds and aligned; nullptr when lanes must be looked at one by one. Then `*shared` tells
-// the shared memory that was hit.
+// is in bounds and aligned; nullptr when lanes must be looked at one by one.
 struct FastBase {
-  uint8_t* host = nullptr;  // of range.low
-  SharedMemory* shared = nullptr;
+  uint8_t* host = nullptr;     // of range.low
+  uint8_t* written = nullptr;  // which bytes were written, from range.low on; null: not followed
+  bool shared = false;
 };
 
 inline FastBase FindFast(Warp& w, Space space, const AddressRange& range, uint32_t bytes,
@@ -73,6 +73,7 @@ inline FastBase FindFast(Warp& w, Space space, const AddressRange& range, uint32
   uint64_t span = range.high - range.low + bytes;
   if (space == Space::kGlobal || (space == Space::kGeneric && (range.low >> kBufferShift))) {
     base.host = cluster.launch.global.Find(range.low, span, write);
+    if (base.host) base.written = cluster.launch.global.WrittenAt(range.low);
     return base;
   }
   uint64_t low = range.low, high = range.high;
@@ -91,7 +92,8 @@ inline FastBase FindFast(Warp& w, Space space, const AddressRange& range, uint32
   uint32_t offset = static_cast<uint32_t>(low) & 0xFFFFFF;
   if (!shared.Contains(offset, span)) return base;
   base.host = shared.at(offset);
-  base.shared = &shared;
+  base.written = shared.written(offset);
+  base.shared = true;
   return base;
 }
 

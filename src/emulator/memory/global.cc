@@ -135,9 +135,25 @@ void GlobalMemory::Unmap(uint64_t address) {
   std::erase_if(slice.ranges, [&](const GlobalSlice::Range& range) {
     return range.begin >= buffer.begin && range.end <= buffer.end;
   });
+  if (buffer.written) --follows_;
   slice.buffers.erase(slice.buffers.begin() + (&buffer - slice.buffers.data()));
   // Slice 0 belongs to the windows.
   if (slice.buffers.empty() && index != 0) free_.push_back(static_cast<uint32_t>(index));
+}
+
+void GlobalMemory::Follow(uint64_t address, uint8_t* written) {
+  GlobalBuffer& buffer = BufferAt(address);
+  if (!buffer.written) ++follows_;
+  buffer.written = written;
+}
+
+uint8_t* GlobalMemory::FindWritten(uint64_t address) const {
+  const GlobalBuffer* buffer = address < kHeapBase ? Nearest(address) : nullptr;
+  const uint64_t offset = address & kOffsetMask;
+  if (!buffer || !buffer->written || offset < buffer->begin || offset >= buffer->end) {
+    return nullptr;
+  }
+  return buffer->written + (offset - buffer->begin);
 }
 
 std::vector<HostRange> GlobalMemory::HostRanges() const {

@@ -32,7 +32,8 @@ struct GlobalBuffer {
   uint64_t begin = 0, end = 0;
   uint8_t* host = nullptr;  // of `begin`
   std::string name;
-  ZeroedBytes owned;  // storage of buffers that the emulator itself allocates
+  uint8_t* written = nullptr;  // of each byte: whether something has written it; null: not followed
+  ZeroedBytes owned;           // storage of buffers that the emulator itself allocates
 };
 
 struct GlobalSlice {
@@ -69,6 +70,11 @@ class GlobalMemory {
   void AllowRange(uint64_t address, uint64_t bytes, bool writable);
   void ForbidRange(uint64_t address, uint64_t bytes, bool writable);
   void Unmap(uint64_t address);
+  // From now on it is followed which bytes of the buffer mapped at `address` are written.
+  void Follow(uint64_t address, uint8_t* written);
+  // One byte for each byte from `address` to the end of its buffer, 0 where nothing has written it;
+  // nullptr where that is not followed.
+  uint8_t* WrittenAt(uint64_t address) const { return follows_ ? FindWritten(address) : nullptr; }
   // What programs may touch, without the heap of device code.
   std::vector<HostRange> HostRanges() const;
 
@@ -99,12 +105,14 @@ class GlobalMemory {
   static constexpr uint64_t kOffsetMask = (uint64_t{1} << kBufferShift) - 1;
 
   uint8_t* FindInHeap(uint64_t address, uint64_t bytes) const;
+  uint8_t* FindWritten(uint64_t address) const;
   static uint8_t* FindSlow(const GlobalSlice& slice, uint64_t offset, uint64_t bytes, bool write);
   // The buffer at this address, or the one before it in its slice, or the first one; or nullptr.
   const GlobalBuffer* Nearest(uint64_t address) const;
   GlobalBuffer& BufferAt(uint64_t address);
   std::vector<GlobalSlice> slices_;
   std::vector<uint32_t> free_;  // slices without buffers
+  int follows_ = 0;             // how many buffers
   DeviceHeap heap_;
 };
 
