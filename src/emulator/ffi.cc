@@ -21,6 +21,7 @@
 #include "emulator/sanitizer/previous_grid.h"
 #include "emulator/timing/figures.h"
 #include "emulator/timing/result.h"
+#include "emulator/timing/varying.h"
 #include "registry/functions.h"
 
 namespace tilelang::emulator {
@@ -278,6 +279,11 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            })
       .Add("tl.emulator.Load", Load)
       .Add("tl.emulator.ModuleReport", [](ModuleRef module) { return ffi::String(module->report); })
+      .Add("tl.emulator.MemoryDecides",
+           [](ModuleRef module, ffi::String name) {
+             const Kernel* kernel = module->module->Find(std::string(name));
+             return kernel != nullptr && MemoryDecides(*kernel);
+           })
       .Add("tl.emulator.Launch", StartLaunch)
       .Add("tl.emulator.Stream", []() { return StreamRef(ffi::make_object<StreamObj>()); })
       .Add("tl.emulator.MayOverlap", [](StreamRef stream) { return stream->last_grid != nullptr; })

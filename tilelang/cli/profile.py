@@ -2,36 +2,121 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import io
 import json
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..emulator import Timing, TimingOptions, options
 from ..emulator import compare as compare_reports
-from ..emulator.timing import Report
+from ..emulator.timing import Report, profile_call
+from ..emulator.watch import Launch, watching
 from ..errors import UserError
+from ..runtime.code import assembling
 from .options import chosen_target, request_of, request_options, shapes_option
 from .output import document, emit, guarded, json_option
-from .programs import Request, answering, program_of
+from .programs import Program, Request, answering, program_of
 from .verdict import Recorder
+
+if TYPE_CHECKING:
+    from ..emulator.device import LaunchReport
+
+
+#: Sampled launches of one kernel after which the loop around them may wait for its results.
+_MOST_LAUNCHES = 1000
+
+
+class _NeedsResults(BaseException):
+    """The program needs results of blocks that did not run; no program catches it by accident."""
+
+
+class _Sampler:
+    """Runs only the blocks that are timed in detail, in the first launch of each kernel.
+
+    Attributes:
+        reports: of the first launches, in order.
+    """
+
+    def __init__(self) -> None:
+        self.reports: list[Report] = []
+        self._first: dict[str, LaunchReport] = {}
+        self._counts: collections.Counter[str] = collections.Counter()
+
+    @contextlib.contextmanager
+    def sampling(self) -> Iterator[None]:
+        """Samples the launches inside the block."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(options(schedule="late", sanitize="report", progress=False))
+            stack.enter_context(watching(self._launched))
+            stack.enter_context(assembling())  # registers bound how many blocks an SM holds
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")  # they are in the reports
+            stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+            yield
+
+    def _launched(self, launch: Launch) -> LaunchReport:
+        """Times the first launch of a kernel; later launches of it do not run.
+
+        Raises:
+            _NeedsResults: the time of the launch may depend on results of an earlier one, or the
+                program launches a kernel so often that it may wait for a result.
+        """
+        name = launch.kernel.name
+        self._counts[name] += 1
+        if self._counts[name] > _MOST_LAUNCHES:
+            raise _NeedsResults
+        if name not in self._first:
+            if self._first and launch.kernel.memory_decides:
+                raise _NeedsResults
+            self._time(launch)
+        return self._first[name]
+
+    def _time(self, launch: Launch) -> None:
+        def call(how: TimingOptions) -> list[Timing | None]:
+            report = launch.run(timing=how)
+            self._first.setdefault(launch.kernel.name, report)
+            return [report.timing]
+
+        report = profile_call(call, None)
+        report.explain()  # times the launch again, for which its memory must still be there
+        self.reports.append(report)
 
 
 def reports_of(request: Request, target: str) -> list[Report]:
     """Runs a program, and returns the report of the first launch of each of its kernels.
 
+    Only the blocks that are timed in detail run. A program that needs the results of a kernel, to
+    check them or for a launch whose time depends on them, is run again, with all blocks.
+
     Raises:
         UserError: it launches no kernel on the emulator.
     """
     program = program_of(request)
+    sampler = _Sampler()
+    try:
+        with answering(), sampler.sampling(), contextlib.redirect_stdout(io.StringIO()):
+            program.run(target)
+    except (_NeedsResults, Exception):
+        if not sampler.reports:
+            raise
+        return _reports_of_whole_launches(program, target)
+    if not sampler.reports:
+        raise UserError(f"{request.path.name} launches no kernel on the emulator")
+    return sampler.reports
+
+
+def _reports_of_whole_launches(program: Program, target: str) -> list[Report]:
+    """Runs all blocks of all launches, and returns the reports as ``reports_of`` does."""
     recorder = Recorder(timed=True)
     quiet = contextlib.redirect_stdout(io.StringIO())
     with answering(), recorder.recording("late"), quiet:
         program.run(target)
-    if not recorder.reports:
-        raise UserError(f"{request.path.name} launches no kernel on the emulator")
     return recorder.reports
 
 
@@ -50,13 +135,14 @@ def _slowest(request: Request, target: str) -> Report:
 @guarded
 def profile(
     subject: str, target: str | None, html: str | None, trace: str | None, picture: str | None,
-    as_json: bool, **options: Any,
+    as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Tells what the kernels of FILE take on the GPU, and why; no GPU is needed.
 
-    The first launch of each kernel is timed.
+    The first launch of each kernel is timed. Only the blocks that the model times in detail run,
+    unless the program needs the results of a kernel.
     """
-    found = reports_of(request_of(subject, options), chosen_target(target))
+    found = reports_of(request_of(subject, given), chosen_target(target))
     slowest = max(found, key=lambda report: report.timing.grid_us)
     if html:
         Path(html).write_text(slowest.html(), encoding="utf-8")

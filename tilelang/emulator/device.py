@@ -313,6 +313,11 @@ class Kernel:
         #: Why the kernel cannot be launched: what it uses is not implemented. Else None.
         self.error: dict[str, Any] | None = entry.get("error")
 
+    @cached_property
+    def memory_decides(self) -> bool:
+        """Whether a branch, an address or a barrier may depend on a value of memory."""
+        return bool(_ffi.get("emulator.MemoryDecides")(self.module._handle, self.name))
+
     def name_tiles(self, tiles: Iterable[Any]) -> None:
         """Tells what lies in dynamic shared memory (``tl.SharedTile`` of the compiler)."""
         self.tiles += compiled_tiles(tiles, self._dynamic_begin)
