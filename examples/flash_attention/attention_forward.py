@@ -379,8 +379,6 @@ def main(attention=attention, default_tiles=default_tiles, text=__doc__, share_o
         dim_v=Option("elements of a head of V; 0 for as many as of K", 0, least=0),
     )
     args = example.args
-    room = share_out is None or args.dim <= 192  # Out has shared memory of its own
-    example.require(room, f"--dim is {args.dim}: give at most 192")
     example.require(args.dim_v <= args.dim, f"--dim_v is {args.dim_v}: give at most --dim")
 
     def case(*sizes):

@@ -24,6 +24,7 @@ import torch
 from attention_forward import attend_rows, state_of
 
 import tilelang.language as T
+from tilelang.carver.arch import CUDA
 
 #: work of a tile beside its blocks of keys, in such blocks
 OVERHEAD = 3
@@ -32,13 +33,31 @@ OVERHEAD = 3
 def default_tiles(target, dim, dim_v=None, lengths=None):
     """Returns arguments of ``attention``: tiles that registers and shared memory have room for.
 
-    That is so for whatever ``dim_v`` up to ``dim``.
+    The tiles of large heads have fewer keys, and if even the fewest do not fit, half the queries.
     """
+    dim_v, row = dim_v or dim, CUDA(target).target
+    least = 32 if row.has_wgmma or row.has_tcgen05 else 16  # keys
     if target == "sm_80":
-        return {"block_M": 64, "block_N": 64, "threads": 128, "num_stages": 2, "parts": 4}
-    if dim > 128 or target != "sm_90a":
-        return {"block_M": 128, "block_N": 64, "threads": 256, "num_stages": 2}
-    return {"block_M": 192, "block_N": 80 if dim > 64 else 128, "threads": 384, "num_stages": 2}
+        tiles = {"block_M": 64, "block_N": 64, "threads": 128, "num_stages": 2, "parts": 4}
+    elif dim > 128 or target != "sm_90a":
+        tiles = {"block_M": 128, "block_N": 64, "threads": 256, "num_stages": 2}
+    else:
+        keys = 80 if dim > 64 else 128
+        tiles = {"block_M": 192, "block_N": keys, "threads": 384, "num_stages": 2}
+    while (keys := _keys_that_fit(target, dim, dim_v, tiles)) < least:
+        tiles |= {"block_M": tiles["block_M"] // 2, "threads": tiles["threads"] // 2}
+    return tiles | {"block_N": min(tiles["block_N"], keys)}
+
+
+def _keys_that_fit(target, dim, dim_v, tiles):
+    """Returns the most keys of a tile beside the tiles of Q and of the result, a multiple of 16.
+
+    Q has a second slot where the queries are loaded ahead, which tensor memory does not do.
+    """
+    tensor_memory = attention_forward.has_tensor_memory(target)
+    slots, other = (1, 128 * tiles["block_M"]) if tensor_memory else (2, 1024)  # exchange, barriers
+    left = CUDA(target).smem_cap - other - 2 * tiles["block_M"] * (slots * dim + dim_v)
+    return left // (2 * tiles["num_stages"] * (dim + dim_v)) // 16 * 16
 
 
 def place(tile, rows, group):

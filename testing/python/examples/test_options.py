@@ -19,7 +19,7 @@ REFUSED = {
     "flash_attention/attention_backward --keys 1": "--keys is 1, and gradients",
     "flash_attention/attention_forward --dim_v 200": "--dim_v is 200: give at most --dim",
     "flash_attention/attention_forward --heads 3 --kv_heads 2": "2 does not divide 3",
-    "flash_attention/attention_persistent --dim 256": "--dim is 256: give at most 192",
+    "flash_attention/attention_persistent --dim 257": "--dim is 257: give at most 256",
     "flash_attention/attention_varlen --lengths 0 0": "--lengths are all 0: give one sequence",
     "flash_attention/attention_varlen --lengths 5 -1": "--lengths has -1: give at least 0",
     "flash_attention/flash_decoding --kv_heads 3": "--kv_heads must divide --heads: 3 does not",

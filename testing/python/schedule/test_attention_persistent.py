@@ -34,12 +34,13 @@ def check(example, target, sizes, causal, device="cpu", dynamic=False, **others)
     forward = example.attention_forward
     shape = forward.Shape(*sizes)
     lengths = {"queries": T.dynamic("queries"), "keys": T.dynamic("keys")} if dynamic else {}
-    tiles = example.default_tiles(target, shape.dim) | others
+    tiles = example.default_tiles(target, shape.dim, shape.dim_v) | others
     function = example.attention(shape._replace(**lengths), causal, **tiles)
     kernel = tilelang.compile(function, target=target, pass_configs=forward.PASS_CONFIGS)
     q = torch.randn(shape.batch, shape.queries, shape.heads, shape.dim).bfloat16()
     k, v = (
-        torch.randn(shape.batch, shape.keys, shape.kv_heads, shape.dim).bfloat16() for _ in "kv"
+        torch.randn(shape.batch, shape.keys, shape.kv_heads, dim).bfloat16()
+        for dim in (shape.dim, shape.dim_v)
     )
     want, want_lse = forward.reference(q, k, v, causal)
     out = torch.full(want.shape, float("nan"), dtype=q.dtype, device=device)
@@ -90,6 +91,16 @@ def test_tiles_of_all_heads(example, causal, blocks, group):
 @pytest.mark.parametrize("causal", [False, True])
 def test_targets(example, target, causal):
     check(example, target, SHAPE, causal, blocks=3)
+
+
+@pytest.mark.may_serialise("ptxas ignores setmaxnreg in one kernel of sm_120a")
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize(
+    ("dim", "dim_v"), [(96, 96), (128, 128), (192, 128), (192, 192), (256, 256)]
+)
+def test_default_tiles_fit(example, target, dim, dim_v):
+    """No target lacks the shared memory, and no kernel spills."""
+    check(example, target, (1, 140, 150, 2, 1, dim, dim_v), dim == 96, blocks=2)
 
 
 @pytest.mark.parametrize("causal", [False, True])
