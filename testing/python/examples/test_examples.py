@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import gc
 import re
 import runpy
@@ -168,17 +169,72 @@ def test_b300_is_offered_where_b200_is(monkeypatch, capsys, script):
 
 
 @pytest.fixture
-def memory_of_the_gpu(tmp_path_factory):
-    """References of large problems take most of it: one process at a time has them."""
-    with (tmp_path_factory.getbasetemp().parent / "gpu.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-        gc.collect()
-        torch.cuda.empty_cache()
+def references_apart(monkeypatch, tmp_path_factory):
+    """References of large problems take most of a GPU's memory: one process at a time has them.
+
+    A script has the lock from its first kernel or tensor to its first measurement. It compiles its
+    first kernel before, and measures after that, beside other processes. Returns the lock's file.
+    """
+    path = tmp_path_factory.getbasetemp().parent / "gpu.lock"
+    with path.open("w") as lock:
+        begin, end = _once(lambda: fcntl.flock(lock, fcntl.LOCK_EX)), _once(lambda: _free(lock))
+        for name in ("normal", "integers", "output"):
+            _around(monkeypatch, name, before=begin)
+        _around(monkeypatch, "compile", after=begin)
+        for name in ("speed", "table"):
+            _around(monkeypatch, name, before=lambda: (begin(), end()))
+        yield path
+        _free(lock)
+
+
+def _once(action):
+    """Returns a function whose first call has an effect."""
+    return functools.cache(action)
+
+
+def _around(monkeypatch, name, before=lambda: None, after=lambda: None):
+    """Calls functions before and after a method of Example."""
+    method = getattr(Example, name)
+
+    def around(*arguments, **options):
+        before()
+        result = method(*arguments, **options)
+        after()
+        return result
+
+    monkeypatch.setattr(Example, name, around)
+
+
+def _free(lock):
+    """Returns the memory that the process no longer uses, and the lock."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+@pytest.mark.parametrize("script", ["elementwise/add", "flash_attention/attention_backward"])
+def test_one_process_has_references(monkeypatch, references_apart, script):
+    """Another process waits at the check of a result, and not where a script measures."""
+    seen = []
+
+    def probe(name):
+        with references_apart.open("w") as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                seen.append((name, "waits"))
+            else:
+                seen.append((name, "goes on"))
+
+    _around(monkeypatch, "check", before=lambda: probe("check"))
+    for name in ("speed", "table"):
+        _around(monkeypatch, name, after=functools.partial(probe, name))
+    run(monkeypatch, script, *ARGUMENTS.get(script, [""])[0].split(), "--device", "cpu")
+    assert set(seen) == {("check", "waits"), ("speed", "goes on"), ("table", "goes on")}
 
 
 @pytest.mark.requires_cuda
-@pytest.mark.usefixtures("memory_of_the_gpu")
+@pytest.mark.usefixtures("references_apart")
 @pytest.mark.parametrize("script", scripts())
 def test_on_a_gpu(monkeypatch, capsys, script):
     target = str(device_target())
