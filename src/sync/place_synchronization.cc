@@ -95,6 +95,17 @@ bool SyncPlacer::IsBarrier(const Stmt& s) const {
   }
 }
 
+bool SyncPlacer::IsRepeatedBarrier(const Stmt& s, const std::vector<Stmt>& before) const {
+  auto of_block = [](const Stmt& each) {
+    const auto* barrier = each.as<BarrierNode>();
+    return barrier != nullptr && barrier->Kind() == BarrierKind::kBlock &&
+           barrier->Part() == BarrierPart::kWhole && !barrier->gives;
+  };
+  if (before.empty() || !of_block(s) || !of_block(before.back())) return false;
+  auto group = team_.Group();
+  return group && group->count == threads_.count();
+}
+
 Stmt SyncPlacer::Process(const Stmt& s, PendingAccesses* state) {
   if (const auto* wait = s.as<WaitNode>(); wait != nullptr && IsForStores(wait)) {
     PassStoreWait(wait, state);
@@ -147,6 +158,7 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
     if (!IsSequence(child) && !in_flight_.IsEmpty()) {
       wait_for(in_flight_.TakeBefore(child, NeededBy(child)));
     }
+    if (waits.empty() && IsRepeatedBarrier(child, stmts)) continue;
     const auto* wait = child.as<WaitNode>();
     if (wait != nullptr && !IsForStores(wait)) {
       wait_for({child});

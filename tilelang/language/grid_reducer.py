@@ -354,7 +354,6 @@ def _take_sum(tile: Any, part: Any, slot: Any) -> None:
 def _combine(stage: GridStage, begin: Any, step: Any, members: Any) -> None:
     stage.reducer.reopen()
     _contribute_parts(stage.reducer, stage.parts, begin, step, members)
-    sync_threads()
     stage.reducer.done = True
 
 

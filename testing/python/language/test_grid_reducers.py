@@ -1,5 +1,6 @@
 """T.alloc_reducer(scope="grid"): against sums in float64, bit by bit over runs and schedules."""
 
+import itertools
 import re
 
 import pytest
@@ -54,6 +55,15 @@ def check(kernel, rows, columns):
         w, b = run(kernel, x, columns)
         torch.testing.assert_close(w.double(), x.double().sum(0), rtol=0, atol=1e-3)
         torch.testing.assert_close(b.double(), x.double().pow(2).sum(0), rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(300, 24), (40, 4096)])
+def test_no_barrier_stands_directly_after_another(rows, columns):
+    """By a counter, and by a tree of counters."""
+    source = tilelang.compile(sums(40, rows, columns), target="sm_100a").get_kernel_source()
+    lines = [line.strip() for line in source.splitlines()]
+    code = [line for line in lines if line and not line.startswith(("//", "#"))]
+    assert ("__syncthreads();", "__syncthreads();") not in itertools.pairwise(code)
 
 
 def plans_of(kernel):

@@ -119,6 +119,19 @@ def test_barriers_of_the_program_count() -> None:
     assert c.text(c.write(c.tx), sync, c.read(c.tx ^ 1)) == "W | R"
 
 
+def test_a_barrier_directly_after_another_goes() -> None:
+    """Only where all threads are known to get there: branches pair their barriers otherwise."""
+    c = Case()
+    sync = [sync_threads() for _ in range(3)]
+    assert c.text(c.write(c.tx), *sync, c.read(c.tx ^ 1)) == "W | R"
+    assert c.text(sync[0], c.write(c.tx), sync[1], c.read(c.tx)) == "| W | R"
+    uniform = if_(c.bx < c.n, seq(*sync))
+    assert c.text(uniform) == "if{ | }"
+    for some in (c.tx < 64, c.tx < c.n):
+        branch = if_(some, seq(*sync[:2]), seq(c.read(3), sync[2]))
+        assert c.text(branch) == "if{ | | else R | }"
+
+
 def test_a_loop_carries_hazards() -> None:
     c = Case()
     i = var("i")
