@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import itertools
+import math
 import multiprocessing
 import multiprocessing.connection
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -66,6 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of every generator: which seeds run, in how many processes."""
     parser.add_argument("--seeds", default="0:300", help="FIRST:LAST, LAST not included")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no program later")
 
 
 def seeds_of(options: argparse.Namespace) -> range:
@@ -73,15 +77,26 @@ def seeds_of(options: argparse.Namespace) -> range:
     return range(first, last)
 
 
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _until(seeds: Iterable[int], seconds: float) -> Iterator[int]:
+    """The seeds that are asked for within some seconds."""
+    end = time.monotonic() + seconds
+    return itertools.takewhile(lambda _: time.monotonic() < end, seeds)
+
+
 def run_all(
-    seeds: Iterable[int], jobs: int, run: Callable[[int], Outcome], outcomes: dict[int, Outcome]
+    options: argparse.Namespace, run: Callable[[int], Outcome], outcomes: dict[int, Outcome]
 ) -> None:
     """Runs the programs of seeds in processes, prints finds, and fills ``outcomes``.
 
-    What ran until an interrupt counts.
+    What ran until an interrupt or a termination counts.
     """
+    signal.signal(signal.SIGTERM, _interrupt)
     with contextlib.suppress(KeyboardInterrupt):
-        _run(iter(seeds), jobs, run, outcomes)
+        _run(_until(seeds_of(options), options.seconds), options.jobs, run, outcomes)
 
 
 def _run(

@@ -58,7 +58,7 @@ def main() -> int:
     os.environ.setdefault("TILELANG_VERIFY_SYNCHRONIZATION", "1")
     outcomes: dict[int, Outcome] = {}
     run = functools.partial(check.of_seed, size=options.size, in_pairs=options.pairs)
-    pool.run_all(pool.seeds_of(options), options.jobs, run, outcomes)
+    pool.run_all(options, run, outcomes)
     pool.print_summary(outcomes)
     if options.out:
         _reproduce(options, outcomes)

@@ -2,7 +2,8 @@
 
 Each program runs under three schedules with the sanitizer on. The last lines tell how many were
 right, and the seeds of the others. The verifier of synchronization checks each kernel, unless
-TILELANG_VERIFY_SYNCHRONIZATION is 0.
+TILELANG_VERIFY_SYNCHRONIZATION is 0. After an interrupt, a termination, or the time that --seconds
+gives, the last lines tell of the programs that have run.
 """
 
 from __future__ import annotations
@@ -36,16 +37,15 @@ def _write(folder: Path, outcomes: dict[int, Outcome]) -> None:
 
 def main() -> int:
     options = _options()
-    seeds = pool.seeds_of(options)
     if options.print:
-        for seed in seeds:
+        for seed in pool.seeds_of(options):
             program = generate.generate(seed)
             print(f"# seed {seed}, {program.target}, {program.sm_count} SMs, {program.calls}")
             print(source.kernel(program))
         return 0
     os.environ.setdefault("TILELANG_VERIFY_SYNCHRONIZATION", "1")
     outcomes: dict[int, Outcome] = {}
-    pool.run_all(seeds, options.jobs, check.of_seed, outcomes)
+    pool.run_all(options, check.of_seed, outcomes)
     pool.print_summary(outcomes)
     finds = sorted(seed for seed, outcome in outcomes.items() if outcome.is_find)
     print(f"{len(outcomes)} programs, {len(finds)} finds" + (f": seeds {finds}" if finds else ""))
