@@ -12,7 +12,7 @@ import torch
 from fuzz.outcome import Outcome, judged, load
 from fuzz.programs.formats import TORCH, Inexact
 from fuzz.rewrites import generate, model, source
-from fuzz.rewrites.reference import Racy, expected, initial_values, shape_of
+from fuzz.rewrites.reference import Racy, Run, expected, initial_values, shape_of
 
 import tilelang
 from tilelang import emulator
@@ -46,13 +46,14 @@ def _difference(name: str, got: torch.Tensor, want: torch.Tensor) -> str:
     )
 
 
-def _call(kernel: Any, program: model.Program, call: model.Call, schedule: str | int) -> Outcome:
+def _call(
+    kernel: Any, program: model.Program, call: model.Call, run: Run, schedule: str | int
+) -> Outcome:
     given = _arguments(program, call)
     with emulator.options(
         schedule=schedule, instruction_limit=INSTRUCTION_LIMIT, threads=1, progress=False
     ):
         kernel(*given.values())
-    run = expected(program, call)
     for tensor in program.tensors:
         want = run.views[tensor.name].values()
         if text := _difference(tensor.name, given[tensor.name], want):
@@ -66,14 +67,16 @@ def target_of(program: model.Program) -> Any:
     return with_sm_count(target, program.sm_count) if program.sm_count else target
 
 
-def run_file(path: Path, program: model.Program, schedules: Sequence[str | int]) -> Outcome:
-    """Compiles and runs the kernel that a file defines."""
+def run_file(
+    path: Path, program: model.Program, runs: Sequence[Run], schedules: Sequence[str | int]
+) -> Outcome:
+    """Compiles and runs the kernel that a file defines; ``runs``: what each call must leave."""
 
     def outcome() -> Outcome:
         kernel = tilelang.compile(load(path), target=target_of(program))
-        for call in program.calls:
+        for call, run in zip(program.calls, runs, strict=True):
             for schedule in schedules:
-                result = _call(kernel, program, call, schedule)
+                result = _call(kernel, program, call, run, schedule)
                 if result.kind != "right":
                     return result
         return Outcome("right")
@@ -86,8 +89,7 @@ def run(
 ) -> Outcome:
     """What becomes of a program; every compilation is fresh."""
     try:
-        for call in program.calls:
-            expected(program, call)
+        runs = [expected(program, call) for call in program.calls]
     except (Racy, Inexact) as error:
         return Outcome("invalid", type(error).__name__)
     with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +97,7 @@ def run(
         path.write_text(source.module(program))
         tilelang.disable_cache()
         try:
-            return run_file(path, program, schedules)
+            return run_file(path, program, runs, schedules)
         finally:
             tilelang.enable_cache()
 

@@ -65,9 +65,9 @@ class Epilogue:
         if g.chance(0.15):
             self._binds.append(Bind("row0", f"by * {g.rows}"))
             self._row = "row0 + i"
-        for _ in range(g.pick((0, 0, 1, 1, 2, 3))):
+        for _ in range(0 if g.bare else g.pick((0, 0, 1, 1, 2, 3))):
             body += self._value()
-        if g.chance(0.15):
+        if not g.bare and g.chance(0.15):
             body.append(Copy("c", self._tile("d", g.pick(("float16", "float32")), "fragment")))
         for number in range(g.pick((1, 1, 1, 2))):
             body += self._output(f"C{number}")
@@ -112,15 +112,16 @@ class Epilogue:
 
     def _output(self, name: str) -> list[Statement]:
         g = self._gemm
-        dtype = g.pick(_RESULTS)
+        dtype = g.pick(("float16", "bfloat16") if g.bare else _RESULTS)
         first_row = g.pick((0, 0, 0, 0, -3, -1, -90, 3, 64, 128))
         first_column = g.pick((0, 0, 0, 0, 0, 0, 8, -8, 3))
         shape = [self._extent("M", first_row), self._extent("N", first_column)]
-        flipped = g.chance(0.1)
+        flipped = not g.bare and g.chance(0.1)
         if flipped:
             shape.reverse()
         self._tensors.append(Tensor(name, g.shape(*shape), dtype, written=True))
-        form = g.pick(("copy", "copy", "shared", "loop", "loop", "masked", "masked", "adds"))
+        forms = ("copy", "copy", "shared", "loop", "loop", "masked", "masked", "adds")
+        form = g.pick(forms[:3] if g.bare else forms)
         if dtype.startswith("float8") and form == "adds":
             form = "loop"
         value = self._scaled("c[i, j]", dtype)

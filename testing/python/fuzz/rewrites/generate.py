@@ -21,7 +21,7 @@ _TRIES = 60
 #: Iterations of the loop: 32 make it long.
 _ITERATIONS = (1, 2, 3, 5, 31, 32, 33, 34, 34, 34, 35)
 _SHAPES = ((128, 128),) * 6 + ((64, 128), (128, 64), (64, 64), (128, 256), (256, 128), (128, 32))
-_MULTIPROCESSORS = (0, 0, 0, 0, 1, 2, 3, 4, 8, 16)
+_MULTIPROCESSORS = (0, 0, 0, 1, 1, 2, 2, 3, 4, 8, 16)
 _OPERANDS = ("float16",) * 6 + ("bfloat16",) * 2 + ("float8_e4m3fn",)
 
 
@@ -31,21 +31,25 @@ class Gemm:
     def __init__(self, seed: int, rng: random.Random) -> None:
         self.seed, self.rng = seed, rng
         self.target = self.pick(("sm_90a", "sm_90a", "sm_90a", "sm_100a"))
-        self.dtype = self.pick(_OPERANDS)
-        self.rows, self.columns = self.pick(_SHAPES)
-        self.depth = 32 if self.dtype.startswith("float8") else self.pick((16, 16, 32))
+        self.plain = self.chance(0.6)  # as the compiler looks for
+        #: Copies of sums follow the loop, and nothing else: blocks may become persistent.
+        self.bare = self.plain and self.chance(0.4)
+        self.dtype = self.pick(_OPERANDS[:-1] if self.plain else _OPERANDS)
+        self.rows, self.columns = (128, 128) if self.plain else self.pick(_SHAPES)
+        depths = (32, 32, 64) if self.plain else (16, 16, 32)
+        self.depth = 32 if self.dtype.startswith("float8") else self.pick(depths)
         self.threads = self.pick((128, 128, 256))
         wide = self.dtype.startswith("float8")  # both operands lie along K
         self.transpose_a = not wide and self.chance(0.2)
         self.transpose_b = wide or self.chance(0.6)
-        self.batch = self.pick(("", "", "", "first", "middle"))
+        self.batch = "" if self.bare else self.pick(("", "", "", "first", "middle"))
         self.known = {
             "M": not self.chance(0.35),
             "N": not self.chance(0.2),
             "K": not self.chance(0.15),
         }
         self.calls = self._sizes()
-        self.almost = self.pick(_ALMOST) if self.chance(0.25) else ""
+        self.almost = self.pick(_ALMOST) if not self.plain and self.chance(0.4) else ""
 
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
@@ -64,11 +68,11 @@ class Gemm:
         return whole * tile + min(rest, tile)
 
     def _sizes(self) -> list[dict[str, int]]:
-        iterations = self.pick(_ITERATIONS)
-        unit = 8 if self.chance(0.8) else 1  # rows that begin at vectors
+        iterations = self.pick(_ITERATIONS[4:] if self.plain and self.chance(0.7) else _ITERATIONS)
+        unit = 8 if self.plain or self.chance(0.6) else 1  # rows that begin at vectors
         found = []
         for _ in range(1 if all(self.known.values()) else 2):
-            most = 2 if self.batch else self.pick((1, 1, 2, 3, 5))
+            most = 2 if self.batch else self.pick((2, 3, 3) if self.bare else (1, 1, 2, 3, 5))
             sizes = {
                 "M": self._extent(self.rows, most),
                 "N": self._extent(self.columns, 2 if most > 2 else self.pick((1, 1, 2, 3))),
@@ -106,8 +110,9 @@ class Gemm:
 
     def _operands(self) -> tuple[list[Tensor], list[Tile], list[model.Statement]]:
         m, n, k = (self.size(name) for name in "MNK")
-        first_a = self.pick((0, 0, 0, 0, 0, 0, -3, 5, self.rows // 2))
-        first_b = self.pick((0, 0, 0, 0, 0, 0, 8, -8, self.columns // 2))
+        shifted = self.chance(0.2)
+        first_a = self.pick((0, -3, 5, self.rows // 2)) if shifted else 0
+        first_b = self.pick((0, 8, -8, self.columns // 2)) if shifted else 0
         row, column, step = (
             _plus(f"by * {self.rows}", first_a),
             _plus(f"bx * {self.columns}", first_b),
@@ -139,7 +144,9 @@ class Gemm:
             work.append(_for_c(self, "c[i, j] + 1"))
         if self.almost == "triangular loop":
             steps = f"T.min(by + 1, {steps})"
-        stages = self.pick((2, 2, 3, 4, 1, 0)) if self.chance(0.9) else None
+        stages = self.pick((2, 2, 3, 4))
+        if not self.plain and self.chance(0.3):
+            stages = self.pick((0, 1, None))
         body.append(model.Loop("k", steps, stages, tuple(work)))
         if self.almost == "barrier":
             body.append(model.Barrier())
@@ -158,7 +165,8 @@ class Gemm:
         program = model.Program(
             self.seed, self.target, self.pick(_MULTIPROCESSORS), tuple(tensors), tuple(tiles),
             tuple(grid), self.threads, tuple(body), symbols, calls,
-            self.pick((0, 0, 0, 0, 3)) if not self.batch else 0,
+            0 if self.batch or self.bare else self.pick((0, 0, 0, 0, 3)),
+            "plain" if self.plain else self.almost or "other tiles",
         )  # fmt: skip
         return epilogue.with_overlap(program)
 

@@ -45,7 +45,6 @@ class Corner:
 class Copy:
     source: Corner | str
     target: Corner | str
-    adds: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,6 +129,7 @@ class Program:
     Attributes:
         sm_count: multiprocessors of the GPU that it is compiled for; 0: as the target says.
         grid: (index, extent as text), x first.
+        kind: "stream"; of a gemm "plain", as the compiler looks for, or what makes it another one.
     """
 
     seed: int
@@ -143,6 +143,7 @@ class Program:
     symbols: tuple[str, ...]
     calls: tuple[Call, ...]
     swizzle: int = 0
+    kind: str = "stream"
 
     def tile(self, name: str) -> Tile:
         return next(tile for tile in self.tiles if tile.name == name)

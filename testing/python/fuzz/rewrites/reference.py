@@ -6,10 +6,11 @@ writes an element is recorded, and a program with a race is refused as :class:`R
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import zlib
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any, ClassVar
 
 import torch
@@ -23,13 +24,29 @@ class Racy(Exception):
     """Two blocks, or two iterations of a parallel loop, touch what one of them writes."""
 
 
-class Memory:
-    """One allocation: values, and which blocks have touched them."""
+#: Elements of a memory or of a tensor: their numbers, or a slice or number for each dimension.
+_At = torch.Tensor | tuple[slice | int, ...]
 
-    def __init__(self, values: torch.Tensor) -> None:
-        self.values = values
+
+class Memory:
+    """One allocation: values, and which blocks have touched them.
+
+    ``constant``: nothing writes to it, so who reads it does not matter.
+    """
+
+    def __init__(self, values: torch.Tensor, constant: bool) -> None:
+        self.values, self._constant = values, constant
         self.readers = torch.full(values.shape, _NOBODY)
         self.writers = torch.full(values.shape, _NOBODY)
+
+    def part(self, first: int, shape: tuple[int, ...]) -> Memory:
+        """Elements from ``first`` on, in the shape of a tensor; shares what it holds."""
+        result = Memory.__new__(Memory)
+        result._constant = self._constant
+        for name in ("values", "readers", "writers"):
+            flat = getattr(self, name)[first : first + math.prod(shape)]
+            setattr(result, name, flat.view(shape))
+        return result
 
     def _require(self, owners: torch.Tensor, *allowed: int) -> None:
         fits = owners == _NOBODY
@@ -38,14 +55,16 @@ class Memory:
         if not fits.all():
             raise Racy
 
-    def read(self, at: torch.Tensor, block: int) -> torch.Tensor:
+    def read(self, at: _At, block: int) -> torch.Tensor:
+        if self._constant:
+            return self.values[at]
         self._require(self.writers[at], block)
         known = self.readers[at]
         alone = (known == _NOBODY) | (known == block)
         self.readers[at] = torch.where(alone, block, _SEVERAL)
         return self.values[at]
 
-    def write(self, at: torch.Tensor, values: torch.Tensor, block: int) -> None:
+    def write(self, at: _At, values: torch.Tensor, block: int) -> None:
         self._require(self.writers[at], block)
         self._require(self.readers[at], block)
         self.writers[at] = block
@@ -63,10 +82,13 @@ class View:
 
     def __init__(self, memory: Memory, first: int, shape: tuple[int, ...], dtype: str) -> None:
         self.memory, self.first, self.shape, self.dtype = memory, first, shape, dtype
+        self.part = memory.part(first, shape)
         self.reached: dict[str, bool] = {}  # by dimensions of places in the program
 
-    def places(self, indices: list[Any], where: str) -> tuple[torch.Tensor, torch.Tensor]:
-        """The element of each iteration in memory, and whether it is inside of the tensor.
+    def places(
+        self, indices: list[Any], loop: Iterations, where: str
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The element of each iteration in memory, and whether it is used: inside of the tensor.
 
         ``where``: the place in the program, for :meth:`Run.is_outside`.
         """
@@ -75,15 +97,37 @@ class View:
         for dimension, (index, extent) in enumerate(zip(indices, self.shape, strict=True)):
             index = torch.as_tensor(index)
             fits = (index >= 0) & (index < extent)
-            key = f"{where} {dimension}"
-            self.reached[key] = self.reached.get(key, False) or bool(fits.any())
+            if loop.active.any():
+                self._note(where, dimension, bool((fits & loop.active).any()))
             inside = inside & fits
             at = at * extent + index
-        return self.first + at, inside
+        return (self.first + at).expand(loop.shape), inside & loop.active
+
+    def _note(self, where: str, dimension: int, fits: bool) -> None:
+        key = f"{where} {dimension}"
+        self.reached[key] = self.reached.get(key, False) or fits
+
+    def region(
+        self, corner: list[int], moving: dict[int, int], where: str
+    ) -> tuple[tuple[slice | int, ...], tuple[slice, ...]] | None:
+        """The part of a tile inside of the tensor, as indices of the tensor and of the tile.
+
+        None: nothing of it is. ``moving``: the extent of each dimension that the tile spans.
+        """
+        at: list[slice | int] = []
+        of_tile = []
+        inside = True
+        for dimension, (first, size) in enumerate(zip(corner, self.shape, strict=True)):
+            self._note(where, dimension, 0 <= first < size)
+            low, high = max(first, 0), min(first + moving.get(dimension, 1), size)
+            inside = inside and low < high
+            if dimension in moving:
+                of_tile.append(slice(low - first, high - first))
+            at.append(slice(low, high) if dimension in moving else first)
+        return (tuple(at), tuple(of_tile)) if inside else None
 
     def values(self) -> torch.Tensor:
-        size = math.prod(self.shape)
-        return self.memory.values[self.first : self.first + size].view(self.shape)
+        return self.part.values
 
 
 def to_type(values: torch.Tensor, dtype: str) -> torch.Tensor:
@@ -103,6 +147,11 @@ _LANGUAGE = SimpleNamespace(
     cast=lambda a, dtype: torch.as_tensor(a).double(),
     if_then_else=lambda c, a, b: torch.where(c, torch.as_tensor(a), torch.as_tensor(b)).double(),
 )
+
+
+@functools.cache
+def _compiled(text: str) -> CodeType:
+    return compile(text, "<program>", "eval")
 
 
 class _Elements:
@@ -125,13 +174,13 @@ class Block:
         self._tiles = {
             tile.name: torch.full(tile.shape, torch.nan).double() for tile in run.program.tiles
         }
+        objects = {name: _Elements(self, name) for name in (*self._tiles, *run.views)}
+        self._scope = {"__builtins__": {}, **run.sizes, **objects, "T": _LANGUAGE}
         self._loop: Iterations | None = None
         self._where = ""  # the statement
 
     def evaluate(self, text: str) -> Any:
-        objects = {name: _Elements(self, name) for name in (*self._tiles, *self._run.views)}
-        scope = {**self._run.sizes, **objects, **self._names, "T": _LANGUAGE}
-        return eval(text, {"__builtins__": {}}, scope)
+        return eval(_compiled(text), self._scope, self._names)
 
     def load(self, name: str, at: list[Any]) -> torch.Tensor:
         """Elements for the iterations of the loop around; zero outside of a tensor."""
@@ -139,8 +188,7 @@ class Block:
             return self._tiles[name][tuple(torch.as_tensor(index) for index in at)]
         assert self._loop is not None
         view = self._run.views[name]
-        places, inside = (x.expand(self._loop.shape) for x in view.places(at, self._where))
-        used = inside & self._loop.active
+        places, used = view.places(at, self._loop, self._where)
         self._loop.read(view.memory, places, used)
         values = torch.zeros(self._loop.shape).double()
         values[used] = view.memory.read(places[used], self._number)
@@ -148,7 +196,7 @@ class Block:
 
     def execute(self, body: tuple[model.Statement, ...]) -> None:
         for s in body:
-            self._where = str(s)
+            self._where = str(id(s))
             self._STATEMENTS[type(s)](self, s)
 
     def _bind(self, s: model.Bind) -> None:
@@ -169,38 +217,31 @@ class Block:
         a, b = self._tiles[s.a], self._tiles[s.b]
         self._tiles[s.c] += (a.T if s.transpose_a else a) @ (b.T if s.transpose_b else b)
 
-    def _corner(self, corner: model.Corner, shape: tuple[int, ...]) -> tuple[View, Any, Any]:
+    def _region(self, corner: model.Corner, shape: tuple[int, ...]) -> tuple[View, Any]:
         view = self._run.views[corner.tensor]
-        steps: list[Any] = [int(self.evaluate(text)) for text in corner.indices]
-        view.places(steps, str(corner))
-        for place, (dimension, extent) in enumerate(zip(corner.moving, shape, strict=True)):
-            tail = [1] * (len(shape) - place - 1)
-            steps[dimension] = steps[dimension] + torch.arange(extent).view(-1, *tail)
-        places, inside = view.places(steps, self._where)
-        return view, places.expand(shape), inside.expand(shape)
+        first = [int(self.evaluate(text)) for text in corner.indices]
+        moving = dict(zip(corner.moving, shape, strict=True))
+        return view, view.region(first, moving, self._where)
 
     def _copy(self, s: model.Copy) -> None:
         if isinstance(s.source, model.Corner):
             assert isinstance(s.target, str)
             tile = self._run.program.tile(s.target)
-            view, places, inside = self._corner(s.source, tile.shape)
+            view, region = self._region(s.source, tile.shape)
             values = torch.zeros(tile.shape).double()
-            values[inside] = view.memory.read(places[inside], self._number)
-            self._tiles[s.target] = to_type(values, tile.dtype)
+            if region:
+                values[region[1]] = view.part.read(region[0], self._number)
+            same = view.dtype == tile.dtype  # then nothing is rounded
+            self._tiles[s.target] = values if same else to_type(values, tile.dtype)
         elif isinstance(s.target, model.Corner):
             tile = self._run.program.tile(s.source)
-            view, places, inside = self._corner(s.target, tile.shape)
-            values = to_type(self._tiles[s.source], view.dtype)
-            self._put(view, places[inside], values[inside], s.adds)
+            view, region = self._region(s.target, tile.shape)
+            if region:
+                values = to_type(self._tiles[s.source][region[1]], view.dtype)
+                view.part.write(region[0], values, self._number)
         else:
             dtype = self._run.program.tile(s.target).dtype
-            self._tiles[s.target] = to_type(self._tiles[s.source], dtype)
-
-    def _put(self, view: View, at: torch.Tensor, values: torch.Tensor, adds: bool) -> None:
-        if adds:
-            view.memory.add(at, values)
-        else:
-            view.memory.write(at, values, self._number)
+            self._tiles[s.target] = to_type(self._tiles[s.source].clone(), dtype)
 
     def _parallel(self, s: model.Parallel) -> None:
         outer = dict(self._names)
@@ -218,11 +259,13 @@ class Block:
                 self._store_tile(store, at, value, loop)
                 continue
             view = self._run.views[store.target]
-            places, inside = (x.expand(s.extents) for x in view.places(at, self._where))
-            used = inside & loop.active
-            if not store.adds:
+            places, used = view.places(at, loop, self._where)
+            values = to_type(value[used], view.dtype)
+            if store.adds:
+                view.memory.add(places[used], values)
+            else:
                 loop.write(view.memory, places, used)
-            self._put(view, places[used], to_type(value[used], view.dtype), store.adds)
+                view.memory.write(places[used], values, self._number)
         loop.check()
         self._loop, self._names = None, outer
 
@@ -280,7 +323,15 @@ class Run:
     ) -> None:
         """``initial``: the values of each memory, by the name of its tensor; float64, flat."""
         self.program, self.sizes = program, call.sizes
-        self.memories = {name: Memory(values.clone()) for name, values in initial.items()}
+        written = {
+            call.places.get(tensor.name, (tensor.name, 0))[0]
+            for tensor in program.tensors
+            if tensor.written
+        }
+        self.memories = {
+            name: Memory(values.clone(), constant=name not in written)
+            for name, values in initial.items()
+        }
         self.views = {}
         for tensor in program.tensors:
             owner, first = call.places.get(tensor.name, (tensor.name, 0))

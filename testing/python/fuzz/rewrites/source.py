@@ -23,9 +23,7 @@ def _region(where: model.Corner | str, tile: model.Tile) -> str:
 
 def _copy(program: model.Program, s: model.Copy) -> str:
     tile = program.tile(s.source if isinstance(s.source, str) else str(s.target))
-    name = "T.atomic_add" if s.adds else "T.copy"
-    source, target = _region(s.source, tile), _region(s.target, tile)
-    return f"{name}({target}, {source})" if s.adds else f"{name}({source}, {target})"
+    return f"T.copy({_region(s.source, tile)}, {_region(s.target, tile)})"
 
 
 def _lines(program: model.Program, body: tuple[model.Statement, ...], indent: str) -> Iterator[str]:
