@@ -18,6 +18,7 @@
 #include "op/scratch.h"
 #include "op/thread_sync.h"
 #include "registry/functions.h"
+#include "sync/early_fences.h"
 #include "sync/sync_placer.h"
 #include "sync/write_waits.h"
 #include "target/warp.h"
@@ -95,15 +96,21 @@ bool SyncPlacer::IsBarrier(const Stmt& s) const {
   }
 }
 
-bool SyncPlacer::IsRepeatedBarrier(const Stmt& s, const std::vector<Stmt>& before) const {
-  auto of_block = [](const Stmt& each) {
-    const auto* barrier = each.as<BarrierNode>();
-    return barrier != nullptr && barrier->Kind() == BarrierKind::kBlock &&
-           barrier->Part() == BarrierPart::kWhole && !barrier->gives;
-  };
-  if (before.empty() || !of_block(s) || !of_block(before.back())) return false;
+bool SyncPlacer::MeetsTeam(const Stmt& s) const {
+  const auto* barrier = s.as<BarrierNode>();
   auto group = team_.Group();
-  return group && group->count == threads_.count();
+  if (barrier == nullptr || barrier->Part() != BarrierPart::kWhole || !group) return false;
+  if (barrier->Kind() == BarrierKind::kBlock) return group->count == threads_.count();
+  return barrier->Kind() == BarrierKind::kRange && barrier->threads[0] == group->begin &&
+         barrier->threads[1] == group->count;
+}
+
+bool SyncPlacer::IsRepeatedBarrier(const Stmt& s, const std::vector<Stmt>& before) const {
+  auto of_block = [&](const Stmt& each) {
+    const auto* barrier = each.as<BarrierNode>();
+    return MeetsTeam(each) && barrier->Kind() == BarrierKind::kBlock && !barrier->gives;
+  };
+  return !before.empty() && of_block(s) && of_block(before.back());
 }
 
 Stmt SyncPlacer::Process(const Stmt& s, PendingAccesses* state) {
@@ -195,6 +202,9 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
   wait_for(in_flight_.TakeAllocatedIn(op));
   append(waits);
   program_orders_ = outer;
+  stmts = WithoutEarlyFences(
+      stmts, [&](const Stmt& s) { return tensor_.Has(s); },
+      [&](const Stmt& s) { return MeetsTeam(s); });
   return Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
 }
 

@@ -121,6 +121,8 @@ class SyncPlacer {
   static bool WaitsNext(const ir::SeqNode* op, size_t i);
   static ir::Map<ir::Buffer, int64_t> PlacesOf(const ir::KernelLaunchNode* launch);
   bool IsBarrier(const ir::Stmt& s) const;
+  // Whether a statement is a barrier of all threads of the team, and of no other.
+  bool MeetsTeam(const ir::Stmt& s) const;
   // Whether a barrier of the block comes directly after another one, so that it orders nothing. All
   // threads must be known to get there: threads that take different branches pair their barriers.
   bool IsRepeatedBarrier(const ir::Stmt& s, const std::vector<ir::Stmt>& before) const;

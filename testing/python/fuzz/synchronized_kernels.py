@@ -18,6 +18,7 @@ from ptx_kernels import HEADER
 import tilelang
 import tilelang.language as T
 from emulator import test_smoke_kernel as smoke
+from epilogue import kernels as epilogues
 from tilelang.emulator import Device
 from verify import worked_kernels
 
@@ -32,8 +33,13 @@ class Case:
     target: str = ""
 
 
-def _compiled(function, target: str, *arguments: torch.Tensor | int) -> Case:
-    kernel = tilelang.compile(function, target=target)
+def _compiled(
+    function,
+    target: str,
+    *arguments: torch.Tensor | int,
+    pass_configs: dict[str, Any] | None = None,
+) -> Case:
+    kernel = tilelang.compile(function, target=target, pass_configs=pass_configs)
 
     def run(ptx: str) -> None:
         emulate(kernel, ptx)
@@ -399,6 +405,15 @@ def gemm_of_pair() -> Case:
     return _compiled(case.build(), "sm_100a", *tensors)
 
 
+def sliced_epilogue() -> Case:
+    """Four loads from tensor memory, each with barriers before and after its slot is stored."""
+    problem = epilogues.Problem(parts="", staged=True, threads=128)
+    return _compiled(
+        epilogues.gemm(problem), "sm_100a", *epilogues.arguments(problem),
+        pass_configs={"tl.epilogue_subtile": 64},
+    )  # fmt: skip
+
+
 #: By name.
 CASES: dict[str, Callable[[], Case]] = {
     function.__name__: functools.cache(function)
@@ -406,7 +421,7 @@ CASES: dict[str, Callable[[], Case]] = {
         gemm_from_tensor_memory, chained_gemms, attention, reductions, ring_of_roles,
         transposed_by_warps, smoke_kernel, ring_by_hand,
         tiles_of_clusters, copy_to_another_block, ring_of_clusters,
-        slots_of_clusters, slots_of_pairs, gemm_of_pair,
+        slots_of_clusters, slots_of_pairs, gemm_of_pair, sliced_epilogue,
     )
 } | {
     f"pipelined_gemm_{target}": functools.cache(functools.partial(pipelined_gemm, target))

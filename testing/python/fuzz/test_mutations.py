@@ -51,6 +51,10 @@ _ARRIVED = (
     "These waits for arrivals of the other block, or the cluster's barrier after them, would do: "
     "PTX does not say that a barrier orders arrivals of another block's tcgen05.commit."
 )
+_FREED = (
+    "Before deallocation; the barrier before the last store also comes after all loads of the "
+    "accumulators, and before the warp that frees them."
+)
 REDUNDANT = {
     ("slots_of_pairs", "mbarrier.try_wait.parity.shared::cta.b64", 10): _ARRIVED,
     ("slots_of_pairs", "mbarrier.try_wait.parity.shared::cta.b64", 11): _ARRIVED,
@@ -63,6 +67,8 @@ REDUNDANT = {
     ("slots_of_clusters", "barrier.cluster.wait.acquire", 1): _ARRIVED,
     ("attention", _BEFORE, 0): _ALLOCATED,
     ("smoke_kernel", _BEFORE, 0): _ALLOCATED,
+    ("sliced_epilogue", _BEFORE, 0): _ALLOCATED,
+    ("sliced_epilogue", "bar.sync", 7): _FREED,
     ("smoke_kernel", _AFTER, 0): _ALLOCATED,
     ("ring_of_roles", "barrier.sync", 1): _STAGE,
     ("ring_of_roles", "barrier.sync", 2): _STAGE,
@@ -78,10 +84,7 @@ REDUNDANT = {
     ("copy_to_another_block", "fence.mbarrier_init.release.cluster", 0): (
         "It is the barrier of the cluster that makes the mbarrier known to the other block."
     ),
-    ("pipelined_gemm_sm_100a", "bar.sync", 1): (
-        "Before deallocation; the barrier before the last store also comes after all loads of the "
-        "accumulators, and before the warp that frees them."
-    ),
+    ("pipelined_gemm_sm_100a", "bar.sync", 1): _FREED,
 }
 
 

@@ -246,3 +246,20 @@ def test_what_one_warp_learned_goes_on_by_barriers() -> None:
     sync = sync_threads()
     issues = if_((c.tx // 32).eq(4), seq(c.mma(0, barrier=done, warp=4), c.wait(done)))
     assert c.text(issues, sync, if_(c.tx < 128, c.load(0))) == "M commit wait | after L"
+
+
+def test_the_last_fence_before_a_handover_serves_earlier_loads() -> None:
+    """Barriers of all threads in between hand nothing over that another thread acquires."""
+    c = Case()
+    text = c.text(c.load(0), sync_threads(), c.load(16), sync_threads(), c.mma(0, 32), c.wait())
+    assert text == "L | L before | after M commit wait"
+
+
+def test_fences_stay_before_others_acquire() -> None:
+    c = Case()
+    arrival = arrive_at(c.barrier("told"))
+    last = (c.load(16), sync_threads(), c.mma(0, 32), c.wait())
+    text = c.text(c.load(0), sync_threads(), arrival, *last)
+    assert text == "L before | arrive L before | after M commit wait"
+    text = c.text(c.load(0), sync_threads(), c.mma(0), c.wait(), *last)
+    assert text == "L before | after M commit wait after L before | after M commit wait"
