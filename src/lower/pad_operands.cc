@@ -13,7 +13,7 @@
 #include "ir/gemm.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
-#include "op/gemm_operands.h"
+#include "op/cta_pair.h"
 #include "op/gemm_tcgen05.h"
 
 namespace tilelang::lower {
@@ -36,7 +36,7 @@ int64_t BitsOf(const ir::GemmOperandNode* operand) { return operand->buffer()->d
 
 // K of a gemm in whole instructions.
 int64_t PaddedDepth(const ir::GemmNode* op) {
-  return RoundUp(*ir::AsInt(op->Depth()), kStepBits / BitsOf(op->Operand(ir::GemmOperandKind::kA)));
+  return RoundUp(*ir::AsInt(op->Depth()), kStepBits / BitsOf(op->Inputs().front()));
 }
 
 // The extents that a buffer gets, by dimension; 0 for a dimension that stays as it is.
@@ -145,10 +145,9 @@ class Planner {
 
   void PlanDepth(const ir::GemmNode* gemm) {
     auto depth = ir::AsInt(gemm->Depth());
-    int64_t bits = BitsOf(gemm->Operand(ir::GemmOperandKind::kA));
+    int64_t bits = BitsOf(gemm->Inputs().front());
     if (!depth || bits < 8 || *depth * bits % kStepBits == 0) return;
-    const ir::GemmOperandNode* operands[] = {gemm->Operand(ir::GemmOperandKind::kA),
-                                             gemm->Operand(ir::GemmOperandKind::kB)};
+    std::vector<const ir::GemmOperandNode*> operands = gemm->Inputs();
     for (const ir::GemmOperandNode* operand : operands) {
       if (!CanPad(operand, ir::GemmDim::kK) || BitsOf(operand) != bits) return;
     }
@@ -161,15 +160,20 @@ class Planner {
                ", a multiple of the 32 bytes that a tensor-core instruction multiplies");
   }
   void PlanColumns(const ir::GemmNode* gemm) {
-    const auto* b = gemm->Operand(ir::GemmOperandKind::kB);
+    const ir::GemmOperandNode* b = nullptr;
+    for (const ir::GemmOperandNode* input : gemm->Inputs()) {
+      if (input->DimAlong(ir::GemmDim::kN)) b = input;
+    }
+    const ir::Region& c = gemm->result();
+    auto given = ir::AsInt(c->extents.back());
+    // Each block of a pair has half of the columns of B.
+    if (!given || !c->buffer.IsFragment() || op::IsInPairs(gemm)) return;
     size_t dim = *b->DimAlong(ir::GemmDim::kN);
-    auto given = ir::AsInt(b->region->extents[dim]);
-    if (!given || !op::MatrixC(gemm)->buffer.IsFragment() || !CanPad(b, ir::GemmDim::kN)) return;
     int64_t columns = *given;
     if (target_->has_tcgen05) columns = op::WholeColumns(gemm, target_);
     bool rows_of_columns = dim + 1 == b->region->extents.size();
     if (target_->has_wgmma && rows_of_columns) columns = RoundUp(columns, kStepBits / BitsOf(b));
-    if (columns > *given) Pad(b, ir::GemmDim::kN, columns);
+    if (columns > *given && CanPad(b, ir::GemmDim::kN)) Pad(b, ir::GemmDim::kN, columns);
   }
 
   bool CanPad(const ir::GemmOperandNode* operand, ir::GemmDim dim) const {
@@ -216,8 +220,8 @@ class Padder : public ir::StmtMutator {
   Stmt Rewrite(const ir::GemmNode* op) override {
     Stmt rewritten = StmtMutator::Rewrite(op);
     const auto* gemm = rewritten.as<ir::GemmNode>();
-    for (auto kind : {ir::GemmOperandKind::kA, ir::GemmOperandKind::kB}) {
-      if (!HasPaddedDepth(op, op->Operand(kind))) return rewritten;
+    for (const ir::GemmOperandNode* input : op->Inputs()) {
+      if (!input->IsMatrix() || !HasPaddedDepth(op, input)) return rewritten;
     }
     return ir::Gemm(gemm, gemm->WithRegions([&](const ir::GemmOperandNode* operand) {
       auto dim = operand->DimAlong(ir::GemmDim::kK);

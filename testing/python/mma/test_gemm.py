@@ -225,7 +225,6 @@ def test_matrices_are_loaded_without_bank_conflicts():
 
 
 BY_THREADS = [
-    (Case(TYPES[0], (64, 64, 24), 128), "sm_90a", "K = 24 is no multiple of 16"),
     (Case(TYPES[0], (24, 64, 32), 128), "sm_90a", "cannot share C of 24 x 64"),
     (Case(TYPES[9], (64, 64, 64), 128), "sm_80", "no mma.sync of float8_e4m3"),
 ]
