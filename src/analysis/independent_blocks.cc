@@ -2,9 +2,9 @@
 
 #include <unordered_map>
 
+#include "ir/aliases.h"
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
-#include "ir/overlap.h"
 #include "ir/visitor.h"
 
 namespace tilelang::analysis {

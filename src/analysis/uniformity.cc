@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "ir/aliases.h"
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
 #include "ir/next_tile.h"
-#include "ir/overlap.h"
 #include "ir/visitor.h"
 #include "layout/fragment.h"
 

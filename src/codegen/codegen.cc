@@ -8,11 +8,11 @@
 
 #include "codegen/shared_tiles.h"
 #include "codegen/stmt_printer.h"
+#include "ir/aliases.h"
 #include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/next_tile.h"
-#include "ir/overlap.h"
 #include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"

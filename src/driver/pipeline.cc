@@ -15,7 +15,7 @@
 #include "epilogue/divide_stores.h"
 #include "epilogue/slice_epilogue.h"
 #include "epilogue/stage_results.h"
-#include "ir/overlap.h"
+#include "ir/aliases.h"
 #include "ir/settings.h"
 #include "lower/branch_by_warp.h"
 #include "lower/broadcast_elements.h"

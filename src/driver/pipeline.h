@@ -10,7 +10,7 @@ namespace tilelang::driver {
 using PassConfigs = ir::Map<ir::String, ir::Any>;
 
 // Raises the user errors of tilelang.errors for kernels that cannot be compiled as written.
-// `overlapping`: for calls in which tensors overlap (ir/overlap.h).
+// `overlapping`: for calls in which tensors overlap (ir/aliases.h).
 CompiledFunc Compile(const ir::Func& func, const Target& target, const PassConfigs& configs,
                      bool overlapping);
 

@@ -9,8 +9,8 @@
 
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
+#include "ir/aliases.h"
 #include "ir/effects.h"
-#include "ir/overlap.h"
 #include "layout/fragment.h"
 #include "op/copy.h"
 #include "op/copy_tma.h"

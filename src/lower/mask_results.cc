@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "ir/aliases.h"
 #include "ir/effects.h"
-#include "ir/overlap.h"
 #include "ir/tile_op.h"
 #include "ir/visitor.h"
 #include "op/gemm_tcgen05.h"

@@ -8,11 +8,11 @@
 
 #include "analysis/uniformity.h"
 #include "arith/structural.h"
+#include "ir/aliases.h"
 #include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/fresh_copy.h"
 #include "ir/intrinsics.h"
-#include "ir/overlap.h"
 #include "ir/remark.h"
 #include "ir/same.h"
 #include "op/copy_async.h"

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "arith/structural.h"
+#include "ir/aliases.h"
 #include "ir/effects.h"
 #include "ir/fresh_copy.h"
 #include "ir/intrinsics.h"
-#include "ir/overlap.h"
 #include "ir/remark.h"
 #include "layout/layout.h"
 #include "op/copy_async.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "ir/aliases.h"
 #include "ir/effects.h"
 #include "ir/error.h"
-#include "ir/overlap.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/effect.h"

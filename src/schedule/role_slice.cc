@@ -3,9 +3,9 @@
 #include <tvm/ffi/cast.h>
 
 #include "arith/structural.h"
+#include "ir/aliases.h"
 #include "ir/async.h"
 #include "ir/next_tile.h"
-#include "ir/overlap.h"
 #include "ir/printer.h"
 
 namespace tilelang::schedule {

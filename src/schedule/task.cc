@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "ir/aliases.h"
 #include "ir/async.h"
 #include "ir/effects.h"
-#include "ir/overlap.h"
 #include "ir/visitor.h"
 #include "op/gemm_wgmma.h"
 

@@ -8,9 +8,9 @@
 
 #include "analysis/engine_waiters.h"
 #include "analysis/waits.h"
+#include "ir/aliases.h"
 #include "ir/async.h"
 #include "ir/error.h"
-#include "ir/overlap.h"
 #include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/effect.h"

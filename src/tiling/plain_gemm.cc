@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "ir/aliases.h"
 #include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
-#include "ir/overlap.h"
 #include "ir/padded.h"
 #include "ir/visitor.h"
 #include "op/copy.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ir/overlap.h"
+#include "ir/aliases.h"
 #include "op/copy.h"
 
 namespace tilelang::tiling {

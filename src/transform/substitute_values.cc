@@ -6,8 +6,8 @@
 #include <unordered_set>
 
 #include "arith/structural.h"
+#include "ir/aliases.h"
 #include "ir/effects.h"
-#include "ir/overlap.h"
 #include "ir/visitor.h"
 
 namespace tilelang::transform {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "arith/analyzer.h"
-#include "ir/overlap.h"
+#include "ir/aliases.h"
 #include "ir/visitor.h"
 #include "registry/functions.h"
 

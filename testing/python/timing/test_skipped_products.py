@@ -159,7 +159,8 @@ def test_a_watched_launch_computes_products_unless_it_is_undone(undone):
 
     with watching(watcher):
         kernel(a, b, c, steps)
-    assert (found[0] == (0 if undone else 64)).all() and (c == 64).all()
+    # What a launch that is undone writes is arbitrary: it left out the products.
+    assert (found[0] == 64).all() != undone and (c == 64).all()
 
 
 @pytest.mark.parametrize("arch", ARCHES)

@@ -1,4 +1,4 @@
-#include "ir/overlap.h"
+#include "ir/aliases.h"
 
 #include <tvm/ffi/cast.h>
 

@@ -1,6 +1,6 @@
 // Tensors that may lie in the same memory: arguments of a call that overlap.
-#ifndef TILELANG_IR_OVERLAP_H_
-#define TILELANG_IR_OVERLAP_H_
+#ifndef TILELANG_IR_ALIASES_H_
+#define TILELANG_IR_ALIASES_H_
 
 #include "ir/function.h"
 
@@ -23,4 +23,4 @@ bool MayOverlapOthers(const Buffer& tensor);
 
 }  // namespace tilelang::ir
 
-#endif  // TILELANG_IR_OVERLAP_H_
+#endif  // TILELANG_IR_ALIASES_H_
