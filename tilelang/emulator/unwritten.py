@@ -100,7 +100,8 @@ class Outputs:
         alive = {_address(each): each for each in owners}
         for address in new:
             owner = alive.get(address)
-            if owner is None or self._outputs[address].written.all():
+            output = self._outputs.get(address)  # none: it was filled otherwise before the launch
+            if owner is None or output is None or output.written.all():
                 self.forget(address)
             else:
                 weakref.finalize(owner, self.forget, address).atexit = False
