@@ -350,17 +350,24 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
 }
 
 // The cells that a store writes, by their index, and the values.
-using Cells = std::vector<std::pair<int32_t, uint32_t>>;
+struct StoredCell {
+  int32_t index = 0;
+  uint32_t value = 0;
+  bool undefined = false;  // the value is of a register that nothing has written
+};
+using Cells = std::vector<StoredCell>;
 
 Cells CellsOf(Warp& w, const Op& op, const AccessForm& form, const Rectangles& place) {
   Cells cells;
+  const bool follows = w.cta.cluster.launch.observer && !w.cta.cluster.kernel().unwritten.empty();
   cells.reserve(static_cast<size_t>(form.registers) * kLanes * (form.packed ? 2 : 1));
   for (int r = 0; r < form.registers; ++r) {
     const uint32_t* values = w.Reg<uint32_t>(op.slots[r]);
     for (int lane = 0; lane < kLanes; ++lane) {
       const int32_t index = CellIndex(form, place, r, lane);
-      cells.emplace_back(index, form.packed ? values[lane] & 0xFFFF : values[lane]);
-      if (form.packed) cells.emplace_back(index + 1, values[lane] >> 16);
+      const bool undefined = follows && w.register_checks().IsUnwritten(op.slots[r], lane);
+      cells.push_back({index, form.packed ? values[lane] & 0xFFFF : values[lane], undefined});
+      if (form.packed) cells.push_back({index + 1, values[lane] >> 16, undefined});
     }
   }
   return cells;
@@ -379,7 +386,10 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
   step.name = "tcgen05.st";
   step.work.kind = AsyncWork::Kind::kTensorStore;
   step.act = [&tensor = TensorOf(w), cells = CellsOf(w, op, form, place)] {
-    for (const auto& [index, value] : cells) tensor.StoreAt(index, value);
+    for (const StoredCell& cell : cells) {
+      tensor.StoreAt(cell.index, cell.value);
+      if (cell.undefined) tensor.MarkUndefined(cell.index);
+    }
   };
   Engines::Of(w).Queue(ChannelKind::kTensorStore, std::move(step));
   return Flow::kNext;

@@ -63,6 +63,24 @@ void ReportUninitialised(TensorMemory& tensor, const Issuer& issuer,
   }
 }
 
+// An accumulator that holds values of registers that nothing has written, and no others. Rows that
+// the program drops may hold them beside defined rows.
+void ReportUndefined(const TensorMemory& tensor, const Issuer& issuer,
+                     const std::vector<TmemRegion>& cells) {
+  for (const TmemRegion& region : cells) {
+    for (int lane = region.lane; lane < region.lane + region.lanes; ++lane) {
+      for (int column = region.column; column < region.column + region.columns; ++column) {
+        if (!tensor.IsUndefined(lane, column)) return;
+      }
+    }
+  }
+  if (cells.empty()) return;
+  Report(issuer, "uninitialised-tmem",
+         "tcgen05.mma accumulates into values of registers that nothing has written, " +
+             DescribeTmem(cells[0].lane, cells[0].column) +
+             "; T.clear the fragment before the product");
+}
+
 void CheckRegions(Sanitizer& sanitizer, const Cta& cta, const std::vector<TmemRegion>& cells,
                   const Sanitizer::Step& step) {
   for (const TmemRegion& region : cells) {
@@ -171,6 +189,7 @@ void PerformMma(const std::vector<Cta*>& ctas, const Issuer& issuer, const MmaPl
     ReportUninitialised(tensor, issuer, plan.scale_cells, "tcgen05.mma, for scale factors,");
     if (plan.operands.accumulate) {
       ReportUninitialised(tensor, issuer, plan.d_cells, "tcgen05.mma, which accumulates,");
+      ReportUndefined(tensor, issuer, plan.d_cells);
     }
     places.push_back({cta->shared.at(0), &tensor});
     if (skips) MarkWritten(tensor, plan.d_cells);

@@ -109,6 +109,8 @@ struct OperandUse {
   std::vector<uint32_t> predicate_reads, predicate_writes;
   // Of wgmma: the sanitizer follows them in another way than the accesses of threads.
   std::vector<uint32_t> engine_reads, engine_writes;
+  // Of mma and wmma.mma: what they add to the products, for each register of `writes`.
+  std::vector<uint32_t> accumulators;
   std::vector<AddressOperand> addresses;
 };
 

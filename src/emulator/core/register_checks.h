@@ -21,6 +21,8 @@ class RegisterChecks {
   // `op` loads into a lane's register what nothing has written, in shared or global memory.
   virtual void LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t address,
                               bool shared) = 0;
+  // Whether a lane's register holds the value of a register that nothing has written.
+  virtual bool IsUnwritten(uint32_t slot, int lane) const = 0;
 };
 
 // Of a warp at its start.

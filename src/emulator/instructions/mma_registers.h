@@ -68,6 +68,7 @@ inline void PushRegisters(Decoder& d, size_t index, const char* name, const Frag
   const std::string what = std::string("registers for ") + name;
   for (const ptx::Operand* element : d.Vector(d.operand(index), fragment.registers(), what)) {
     d.Push(index == 0 ? d.Destination(*element, type) : d.Source(*element, type));
+    if (index == 3) d.use.accumulators.push_back(d.slots.back());
   }
 }
 

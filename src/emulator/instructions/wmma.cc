@@ -418,6 +418,7 @@ void DecodeWmmaMultiply(Decoder& d) {
   PushTile(d, 1, form.a, operand, false);
   PushTile(d, 2, form.b, operand, false);
   PushTile(d, 3, form.c, RegisterTypeOf(types[3]), false);
+  d.use.accumulators.assign(d.slots.end() - form.c.given, d.slots.end());
   d.op.handler = MultiplyTiles;
 }
 

@@ -51,17 +51,23 @@ class TensorMemory {
   uint32_t& Cell(int lane, int column) { return cells_[lane * kStride + column]; }
   uint32_t* Row(int lane) { return &cells_[lane * kStride]; }
   bool IsWritten(int lane, int column) const { return written_[lane * kStride + column] != 0; }
-  void MarkWritten(int lane, int column) { written_[lane * kStride + column] = 1; }
+  void MarkWritten(int lane, int column) { written_[lane * kStride + column] = kWritten; }
+  // Written, but with the value of a register that nothing has written.
+  bool IsUndefined(int lane, int column) const {
+    return written_[lane * kStride + column] == kUndefined;
+  }
+  void MarkUndefined(int index) { written_[index] = kUndefined; }
   void Store(int lane, int column, uint32_t value) { StoreAt(lane * kStride + column, value); }
   // The same by linear index, lane * kStride + column.
   uint32_t At(int index) const { return cells_[index]; }
   bool WasWritten(int index) const { return written_[index] != 0; }
   void StoreAt(int index, uint32_t value) {
     cells_[index] = value;
-    written_[index] = 1;
+    written_[index] = kWritten;
   }
 
  private:
+  static constexpr uint8_t kWritten = 1, kUndefined = 2;  // 0: not written
   std::unique_ptr<uint32_t[]> cells_;
   std::unique_ptr<uint8_t[]> written_;
   // For each chunk: 0 free, otherwise the first chunk of its allocation plus one.

@@ -18,14 +18,6 @@ uint32_t Wanted(const Warp& warp, const Op& op, isa::Operands operands, uint32_t
   return mask & ((slot == op.a[1] ? first : 0) | (slot == op.a[2] ? ~first : 0));
 }
 
-// Four lanes hold a row of a fragment of mma.
-uint32_t Quads(uint32_t lanes) {
-  lanes |= lanes >> 1 & 0x55555555;
-  lanes |= lanes << 1 & 0xAAAAAAAA;
-  lanes |= lanes >> 2 & 0x33333333;
-  return lanes | (lanes << 2 & 0xCCCCCCCC);
-}
-
 // Which bytes of the memory at a lane's operand were written; nullptr where that is not followed.
 uint8_t* WrittenAt(const Warp& warp, const SourceLine& source, int lane) {
   const uint64_t address = source.use.addresses[0].At(warp, lane);
@@ -42,14 +34,29 @@ uint32_t ElementBytes(const SourceLine& source) {
   return static_cast<uint32_t>(TypeBits(ParseType(type))) / 8;
 }
 
-bool Multiplies(const isa::Row& row) {
-  return row.cost == isa::Cost::kMma || row.cost == isa::Cost::kWmma;
+// Of one undefined operand the result is undefined, whatever the others are.
+bool Adds(const SourceLine& source) {
+  const isa::Cost cost = source.row->cost;
+  const bool sums = cost == isa::Cost::kSum || cost == isa::Cost::kProduct ||
+                    cost == isa::Cost::kMultiplyAdd || cost == isa::Cost::kDivision;
+  return sums && source.kind == InstructionClass::kFloat;
 }
 
-// Whether the instruction uses the value of a register that nothing has written, beyond computing.
-// What other lanes get by a shuffle is not followed.
-bool UsesRegister(const isa::Row& row, const OperandUse& use) {
-  return row.cost == isa::Cost::kAtomic || (use.writes.empty() && use.engine_writes.empty());
+// The lanes of `lanes` for which the instruction writes to global memory.
+uint32_t StoresGlobal(const Warp& warp, const SourceLine& source, uint32_t lanes) {
+  const isa::Cost cost = source.row->cost;
+  const bool stores = cost == isa::Cost::kStore || cost == isa::Cost::kAtomic ||
+                      cost == isa::Cost::kReduction ||
+                      (cost == isa::Cost::kWmma && source.use.writes.empty());
+  if (!stores || source.use.addresses.empty()) return 0;
+  if (source.kind == InstructionClass::kGlobalMemory) return lanes;
+  if (source.kind != InstructionClass::kGenericMemory) return 0;
+  uint32_t result = 0;
+  ForEachLane(lanes, [&](int lane) {
+    const uint64_t window = source.use.addresses[0].At(warp, lane) & ~uint64_t{0xFFFFFFFF};
+    if (window != kSharedWindow && window != kLocalWindow) result |= 1u << lane;
+  });
+  return result;
 }
 
 bool UsesLoaded(const isa::Row& row, const OperandUse& use) {
@@ -107,21 +114,6 @@ void UndefinedValues::Write(uint32_t slot, uint32_t mask, const Value& result) {
   }
 }
 
-// Without scale-d they are written alone; else they stay what they were.
-void UndefinedValues::CheckAccumulators(const Warp& warp, const Op& op, uint32_t mask) {
-  const OperandUse& use = warp.cta.cluster.kernel().sources[op.source].use;
-  Value fragment;
-  for (uint32_t slot : use.engine_reads) {
-    const auto found = values_.find(slot);
-    if (found != values_.end() && (found->second.lanes & mask)) fragment = found->second;
-  }
-  fragment.lanes = Quads(fragment.lanes & mask);
-  const bool adds = warp.Predicate(op.a[2]) & mask;
-  for (uint32_t slot : use.engine_writes) {
-    if (!adds || fragment.lanes) Write(slot, adds ? fragment.lanes : mask, fragment);
-  }
-}
-
 void UndefinedValues::Executed(const Warp& warp, const Op& op) {
   if (stored_.empty()) return;
   const SourceLine& source = warp.cta.cluster.kernel().sources[op.source];
@@ -148,34 +140,90 @@ uint32_t UndefinedValues::Store(const Warp& warp, const Op& op, uint32_t slot, u
   return rest;
 }
 
+UndefinedValues::Value* UndefinedValues::Find(uint32_t slot, bool is_register) {
+  const auto found = values_.find(slot);
+  if (found == values_.end() || (found->second.source != nullptr) != is_register) return nullptr;
+  return &found->second;
+}
+
+bool UndefinedValues::IsUnwritten(uint32_t slot, int lane) const {
+  const auto found = values_.find(slot);
+  return found != values_.end() && found->second.source && (found->second.lanes >> lane & 1);
+}
+
+UndefinedValues::Value UndefinedValues::CheckLoaded(const Warp& warp, const Op& op, uint32_t mask) {
+  const SourceLine& source = warp.cta.cluster.kernel().sources[op.source];
+  const isa::Row& row = *source.row;
+  Value result;
+  for (uint32_t slot : source.use.reads) {
+    Value* value = Find(slot, false);
+    if (!value) continue;
+    const uint32_t lanes = value->lanes & Wanted(warp, op, row.operands, slot, mask);
+    if (lanes == 0) continue;
+    if (!UsesLoaded(row, source.use)) {
+      const uint32_t kept = result.lanes;
+      result = *value;
+      result.lanes = kept | lanes;
+      continue;
+    }
+    const bool stores = row.cost == isa::Cost::kStore && !value->shared;
+    const uint32_t used = stores ? Store(warp, op, slot, lanes) : lanes;
+    if (used == 0) continue;
+    Use(warp, op, *value, used);
+    value->lanes &= ~used;
+  }
+  return result;
+}
+
+UndefinedValues::Value UndefinedValues::CheckRegisters(const Warp& warp, const Op& op,
+                                                       uint32_t mask) {
+  const SourceLine& source = warp.cta.cluster.kernel().sources[op.source];
+  const isa::Row& row = *source.row;
+  Value result;
+  uint32_t all = mask;  // lanes in which no operand is written
+  for (uint32_t slot : source.use.reads) {
+    const uint32_t wanted = Wanted(warp, op, row.operands, slot, mask);
+    Value* value = Find(slot, true);
+    const uint32_t lanes = value ? value->lanes & wanted : 0;
+    all &= lanes | ~wanted;
+    if (lanes == 0) continue;
+    const uint32_t kept = result.lanes;
+    result = *value;
+    result.lanes = kept | lanes;
+    const uint32_t used = StoresGlobal(warp, source, lanes);
+    if (used == 0) continue;
+    Use(warp, op, *value, used);
+    value->lanes &= ~used;
+  }
+  if (row.operands == isa::Operands::kCollective) return {};
+  if (!Adds(source)) result.lanes &= all;
+  return result;
+}
+
+void UndefinedValues::Accumulate(const OperandUse& use, uint32_t mask) {
+  std::vector<Value> results(use.writes.size());
+  for (size_t k = 0; k < results.size() && results.size() == use.accumulators.size(); ++k) {
+    const Value* value = Find(use.accumulators[k], true);
+    if (!value) continue;
+    results[k] = *value;
+    results[k].lanes &= mask;
+  }
+  for (size_t k = 0; k < results.size(); ++k) Write(use.writes[k], mask, results[k]);
+}
+
 void UndefinedValues::Check(const Warp& warp, const Op& op, uint32_t mask) {
   if (values_.empty()) return;
   const SourceLine& source = warp.cta.cluster.kernel().sources[op.source];
   if (!loaded_ && !source.sees_unwritten) return;
   const OperandUse& use = source.use;
-  const isa::Row& row = *source.row;
-  Value result;
-  for (uint32_t slot : use.reads) {
-    const auto found = values_.find(slot);
-    if (found == values_.end()) continue;
-    const uint32_t lanes = found->second.lanes & Wanted(warp, op, row.operands, slot, mask);
-    if (lanes == 0) continue;
-    const bool is_register = found->second.source != nullptr;
-    if (is_register ? UsesRegister(row, use) : UsesLoaded(row, use)) {
-      const bool stores = row.cost == isa::Cost::kStore && !is_register && !found->second.shared;
-      const uint32_t used = stores ? Store(warp, op, slot, lanes) : lanes;
-      if (used == 0) continue;
-      Use(warp, op, found->second, used);
-      found->second.lanes &= ~used;
-      continue;
-    }
-    if (is_register && row.operands == isa::Operands::kCollective && !Multiplies(row)) continue;
-    const uint32_t kept = result.lanes;
-    result = found->second;
-    result.lanes = kept | (Multiplies(row) ? Quads(lanes) & mask : lanes);
-  }
+  Value result = loaded_ ? CheckLoaded(warp, op, mask) : Value{};
+  const Value unwritten = CheckRegisters(warp, op, mask);
+  if (!use.accumulators.empty()) return Accumulate(use, mask);
+  if (result.lanes == 0) result = unwritten;
   for (uint32_t slot : use.writes) Write(slot, mask, result);
-  if (!use.engine_writes.empty()) CheckAccumulators(warp, op, mask);
+  // A wgmma without scale-d writes its accumulators; else they stay what they were.
+  if (use.engine_writes.empty() || (warp.Predicate(op.a[2]) & mask)) return;
+  for (uint32_t slot : use.engine_writes) Write(slot, mask, {});
 }
 
 }  // namespace tilelang::emulator

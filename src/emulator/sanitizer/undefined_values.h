@@ -15,7 +15,13 @@ namespace tilelang::emulator {
 // Of one warp. Compilers load early and drop the value where the program does not want it, so a
 // report waits until a value is used: stored, compared, or given to other lanes. What is computed
 // from it is undefined, too. Loaded values are the warnings "uninitialised-shared" and
-// "uninitialised-global"; registers are the finding "uninitialised-register".
+// "uninitialised-global".
+//
+// Registers are the finding "uninitialised-register". Compilers compare them, merge them with
+// others and store them in shared and tensor memory for elements that the program drops later, so
+// only stores and atomics on global memory use them. Sums and products of floats pass them on, mma
+// and wgmma from accumulator to accumulator, and other instructions where all operands are
+// unwritten.
 class UndefinedValues {
  public:
   // `op` loads such a value into a lane's register.
@@ -27,6 +33,7 @@ class UndefinedValues {
   // To be called when `op` has executed: what it has stored of an output that nothing has written
   // is as undefined where that is followed.
   void Executed(const Warp& warp, const Op& op);
+  bool IsUnwritten(uint32_t slot, int lane) const;
 
  private:
   struct Value {
@@ -39,8 +46,12 @@ class UndefinedValues {
 
   void Use(const Warp& warp, const Op& op, const Value& value, uint32_t lanes) const;
   uint32_t Store(const Warp& warp, const Op& op, uint32_t slot, uint32_t lanes);
-  // The accumulators of a wgmma, whose lanes are `mask`, are written by it.
-  void CheckAccumulators(const Warp& warp, const Op& op, uint32_t mask);
+  // What `op` computes from loaded values, and reports of those that it uses.
+  Value CheckLoaded(const Warp& warp, const Op& op, uint32_t mask);
+  Value CheckRegisters(const Warp& warp, const Op& op, uint32_t mask);
+  // From accumulators to results of mma.
+  void Accumulate(const OperandUse& use, uint32_t mask);
+  Value* Find(uint32_t slot, bool is_register);
   void Write(uint32_t slot, uint32_t mask, const Value& result);
 
   // A store of such a value to memory that is followed: the element, and where lanes store it.

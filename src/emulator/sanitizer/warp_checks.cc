@@ -28,6 +28,10 @@ void WarpChecks::LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t 
   undefined_values_.Mark(op, slot, lane, address, shared);
 }
 
+bool WarpChecks::IsUnwritten(uint32_t slot, int lane) const {
+  return undefined_values_.IsUnwritten(slot, lane);
+}
+
 WgmmaRegisters& WarpChecks::OfWgmma(const Warp& warp) {
   if (!wgmma_) wgmma_.emplace(warp);
   return *wgmma_;

@@ -22,6 +22,7 @@ class WarpChecks : public RegisterChecks {
   void After(const Warp& warp, const Op& op, uint32_t lanes) override;
   void LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t address,
                       bool shared) override;
+  bool IsUnwritten(uint32_t slot, int lane) const override;
 
   // Followed from the warp's first wgmma instruction on.
   WgmmaRegisters& OfWgmma(const Warp& warp);

@@ -41,14 +41,34 @@ FINE = {
     "given to a lane that does not want it": (
         "@%p0 mov.b32 %r5, 7; shfl.sync.down.b32 %r6, %r5, 16, 31, -1; mov.b32 %r9, 7;" + STORE
     ),
+    "stored in shared memory": "st.shared.b32 [s], %r5; mov.b32 %r9, 7;" + STORE,
+    "stored there by a generic address": (
+        "cvta.shared.u64 %d2, s; st.b32 [%d2], %r5; mov.b32 %r9, 7;" + STORE
+    ),
+    "compared": "setp.eq.u32 %p1, %r5, 5; @%p1 bra L; L: mov.b32 %r9, 7;" + STORE,
+    "merged": "shl.b32 %r5, %r6, 16; and.b32 %r5, %r5, %r0; mov.b32 %r4, 7; "
+    "and.b32 %r5, %r5, 0; or.b32 %r9, %r5, %r4;" + STORE,
+    "packed and taken out": (
+        "mov.b16 %h0, 7; mov.b32 %r5, {%h0, %h1}; and.b32 %r9, %r5, 0xffff;" + STORE
+    ),
+    "of a row or a column that is dropped": (
+        "mov.b32 %r1, 0; mov.f32 %f0, 0f00000000;"
+        "@%p0 mov.b32 %r2, 0; @%p0 mov.b32 %r3, 0; mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
+        " {%f1, %f2, %f3, %f4}, {%r1, %r2}, {%r3}, {%f0, %f0, %f0, %f0};"
+        "add.f32 %f1, %f1, 0f40E00000; cvt.rzi.s32.f32 %r9, %f1;"
+        "and.b32 %r4, %r0, 2; setp.eq.and.u32 %p1, %r4, 0, %p0; @!%p1 mov.b32 %r9, 7;" + STORE
+    ),
 }
 USED = {
     "stored": (STORE, "%r9"),
     "stored by some lanes": ("@%p0 mov.b32 %r9, 7;" + STORE, "%r9"),
-    "stored in shared memory": ("st.shared.b32 [s], %r9;", "%r9"),
+    "stored by a generic address": ("st.b32 [%d0], %r9;", "%r9"),
     "computed with": ("add.s32 %r5, %r6, 1; mul.lo.s32 %r9, %r5, 2;" + STORE, "%r6"),
-    "packed": ("mov.b16 %h0, 1; mov.b32 %r9, {%h0, %h1};" + STORE, "%h1"),
-    "compared": ("setp.eq.u32 %p1, %r9, 5; @%p1 bra L; L:", "%r9"),
+    "added to a float": (
+        "mov.f32 %f0, 0f3f800000; add.f32 %f1, %f0, %f2; st.global.f32 [%d0], %f1;",
+        "%f2",
+    ),
+    "packed": ("mov.b32 %r9, {%h0, %h1};" + STORE, "%h[01]"),
     "added to memory": ("red.global.add.u32 [%d0], %r9;", "%r9"),
     "added up in a loop": (
         "mov.b32 %r3, 0; L: add.u32 %r9, %r9, 7; add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 3;"
@@ -129,6 +149,7 @@ def test_a_forgotten_clear_is_reported(target):
     )
     with pytest.raises(EmulatorError) as caught:
         program(a, b, True, 128)
-    assert caught.value.kind == "uninitialised-register" and caught.value.span.line > 0
+    where = "tmem" if target == "sm_100a" else "register"
+    assert caught.value.kind == f"uninitialised-{where}" and caught.value.span.line > 0
     with options(sanitize=False):
         assert program(a, b, True, 128).isnan().all()
