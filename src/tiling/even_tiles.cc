@@ -38,7 +38,7 @@ constexpr int64_t kStagesOfParts = 6;  // with less in flight, loads take longer
 
 int64_t ThreadsOf(const TileExtents& tile) { return tile.columns / kColumnUnit * kWarpgroup; }
 
-bool HasRegisters(const TileExtents& tile) {
+bool FitsRegisters(const TileExtents& tile) {
   int64_t threads = ThreadsOf(tile);
   return tile.rows * tile.columns / threads <= MostBesideLoader(threads);
 }
@@ -124,7 +124,7 @@ class Chooser {
       int64_t of_tile = CeilDiv(CeilDiv(rows_, count), unit) * unit;
       for (int64_t columns = kColumnUnit; columns <= kMostColumns; columns += kColumnUnit) {
         TileExtents tile = {of_tile, columns};
-        if (of_tile > kMostRows || !HasRegisters(tile)) continue;
+        if (of_tile > kMostRows || !FitsRegisters(tile)) continue;
         TileGrid grid = Of(tile);
         if (grid.tiles > ClustersAtOnce(parts)) continue;
         double cost = parts == 1 ? BesideMemory(grid.CostOfTile(), memory_)
