@@ -90,7 +90,7 @@ def class_of(row: dict[str, Any]) -> str:
 
 
 def predictions(python: str, names: list[str], limit: float) -> Iterator[dict[str, Any]]:
-    """What the model says of each workload; a process for some of them."""
+    """Returns the prediction for each workload; one process predicts several."""
     for first in range(0, len(names), CHUNK):
         chunk = names[first : first + CHUNK]
         with tempfile.TemporaryFile("w+") as output:
@@ -164,7 +164,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def commit() -> str:
-    """Of this tree."""
+    """Returns the hash of the commit of this tree."""
     run = subprocess.run(
         ["git", "-C", str(HERE), "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True
     )

@@ -44,7 +44,7 @@ def _token(x: torch.Tensor, *_: Any, gran_k: int = 128, **__: Any) -> tuple[Any,
 
 
 def _token_fp4(x: torch.Tensor, *_: Any, gran_k: int = 128, **__: Any) -> tuple[Any, Any]:
-    """The same with two values of 4 bits in a byte."""
+    """Returns such inputs with two values of 4 bits in each byte."""
     rows, depth = x.shape[-2:]
     lead = tuple(x.shape[:-2])
     return (

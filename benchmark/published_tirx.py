@@ -157,7 +157,7 @@ class Host:
         return value
 
     def _address(self, host: int | None) -> int:
-        """Where the emulated GPU has what lies at that address of the host; maps it first."""
+        """Maps the memory at this host address, and returns its address on the emulated GPU."""
         if not host:
             return 0
         for begin, size, mapping in self._held:
