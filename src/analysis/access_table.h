@@ -16,9 +16,9 @@ class AccessTable {
   explicit AccessTable(ir::Map<ir::Buffer, int64_t> offsets) : offsets_(std::move(offsets)) {}
 
   const ir::Map<ir::Buffer, int64_t>& offsets() const { return offsets_; }
-  // Of a statement that stands at this place.
+  // Returns the accesses of a statement at the place `context`.
   const std::vector<AccessPtr>& Of(const ir::Stmt& s, const AccessContext& context);
-  // Of a statement that was met before, wherever it stands.
+  // Returns the accesses of a statement that was collected before, wherever it stands.
   std::vector<AccessPtr> Anywhere(const ir::Stmt& s, const AccessContext& context);
   // `rewritten` makes the accesses of what it was.
   void Set(const ir::Stmt& rewritten, const AccessContext& context,
@@ -32,9 +32,9 @@ class AccessTable {
     AccessContext context;
     std::vector<AccessPtr> accesses;
   };
-  // The accesses of a statement that stands in `context`; those of its parts are known, too.
+  // Collects the accesses of a statement in `context`, and of its parts.
   void CollectParts(const ir::Stmt& s, AccessContext* context, std::vector<AccessPtr>* out);
-  // Appends those of a part; `context` is that of what comes after it.
+  // Appends the accesses of a part; updates `context` for the next part.
   void Append(const ir::Stmt& s, AccessContext* context, std::vector<AccessPtr>* out);
 
   ir::Map<ir::Buffer, int64_t> offsets_;

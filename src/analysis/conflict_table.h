@@ -1,4 +1,4 @@
-// Which pairs of accesses may conflict, each decided once.
+// Decides once for each pair of accesses whether they may conflict.
 #ifndef TILELANG_ANALYSIS_CONFLICT_TABLE_H_
 #define TILELANG_ANALYSIS_CONFLICT_TABLE_H_
 

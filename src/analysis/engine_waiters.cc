@@ -27,7 +27,7 @@ EngineWaiters::EngineWaiters(const Stmt& s, const ThreadSet& active, const Block
 
 ThreadSet WaiterOf(const WaitNode* wait, const BlockThreads& threads) {
   const Array<int64_t>& issuer = wait->completion->threads;
-  // Which thread of a warp is elected is not known.
+  // The elected thread of a warp is not known.
   return threads.Of(issuer[1] == 1 ? op::ThreadRange{issuer[0], 1} : op::ThreadRange{0, 0});
 }
 

@@ -1,4 +1,4 @@
-// Which threads wait inside a statement for what asynchronous engines do there.
+// The threads that wait for asynchronous engines inside of a statement.
 #ifndef TILELANG_ANALYSIS_ENGINE_WAITERS_H_
 #define TILELANG_ANALYSIS_ENGINE_WAITERS_H_
 
@@ -17,10 +17,10 @@ class EngineWaiters {
   // s: run by the threads of `active`.
   EngineWaiters(const ir::Stmt& s, const ThreadSet& active, const BlockThreads& threads);
 
-  // Those that wait for any engine.
+  // Returns the threads that wait for any engine.
   const ThreadSet& OfAny() const { return any_; }
-  // Those that wait for what engines do to a buffer; tensor memory counts as one buffer. A side of
-  // a branch waits for its own.
+  // Returns the threads that wait for the effects of engines on a buffer; tensor memory counts as
+  // one buffer. Each side of a branch waits for itself.
   const ThreadSet& Of(const ir::Buffer& buffer) const;
 
  private:
@@ -31,7 +31,7 @@ class EngineWaiters {
   static Key KeyOf(const ir::Buffer& buffer);
   void AddLeaf(const ir::Stmt& s, const ThreadSet& active, const BlockThreads& threads);
   void AddBranch(const ir::IfNode* op, const ThreadSet& active, const BlockThreads& threads);
-  // Of two statements one after the other.
+  // Adds the threads that wait in the next statement.
   void Add(const EngineWaiters& next);
 
   ThreadSet any_;

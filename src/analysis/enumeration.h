@@ -59,18 +59,20 @@ class Enumeration {
     std::vector<int64_t> values;
   };
 
-  // Takes from `guards` those that ask for this loop's variable alone: they choose its values. Of
-  // values that touch the same, one stays.
+  // Moves the guards that depend only on this loop's variable out of `guards`: they select its
+  // values. If several values access the same places, one of them stays.
   void AddLoop(const AccessContext& context, const AccessContext::Range& range,
                const ir::Expr& value, std::vector<ir::Expr>* guards);
-  // Those for which the guards hold, one of each remainder modulo the period unless that is 0.
+  // Returns the values for which the guards hold, one for each remainder modulo the period unless
+  // the period is 0.
   static std::vector<int64_t> ValuesOf(const AccessContext::Range& range,
                                        const ir::Array<ir::Expr>& guards, int64_t period);
   // The variables of loops and threads at each active thread of some iterations.
   void FillInputs(int64_t first, int64_t iterations, Columns* inputs) const;
   // The variables of every thread, by its number.
   Columns Threads() const;
-  // The numbers of those for which a filter holds; the others leave the columns.
+  // Returns the numbers of the threads for which a filter holds, and removes the other threads from
+  // the columns.
   std::vector<int64_t> Active(const arith::HostProgram& filter, Columns* threads) const;
   static bool AllHold(const Columns& guards, size_t count, size_t point);
 

@@ -1,4 +1,4 @@
-// Where gemms that the user waits for are complete.
+// Finds where gemms that the user waits for are complete.
 #ifndef TILELANG_ANALYSIS_GEMM_IN_FLIGHT_H_
 #define TILELANG_ANALYSIS_GEMM_IN_FLIGHT_H_
 
@@ -17,7 +17,7 @@ class GemmInFlight : public ir::StmtVisitor {
   using Select = std::function<bool(const ir::GemmNode*)>;
   explicit GemmInFlight(Select mine) : mine_(std::move(mine)) {}
 
-  // Whether some gemm may be incomplete after what was visited.
+  // Returns whether a gemm may be incomplete after the visited statements.
   bool InFlight() const { return state_.gemm != nullptr; }
   // The last one issued.
   const ir::GemmNode* Gemm() const { return state_.gemm; }

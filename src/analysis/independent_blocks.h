@@ -5,7 +5,7 @@
 
 namespace tilelang::analysis {
 
-// Whether blocks compute by themselves: none sees in which order the others run.
+// Returns whether blocks are independent: no block can observe the order in which others run.
 bool AreIndependent(const ir::KernelLaunchNode* launch);
 
 }  // namespace tilelang::analysis

@@ -1,4 +1,4 @@
-// Where a statement of a kernel stands: which threads run it, and what its variables range over.
+// The scope of a statement in a kernel: the threads that run it, and the ranges of its variables.
 #ifndef TILELANG_ANALYSIS_KERNEL_SCOPE_H_
 #define TILELANG_ANALYSIS_KERNEL_SCOPE_H_
 

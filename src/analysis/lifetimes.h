@@ -1,4 +1,4 @@
-// When buffers are in use.
+// The lifetimes of buffers.
 #ifndef TILELANG_ANALYSIS_LIFETIMES_H_
 #define TILELANG_ANALYSIS_LIFETIMES_H_
 

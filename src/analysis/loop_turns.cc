@@ -46,7 +46,7 @@ LoopTurns::LoopTurns(const Stmt& loop, const ir::KernelLaunchNode* launch) {
   }
 }
 
-// Of branches around everything but names.
+// Takes the conditions of branches that contain the whole body except for bindings.
 void LoopTurns::TakeConditions(const Stmt& body) {
   if (const auto* branch = body.as<ir::IfNode>()) {
     if (branch->else_case.defined()) return;

@@ -1,4 +1,4 @@
-// Whether the turns of a loop store to places of their own.
+// Proves that the iterations of a loop store to separate elements.
 #ifndef TILELANG_ANALYSIS_LOOP_TURNS_H_
 #define TILELANG_ANALYSIS_LOOP_TURNS_H_
 
@@ -25,16 +25,17 @@ class LoopTurns {
   // A loop of the launch.
   LoopTurns(const ir::Stmt& loop, const ir::KernelLaunchNode* launch);
 
-  // Whether the boxes of a turn have no element in common with those of another turn. They move as
-  // one: the least box around them is asked for, dimension by dimension by what does not depend on
-  // the body's own variables, then all together by trying all turns of all blocks.
+  // Returns whether the boxes of an iteration have no element in common with the boxes of another
+  // one. The boxes move together, so the proof is about the smallest box around them: first for
+  // each dimension by the parts that do not depend on variables of the body, then by trying all
+  // iterations of all blocks.
   bool AreApart(const std::vector<arith::MovingBox>& boxes) const;
-  // Whether the program says so of its stores to the tensor.
+  // Returns whether the program promises this for its stores to the tensor.
   bool ArePromised(const ir::Buffer& tensor) const;
 
  private:
   void TakeConditions(const ir::Stmt& body);
-  // With what the body names written out.
+  // Returns the box with the bindings of the body substituted.
   arith::MovingBox Expanded(const arith::MovingBox& box) const;
   std::optional<arith::MovingBox> Around(const std::vector<arith::MovingBox>& boxes) const;
 

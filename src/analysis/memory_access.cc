@@ -140,7 +140,7 @@ class Collector : public StmtVisitor {
     VisitExpr(op->value);
     context_.Bind(op);
   }
-  // Only the chosen value is loaded.
+  // A select loads only the chosen value.
   void Visit(const SelectNode* op) override {
     VisitExpr(op->condition);
     context_.guards.push_back(op->condition);
@@ -262,7 +262,7 @@ class Collector : public StmtVisitor {
     }
     Enumeration points(context, conditions, known ? varying : Expr(0));
     if (known && points.TooLarge()) {
-      // Without guards on loops that do not move the place: it is touched in more iterations then.
+      // Ignores guards on loops that do not move the place: more iterations count then.
       std::erase_if(conditions, [&](const Expr& guard) { return UsesOther(guard, varying); });
       points = Enumeration(context, conditions, varying);
     }
@@ -305,7 +305,7 @@ class Collector : public StmtVisitor {
     if (known) access->owners = std::make_shared<OwnerMap>(OwnerMap::Of(touches, lanes));
   }
 
-  // To the bytes from the first to the last element, where these are known.
+  // Narrows the access to the bytes from the first to the last element, if they are known.
   void Narrow(const std::vector<Expr>& conditions, const Expr& place, int64_t lanes,
               MemoryAccess* access) const {
     auto uniform = AsInt(access->uniform);
@@ -319,7 +319,8 @@ class Collector : public StmtVisitor {
     access->end = std::clamp(last, access->begin, access->end);
   }
 
-  // What loops add to the place, whatever the others do, is not enumerated.
+  // Bounds the contribution of each loop to the place, independently of the other loops, without
+  // enumeration.
   arith::Interval BoundsOf(const std::vector<Expr>& conditions, Expr place) const {
     arith::Analyzer analyzer;
     arith::Interval sum = arith::Interval::Point(0);
@@ -347,7 +348,7 @@ class Collector : public StmtVisitor {
     return sum + found.value_or(arith::Interval::Point(0));
   }
 
-  // Whether the guard asks for a loop whose variable `place` has no part of.
+  // Returns whether the guard depends on a loop whose variable does not occur in `place`.
   bool UsesOther(const Expr& guard, const Expr& place) const {
     return std::any_of(context_.loops.begin(), context_.loops.end(), [&](const auto& loop) {
       return UsesVar(guard, loop.var) && !UsesVar(place, loop.var);
@@ -364,7 +365,7 @@ class Collector : public StmtVisitor {
   int64_t address_lanes_ = kWarp;  // of a warp, in a call
 };
 
-// The same in both accesses: equal expressions of what does not change between them.
+// Returns whether both accesses have equal uniform parts, which do not change between them.
 bool SameUniformPart(const MemoryAccess& a, const MemoryAccess& b, bool carried) {
   if (Contains(a.uniform, {ExprKind::kLoad, ExprKind::kCall})) return false;
   if (carried && (a.moves || b.moves)) return false;
@@ -378,7 +379,7 @@ bool OwnersConflict(const OwnerMap& a, const OwnerMap& b, bool same_store) {
   });
 }
 
-// Of a thread, or of the elected one of a warp.
+// Returns the warpgroup of a thread, or of the elected thread of a warp.
 int32_t WarpgroupOf(int32_t owner) {
   bool elected = owner >= MemoryAccess::kElected;
   return (elected ? (owner - MemoryAccess::kElected) * kWarp : owner) /
@@ -397,7 +398,7 @@ std::vector<int32_t> OwnersOfLanes(const OwnerMap& cells) {
   return owners;
 }
 
-// Of two accesses whose tiles have columns in common.
+// Compares two accesses whose tiles have columns in common.
 bool CellsConflict(const MemoryAccess& a, const MemoryAccess& b, bool carried) {
   if (!a.owners || !b.owners) return true;
   if (SameUniformPart(a, b, carried)) return OwnersConflict(*a.owners, *b.owners, false);

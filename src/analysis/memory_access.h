@@ -36,7 +36,7 @@ struct AccessContext {
   ir::Buffer tensor_memory;
   ir::Var tensor_memory_base;
   std::optional<op::ThreadRange> issuer;  // inside an Issue of stores by TMA
-  // Of more pairs of a thread and an iteration an access counts as one of all threads.
+  // An access with more pairs of a thread and an iteration counts as an access of all threads.
   int64_t most_points = 1 << 17;
 
   void Bind(const ir::BindNode* op);
@@ -52,15 +52,15 @@ struct MemoryAccess {
   bool atomic = false;
   ir::Proxy proxy = ir::Proxy::kGeneric;
   bool by_warpgroup = false;  // of wgmma
-  // Of a store by TMA: the threads one of which asks for it, and waits for its bulk groups.
+  // For a TMA store: the threads, one of which issues it and waits for its bulk groups.
   std::optional<op::ThreadRange> issuer;
   bool ordered = false;  // with all but stores by TMA, by barriers that stand in the program
   // Bytes of the buffer in shared memory; tensors have ranges of their own, and so have the columns
   // of the tile in tensor memory.
   int64_t begin = 0;
   int64_t end = 0;
-  // Of tensor memory: of a tile each of whose warpgroups keeps to its rows; 32-bit registers of a
-  // thread that are moved.
+  // For tensor memory: whether each warpgroup accesses only its rows of the tile, and the number of
+  // 32-bit registers per thread.
   bool in_rows_of_warpgroup = false;
   int64_t registers = 0;
   ir::Buffer barrier;  // the mbarrier that an engine's call names; null: none
@@ -68,7 +68,7 @@ struct MemoryAccess {
   // The elements are `uniform` plus what `owners` says; without owners any thread may touch any.
   ir::Expr uniform;
   std::shared_ptr<OwnerMap> owners;
-  // Of a store by TMA: the elements of a tensor that it writes.
+  // For a TMA store: the elements of a tensor that it writes.
   struct Box {
     ir::Buffer tensor;
     ir::Array<ir::Expr> corner;  // innermost dimension first
@@ -90,7 +90,7 @@ using AccessPtr = std::shared_ptr<const MemoryAccess>;
 // different elements; and so does what functions that are given an address do.
 std::vector<ir::Buffer> SharedTensors(const ir::KernelLaunchNode* launch);
 
-// Whether the two are inside the same loops and branches of one launch.
+// Returns whether both contexts are inside of the same loops and branches of one launch.
 bool IsSamePlace(const AccessContext& a, const AccessContext& b);
 
 // The context of a launch's body.
@@ -101,9 +101,9 @@ AccessContext ContextOf(const ir::KernelLaunchNode* launch);
 void CollectAccesses(const ir::Stmt& s, const AccessContext& context,
                      const ir::Map<ir::Buffer, int64_t>& offsets, std::vector<AccessPtr>* out);
 
-// Whether stores by TMA may write common elements; carried: see below. Who stores a tile in several
-// iterations mostly fills it in each, and waits for its stores then: of others it is not asked
-// where each iteration stores.
+// Returns whether TMA stores may write common elements; carried: see below. A tile that several
+// iterations store is mostly filled in each of them, and the threads then wait for its stores. The
+// places of each iteration are therefore compared only for other tiles.
 bool BoxesOverlap(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
 
 // A write of all of a tile; in tensor memory, of all columns.
@@ -114,9 +114,9 @@ AccessPtr WriteOf(const ir::Buffer& tile, const ir::Map<ir::Buffer, int64_t>& of
 // engines do not conflict either: it waits in between. carried: `earlier` belongs to an earlier
 // iteration of a loop around both.
 bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
-// Whether two accesses of tensor memory may touch a common cell, whoever makes them.
+// Returns whether two accesses of tensor memory may use a common cell, whatever threads make them.
 bool ShareCells(const MemoryAccess& earlier, const MemoryAccess& later);
-// Whether threads of different warpgroups may conflict so.
+// Returns whether threads of different warpgroups may conflict in this way.
 bool WarpgroupsMayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
 
 }  // namespace tilelang::analysis

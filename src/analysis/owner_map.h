@@ -1,4 +1,4 @@
-// Which thread touches each element of a buffer.
+// The thread that accesses each element of a buffer.
 #ifndef TILELANG_ANALYSIS_OWNER_MAP_H_
 #define TILELANG_ANALYSIS_OWNER_MAP_H_
 
@@ -15,16 +15,16 @@ struct ThreadElements {
   int32_t thread;
 };
 
-// Which thread touches each unit of consecutive elements; of tensor memory: which warp touches each
-// cell, 16 lanes of a column.
+// The thread that accesses each unit of consecutive elements. For tensor memory: the warp that
+// accesses each cell of 16 lanes in a column.
 struct OwnerMap {
   static constexpr int32_t kNobody = -1;
   static constexpr int32_t kReplicated = -2;  // several threads in one iteration
   static constexpr int32_t kMany = -3;        // different threads in different iterations
   int64_t first = 0;
   int64_t unit = 1;
-  // Where the units begin, in ascending order; empty when they lie so close that owner[i] is of the
-  // one at first + i * unit.
+  // The begins of the units in ascending order. Empty if the units are adjacent: owner[i] then
+  // belongs to the unit at first + i * unit.
   std::vector<int64_t> begins;
   std::vector<int32_t> owner;
 
@@ -38,8 +38,8 @@ struct OwnerMap {
   size_t Find(int64_t element) const;
 };
 
-// Where a map lies: its element e begins at `base` + e * `scale`, in whatever both of two maps
-// count, elements of one buffer or bytes.
+// A map and its place: element e begins at `base` + e * `scale`. Two maps count the same units,
+// elements of one buffer or bytes.
 struct PlacedOwners {
   const OwnerMap& map;
   int64_t base = 0;
@@ -54,7 +54,7 @@ struct PlacedOwners {
   }
 };
 
-// Whether visit(owner in a, owner in b) holds for some place that both touch.
+// Returns whether visit(owner in a, owner in b) holds for some place that both maps contain.
 template <typename Visit>
 bool AnyCommon(const PlacedOwners& a, const PlacedOwners& b, const Visit& visit) {
   if (a.map.owner.empty() || b.map.owner.empty()) return false;

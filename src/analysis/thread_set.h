@@ -1,4 +1,4 @@
-// Which threads of a block a condition on the thread index selects.
+// The threads of a block that a condition on the thread index selects.
 #ifndef TILELANG_ANALYSIS_THREAD_SET_H_
 #define TILELANG_ANALYSIS_THREAD_SET_H_
 
@@ -68,7 +68,7 @@ class BlockThreads {
   ThreadSet Of(const op::ThreadRange& range) const;
   // The condition that the thread has this linear index.
   ir::Expr Is(int64_t thread) const;
-  // From here on the variable stands for its value.
+  // Replaces the variable by its value from here on.
   void Bind(const ir::Var& var, const ir::Expr& value);
 
   bool UsesThread(const ir::Expr& e) const;

@@ -13,7 +13,8 @@ namespace tilelang::analysis {
 
 using namespace ir;  // NOLINT(google-build-using-namespace)
 
-// Of which each thread has a copy of its own: also of a fragment that is one value.
+// Returns whether each thread has its own copy of the buffer; this includes a fragment of one
+// value.
 static bool IsPrivate(const Buffer& buffer) {
   auto is_one = [](const Expr& extent) { return IsConst(extent, 1); };
   return buffer.IsLocal() ||

@@ -1,4 +1,4 @@
-// Which values are the same in all threads of a CTA, or in those of a role.
+// Finds values that are the same in all threads of a CTA or of a role.
 #ifndef TILELANG_ANALYSIS_UNIFORMITY_H_
 #define TILELANG_ANALYSIS_UNIFORMITY_H_
 
@@ -10,9 +10,9 @@
 
 namespace tilelang::analysis {
 
-// Of one launch. A value is uniform when it is computed from block indices, scalar parameters,
-// constants, memory that no thread changes or that all threads share, and variables that only
-// ever take uniform values under uniform control flow.
+// The uniform values of one launch. A value is uniform if it is computed from block indices, scalar
+// parameters, constants, memory that no thread changes or that all threads share, and variables
+// that only take uniform values under uniform control flow.
 class Uniformity {
  public:
   explicit Uniformity(const ir::KernelLaunchNode* launch);
@@ -20,7 +20,8 @@ class Uniformity {
   // The threads of the launch, with the variables bound in it.
   const BlockThreads& threads() const { return threads_; }
   bool IsUniform(const ir::Expr& e) const { return IsUniform(e, threads_.All()); }
-  // The same in all of `active`, at a place that exactly these threads reach together.
+  // Returns whether the value is the same in all of `active`, at a place that exactly these threads
+  // reach together.
   bool IsUniform(const ir::Expr& e, const ThreadSet& active) const;
   // All threads that reach the loop run it the same number of times: its bounds or condition are
   // uniform and no thread leaves or skips an iteration alone.

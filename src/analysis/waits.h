@@ -1,4 +1,4 @@
-// What statements wait for, at any depth, and what they hand over to others.
+// The waits in a statement at any depth, and the data that it hands over to other threads.
 #ifndef TILELANG_ANALYSIS_WAITS_H_
 #define TILELANG_ANALYSIS_WAITS_H_
 
@@ -12,12 +12,15 @@ ir::Buffer MbarrierWaitedOn(const ir::Stmt& s);
 bool WaitsOnMbarrier(const ir::Stmt& s);
 // Waits for all that its own threads have asked of the engine.
 bool WaitsForAll(const ir::Stmt& s, ir::Engine engine);
-// Waits for other warps: on a barrier that is not of the compiler's phases. A thread that waits for
-// one of those has issued the work itself, so the wait orders no other thread.
+// Returns whether a statement waits for other warps on a barrier that is not a phase of the
+// compiler. A thread that waits on a phase of the compiler has issued the work itself, so that wait
+// orders no other thread.
 bool IsRole(const ir::Stmt& s);
-// Hands over to those who wait on such a barrier what the thread has done.
+// Returns whether a statement releases the accesses of the thread to threads that wait on such a
+// barrier.
 bool ArrivesForRoles(const ir::Stmt& s);
-// Such an arrival, or one at a named barrier or that of the cluster, without waiting.
+// Returns whether a statement is such an arrival, or an arrival at a named barrier or at the
+// barrier of the cluster, without a wait.
 bool ArrivesForOthers(const ir::Stmt& s);
 // The tiles that an arrival or a barrier hands over; nothing: whatever the program means by it.
 ir::Optional<ir::Array<ir::Buffer>> GivenBackBy(const ir::Stmt& s);

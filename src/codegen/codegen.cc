@@ -24,7 +24,7 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// What a kernel's body uses and does not define.
+// Collects the names that the body of a kernel uses and does not define.
 class FreeNames : public StmtVisitor {
  public:
   using StmtVisitor::Visit;
@@ -121,7 +121,7 @@ class KernelPrinter {
     declarations_.push_back(declaration);
   }
   void AddScalar(const Var& var) { AddParam(var, exprs_.Type(var.dtype()) + " " + names_.Of(var)); }
-  // What blocks of a cluster may tell each other by arriving on their mbarriers.
+  // Finds the stores that arrivals on mbarriers of other blocks must publish.
   void FindWhatIsPublished();
   void PrintBody();
   void PrintIndices();

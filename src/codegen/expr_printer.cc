@@ -165,7 +165,8 @@ ExprText ExprPrinter::Infix(const char* symbol, int precedence, const BinaryNode
   ExprText a = Text(op->a);
   ExprText b = Text(op->b);
   auto operand = [&](const ExprText& text, int needed) {
-    // Also where C++ needs none but readers do: beside shifts and bit operations, && inside ||.
+    // Adds parentheses that C++ does not need but readers do: around shifts and bit operations, and
+    // around && inside ||.
     bool unfamiliar = (IsBitwise(precedence) && text.precedence < kPrecUnary) ||
                       (precedence == kPrecOr && text.precedence == kPrecAnd);
     bool parenthesize = text.precedence < needed || (unfamiliar && text.precedence != precedence);

@@ -13,7 +13,7 @@
 
 namespace tilelang {
 
-// How tightly an operator binds in C++.
+// The precedence of an operator in C++.
 enum Precedence : int {
   kPrecTernary = 1,
   kPrecOr,
@@ -55,10 +55,11 @@ class ExprPrinter {
   // Tensors that nobody writes while the kernel runs.
   void AddConstant(const ir::Buffer& buffer) { constants_.insert(buffer.get()); }
   bool IsConstant(const ir::Buffer& buffer) const { return constants_.count(buffer.get()) != 0; }
-  // Threads that wait on mbarriers see what those of other blocks stored before they arrived.
+  // Makes arrivals publish the stores before them to threads of other blocks that wait on the
+  // mbarrier.
   void PublishToBlocks() { publishes_ = true; }
   bool publishes() const { return publishes_; }
-  // What is known about the variables in scope.
+  // Returns the facts about the variables in scope.
   arith::Analyzer* analyzer() { return &analyzer_; }
 
   // Device headers that the printed code needs.

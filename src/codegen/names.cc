@@ -44,8 +44,8 @@ const std::unordered_set<std::string>& Reserved() {
 
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
 
-// Names that macros have: those of the implementation and of NVRTC's own headers, and, as a
-// kernel may import any header, what macros are called by convention, such as CHAR_BIT.
+// Returns whether a name may be a macro: a name of the implementation or of NVRTC's headers, or,
+// since a kernel may import any header, a conventional macro name such as CHAR_BIT.
 bool MayBeMacro(const std::string& name) {
   for (const char* prefix : {"NV_", "CUDA", "TL_"}) {
     if (name.rfind(prefix, 0) == 0) return true;
@@ -85,7 +85,7 @@ std::string Identifier(const std::string& text) {
     }
   }
   bool starts_badly = result.empty() || std::isdigit(static_cast<unsigned char>(result[0]));
-  // Such names belong to the implementation.
+  // C++ reserves these names for the implementation.
   bool is_reserved =
       result.size() > 1 && result[0] == '_' && (result[1] == '_' || IsUpper(result[1]));
   return starts_badly || is_reserved ? "v" + result : result;

@@ -6,7 +6,8 @@
 
 namespace tilelang {
 
-// In the order of their allocations. PlanSharedMemory must have run.
+// Returns the tiles in shared memory in the order of their allocations. PlanSharedMemory must have
+// run.
 Array<SharedTile> SharedTilesOf(const ir::KernelLaunchNode* launch);
 
 }  // namespace tilelang

@@ -25,9 +25,10 @@ class SourceWriter {
   void Dedent() { --indent_; }
   void Append(const SourceWriter& other);
 
-  // For people: "// file.py:12" above the code of each Python line.
+  // Returns the source for people, with "// file.py:12" above the code of each Python line.
   std::string Readable() const;
-  // For the compiler: "#line" directives wherever the line of a file does not follow by itself.
+  // Returns the source for the compiler, with a "#line" directive wherever the line does not follow
+  // from the previous one.
   std::string WithLineDirectives() const;
 
  private:

@@ -74,7 +74,8 @@ class LoadFinder : public ExprVisitor {
   }
 
  private:
-  // What `condition` asks of all lanes alike, and can be asked before its loads; null: nothing.
+  // Returns the part of `condition` that is the same for all lanes and can be tested before its
+  // loads; null if there is none.
   Expr OfAllLanes(const Expr& condition) {
     if (const auto* op = condition.as<BinaryNode>(); op != nullptr && op->Op() == BinaryOp::kAnd) {
       Expr a = OfAllLanes(op->a);
@@ -114,7 +115,8 @@ void StmtPrinter::PrintVectorized(const ForNode* loop, const Stmt& body) {
   PrintVectorStore(loop, store);
 }
 
-// What nobody loads is in the vector before, so that nothing waits for the load here.
+// Initializes the elements that no lane loads before the load, so that nothing waits for the load
+// here.
 void StmtPrinter::PrintGuardedLoad(const ForNode* loop, const LoadNode* load,
                                    const std::string& name, const std::string& guard,
                                    const std::string& at, const std::string& otherwise) {

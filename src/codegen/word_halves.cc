@@ -12,7 +12,8 @@ namespace {
 
 bool IsWord(DType t) { return IsIntegral(t) && t.bits == 32; }
 
-// Of the truth tables of the operands of lop3.b32; nothing for other operations.
+// Returns the truth table of lop3.b32 for an operation on two operands; nullopt for other
+// operations.
 std::optional<int> Table(BinaryOp op, int a, int b) {
   switch (op) {
     case BinaryOp::kBitAnd:

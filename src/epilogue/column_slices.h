@@ -1,4 +1,4 @@
-// Which columns of the tiles of an epilogue are one slice.
+// The columns of an epilogue's tiles that form one slice.
 #ifndef TILELANG_EPILOGUE_COLUMN_SLICES_H_
 #define TILELANG_EPILOGUE_COLUMN_SLICES_H_
 
@@ -6,15 +6,17 @@
 
 namespace tilelang::epilogue {
 
-// Of most tiles a slice is one range of columns, and as many of each tile. A tile whose columns are
-// used in pairs, j beside j + group / 2, as those of SwiGLU and rotary embeddings are whose halves
-// lie side by side, has two parts in each slice: the same columns of both halves of a group.
+// In most tiles a slice is one range of columns, with the same number of columns in each tile. A
+// tile may use its columns in pairs, j with j + group / 2, as SwiGLU and rotary embeddings do when
+// their halves are adjacent. It then has two parts in each slice: the same columns of both halves
+// of a group.
 struct ColumnSlices {
   int64_t count = 0;
   int64_t paired = 0;  // the width of tiles in two parts; 0: there are none
   int64_t group = 0;   // of their columns, a divisor of the width
 
-  // Of a tile of this width, or of a loop through so many columns.
+  // Returns the number of parts of a slice, for a tile of this width or a loop over so many
+  // columns.
   int64_t Parts(int64_t width) const { return width == paired ? 2 : 1; }
   bool Divides(int64_t width) const { return width % (count * Parts(width)) == 0; }
   // The columns of one part of a slice, and the first of them.

@@ -53,8 +53,8 @@ struct Filler {
   std::vector<std::optional<size_t>> dims;
 };
 
-// For each index of a store the dimension of the load that it follows: by
-// the same index, or by blocks of it that fill the dimension.
+// Returns for each index of a store the dimension of the load that it follows: it is the same
+// index, or a block of it that fills the dimension.
 std::vector<std::optional<size_t>> Followed(const ir::StoreNode* store, const ir::LoadNode* load) {
   std::vector<std::optional<size_t>> dims;
   for (size_t d = 0; d < store->indices.size(); ++d) {
@@ -75,8 +75,8 @@ std::vector<std::optional<size_t>> Followed(const ir::StoreNode* store, const ir
   return dims;
 }
 
-// How a statement fills the tile that it writes, by an element of a fragment for each; nullopt: not
-// so, or not all of it.
+// Returns how a statement fills the tile that it writes, one element of a fragment for each element
+// of the tile; nullopt if it does not, or does not fill all of it.
 std::optional<Filler> FillerOf(const Stmt& s, const Buffer& tile) {
   if (const auto* copy = s.as<ir::CopyNode>()) {
     const Buffer& source = copy->src->buffer;
@@ -133,7 +133,7 @@ class Divider : public analysis::ScopedMutator {
     return result;
   }
 
-  // What fills each tile, but for loads by TMA.
+  // Finds the statement that fills each tile, except for TMA loads.
   void FindFillers(const Stmt& body) {
     ir::WalkEffects(body, [&](const ir::Effect& effect) {
       writes_[ir::MemoryOf(effect.buffer)] += effect.Writes() ? 1 : 0;
@@ -151,8 +151,9 @@ class Divider : public analysis::ScopedMutator {
     });
   }
 
-  // Who stores again waits for its own stores, not for those of other warpgroups. Those that begin
-  // at multiples of their extent write, in each execution, parts of other elements.
+  // Returns whether a repeated store needs no wait for stores of other warpgroups: it begins at
+  // multiples of its extent, so each execution writes other elements. A thread waits for its own
+  // stores anyway.
   bool KeepsApart(const ir::CopyNode* store, size_t dim) {
     if (store->annotations.count(op::kTmaWrittenAnnotation) == 0) return true;
     int64_t extent = *ir::AsInt(store->dst->extents[dim]);

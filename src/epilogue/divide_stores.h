@@ -6,11 +6,11 @@
 
 namespace tilelang::epilogue {
 
-// Where each warpgroup fills its own part of a tile from a fragment, and the tile is stored by TMA,
-// each warpgroup asks for the boxes of its part: none of them waits for the others to have filled
-// theirs, and one may store while another computes. Needs layouts; waits for stores of the threads
-// of such a tile become those of each warpgroup, too. On targets with wgmma, whose warpgroups
-// compute apart; elsewhere `func`.
+// Divides TMA stores of tiles that each warpgroup fills in part from a fragment: each warpgroup
+// then stores the boxes of its own part. No warpgroup waits until the others have filled their
+// parts, and one may store while another computes. Needs layouts. Waits of the threads for stores
+// of such a tile become waits of each warpgroup, too. Applies to targets with wgmma, whose
+// warpgroups compute independently; returns `func` for other targets.
 ir::Func DivideStores(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::epilogue

@@ -165,7 +165,7 @@ int64_t EpilogueLoop::PartOf(const EpilogueTile& tile, const Array<Expr>& indice
   return region_.slices.PlaceOf(tile.width, at({first})).part;
 }
 
-// What may stand in the body.
+// Returns what in the body prevents slices.
 EpilogueObstacle EpilogueLoop::CheckForm() const {
   EpilogueObstacle found;
   ir::WalkStmts(loop_->body, [&](const Stmt& s) {

@@ -18,9 +18,10 @@ struct GlobalAccess {
   int64_t columns = 0;  // that it goes through, as far as known
 };
 bool SameElements(const GlobalAccess& a, const GlobalAccess& b);
-// Columns beside those of the other, as those of the other half.
+// Returns whether one access uses other columns than the other one, such as the columns of the
+// other half.
 bool OtherColumns(const GlobalAccess& a, const GlobalAccess& b);
-// Those of a copy.
+// Returns the access of a copy.
 GlobalAccess AccessOf(const ir::Region& region, bool writes, const ir::Span& span);
 
 class EpilogueLoop {
@@ -30,18 +31,19 @@ class EpilogueLoop {
 
   // The variable that is the last index of tiles, by its number.
   size_t column() const { return column_; }
-  // In which part of a slice of the tile an element is, in the iterations of a part of the slice.
+  // Returns the part of a slice of the tile that contains an element, in the iterations of a part
+  // of the slice.
   int64_t PartOf(const EpilogueTile& tile, const ir::Array<ir::Expr>& indices, int64_t slice,
                  int64_t part) const;
   // The memory of the block that the loop uses at that index.
   std::vector<ir::Buffer> AtColumns() const;
-  // What keeps the loop from slices; no text: nothing.
+  // Returns what prevents slices of the loop; its text is empty if nothing does.
   EpilogueObstacle Check() const;
   // The elements of tensors that it goes through.
   std::vector<GlobalAccess> global() const;
 
  private:
-  // With what the body names written out.
+  // Returns an expression with the names of the body replaced by their values.
   ir::Expr Expanded(const ir::Expr& e) const;
   ir::Array<ir::Expr> Indices(const ir::Array<ir::Expr>& indices) const;
   EpilogueObstacle CheckElement(const ir::Buffer& buffer, const ir::Array<ir::Expr>& indices,

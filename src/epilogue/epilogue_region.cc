@@ -185,7 +185,7 @@ class Collector {
     return true;
   }
 
-  // What a reduction along the columns leaves is known after the last slice.
+  // The result of a reduction along the columns is known after the last slice.
   void CheckRow(const ir::Effect& e) {
     for (const ir::ReduceNode* reduce : folds_) {
       if (!reduce->dst->buffer.same_as(e.buffer)) continue;
@@ -276,7 +276,7 @@ class Collector {
   // Statements after the last slice stay where they are.
   void Trim() { region_.steps.resize(last_); }
 
-  // Whether slices may have the tile's memory to themselves.
+  // Decides whether slices may use the tile's memory alone.
   void Classify(EpilogueTile* tile) {
     const Buffer& b = tile->buffer;
     int inside = 0;

@@ -50,7 +50,7 @@ struct EpilogueRegion {
   ColumnSlices slices;
 
   const EpilogueTile* Find(const ir::Buffer& buffer) const;
-  // Of a region that is one half of a tile in two parts, which one it is.
+  // Returns which half of a tile in two parts the region is, if it is one.
   std::optional<int64_t> HalfOf(const ir::Region& region) const;
 };
 
@@ -59,7 +59,7 @@ struct EpilogueCandidate {
   std::vector<ir::Buffer> accumulators;
   size_t begin = 0;
 };
-// Without accumulators where there is no such thing.
+// Returns the epilogue after a gemm; it has no accumulators if there is none.
 EpilogueCandidate FindEpilogue(const ir::SeqNode* seq);
 
 // Why tiles stay whole, and which statement is the reason.

@@ -141,7 +141,7 @@ class Slice : public ir::FreshCopy {
     return {pieces[part], at};
   }
 
-  // Of a tile, the piece; of a tensor, as many columns.
+  // Returns the piece of a tile, or as many columns of a tensor.
   Region Side(const Region& region) const {
     Array<Buffer> pieces = PiecesOf(region->buffer);
     int64_t width = *ir::AsInt(region->extents.back());
@@ -229,7 +229,8 @@ class Writer {
     });
   }
 
-  // How many slices earlier a step stands: one that fills slots leaves those of the slices between.
+  // Returns how many slices earlier a step runs. A step that fills slots leaves the slots of the
+  // slices in between.
   int64_t Distance(const EpilogueStep& step) const {
     for (size_t i = 0; i < region_.tiles.size(); ++i) {
       const EpilogueTile& tile = region_.tiles[i];

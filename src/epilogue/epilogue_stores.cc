@@ -13,7 +13,8 @@ using Kind = EpilogueTile::Kind;
 
 namespace {
 
-// Of 16 bits at most: a thread's own stores of more fill sectors.
+// The largest number of bits of an element: stores of wider elements by single threads fill
+// sectors.
 constexpr int kMostBits = 16;
 
 bool IsResult(const EpilogueRegion& region, const EpilogueStep& step) {

@@ -37,7 +37,7 @@ namespace {
 constexpr int64_t kAuto = -1;
 constexpr int64_t kSlots = 2;
 constexpr int64_t kUnit = 8;  // columns that every instruction moves
-// Of shared memory, for barriers and what reductions exchange.
+// Bytes of shared memory that barriers and reductions need.
 constexpr int64_t kOtherBytes = 6144;
 
 // Columns of a slice of a tile of `width`: at most `most`, in equal slices of units that every
@@ -74,7 +74,7 @@ ir::Array<ir::String> NamesOf(const std::vector<Buffer>& buffers) {
   return names;
 }
 
-// For kernel.schedule().
+// Returns the note for kernel.schedule().
 ffi::ObjectRef NoteOf(const EpilogueRegion& region, int64_t slots) {
   auto note = ffi::make_object<schedule::EpilogueNoteNode>();
   const EpilogueTile& result = region.tiles.front();
@@ -117,7 +117,7 @@ int64_t HoistedBytes(const EpilogueRegion& region) {
   return bytes;
 }
 
-// What to do with an epilogue; -1 of either number leaves it to the compiler.
+// The user's choice for an epilogue; -1 leaves a number to the compiler.
 struct Choice {
   int64_t columns = kAuto;
   int64_t slots = kAuto;
@@ -224,8 +224,8 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     return reads ? kColumns : kAuto;
   }
 
-  // In slices of one range of columns, else of as many columns of both halves of a tile, or of
-  // groups of its columns.
+  // Divides into slices of one range of columns, else of as many columns of both halves of a tile
+  // or of groups of its columns.
   EpilogueRegion Divide(const ir::SeqNode* op, const EpilogueCandidate& candidate,
                         const ColumnSlices& plain, int64_t most, EpilogueObstacle* obstacle) {
     EpilogueRegion region = CollectEpilogue(launch_, op, candidate, plain, obstacle);
@@ -272,7 +272,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     });
   }
 
-  // The whole tile, whose bits are those of slices.
+  // Returns the undivided epilogue, which computes the same bits.
   Stmt Whole(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
     EpilogueObstacle obstacle;
     EpilogueRegion region = CollectEpilogue(launch_, op, candidate, {1}, &obstacle);
@@ -303,8 +303,8 @@ class EpilogueSlicer : public analysis::ScopedMutator {
       return CanStage(*region, copy, tile, slots);
     };
     StageStores(region, fits);
-    // While the next tile is computed: of a block's only one, and beside wgmma, which its threads
-    // wait for, their own loads are as fast.
+    // Stages loads while the next tile is computed. If a block has only one tile, and beside wgmma,
+    // for which its threads wait, loads by the threads are as fast.
     if (in_loop_ && target_->has_tcgen05 && slots > 1) StageLoads(region, fits);
   }
 
@@ -368,7 +368,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
 
   op::ThreadRange Threads() { return analysis::ActiveThreads(threads_, &analyzer_); }
 
-  // Nothing stores to the tensor in this launch.
+  // Returns whether no statement of this launch stores to the tensor.
   bool IsConstant(const Buffer& buffer) const {
     bool constant = true;
     ir::WalkEffects(launch_->body, [&](const ir::Effect& effect) {

@@ -10,11 +10,11 @@ namespace tilelang::epilogue {
 // -1 leaves the number to the compiler.
 inline constexpr const char* kEpilogueChoices = "epilogue_choices";
 
-// Divides epilogues (epilogue_region.h) into slices of columns, on targets whose accumulators have
-// many columns for each thread: those with wgmma and tcgen05. A thread then has the registers of a
-// slice, not of the tile, and tiles of shared memory that results go through shrink to slots of a
-// slice. Runs before accumulators go to tensor memory, on programs in which each group of threads
-// has fragments of its own. Remarks say why an epilogue stays whole.
+// Divides epilogues (epilogue_region.h) into slices of columns on targets whose accumulators have
+// many columns per thread (wgmma and tcgen05). A thread then needs the registers of a slice and not
+// of the tile, and staging tiles in shared memory shrink to slots of a slice. Runs before
+// accumulators move to tensor memory, on programs in which each group of threads has its own
+// fragments. A remark says why an epilogue is not divided.
 ir::Func SliceEpilogue(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::epilogue

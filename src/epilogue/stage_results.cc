@@ -57,7 +57,8 @@ bool HasOwnRoles(const ir::KernelLaunchNode* launch) {
   return own;
 }
 
-// Whether threads hold neighbours of a column of the result, and would store them one by one.
+// Returns whether threads hold neighbouring elements of a column of the result, and would store
+// them one by one.
 bool HoldsColumns(const ir::KernelLaunchNode* launch) {
   return ir::HasStmt(launch->body, [](const Stmt& s) {
     const auto* gemm = s.as<ir::GemmNode>();

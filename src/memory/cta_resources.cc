@@ -74,7 +74,8 @@ void CtaResources::SetUpBarriers(std::vector<Stmt>* stmts) const {
       init.push_back(ir::MbarrierInit(element, counts[i], barrier->span));
     }
   }
-  // Where there is an async proxy and there are clusters; else the barrier of the CTA suffices.
+  // Targets with an async proxy or clusters need the fence; on others the barrier of the CTA is
+  // enough.
   if (has_async_proxy_) init.push_back(ir::Fence(ir::FenceKind::kMbarrierInit, span_));
   stmts->push_back(ir::If(ir::MakeEq(thread_, I32(0)), Sequence(init, span_), Stmt(), span_));
 }

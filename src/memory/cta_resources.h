@@ -1,4 +1,4 @@
-// What a CTA sets up before its work and releases after it: mbarriers and tensor memory.
+// Mbarriers and tensor memory, which a CTA sets up before its work and releases after it.
 #ifndef TILELANG_MEMORY_CTA_RESOURCES_H_
 #define TILELANG_MEMORY_CTA_RESOURCES_H_
 
@@ -20,16 +20,16 @@ class CtaResources {
   // Buffers whose allocation moves to the set-up.
   bool Owns(const ir::Buffer& buffer) const;
   const op::TensorMemory* tensor_memory() const { return &tmem_; }
-  // Where operations of an engine ("mma", "tma") that these threads issue now complete. Threads
-  // that issue together wait together, so each range has barriers of its own. Tensor copies ("tma")
-  // that follow each other have different ones, up to a number: those who have waited for one
-  // need not synchronize before the next is issued.
-  // `arrivals` complete a phase.
+  // Returns the phase on which operations of an engine ("mma", "tma") complete that these threads
+  // issue now. Threads that issue together wait together, so each range of threads has its own
+  // barriers. Successive tensor copies ("tma") use different barriers, up to a number, so threads
+  // that have waited for one copy need not synchronize before the next one. A phase takes
+  // `arrivals` arrivals.
   const op::Phase& PhaseOf(const std::string& engine, const op::ThreadRange& threads,
                            int64_t arrivals = 1);
 
   int64_t cluster_size() const { return cluster_; }
-  // Whether pairs of blocks compute the gemms.
+  // Returns whether pairs of blocks compute the gemms.
   bool in_pairs() const { return in_pairs_; }
 
   // Set-up, the lowered body, release.
@@ -37,7 +37,7 @@ class CtaResources {
 
  private:
   void SetUpBarriers(std::vector<ir::Stmt>* stmts) const;
-  // A barrier of the threads of the block, or of those of the cluster.
+  // Returns a barrier of all threads of the block or of the cluster.
   ir::Stmt AllThreads(bool of_cluster) const;
   void AllocateTensorMemory(std::vector<ir::Stmt>* stmts) const;
   void ReleaseTensorMemory(std::vector<ir::Stmt>* stmts) const;
@@ -57,7 +57,7 @@ class CtaResources {
     std::vector<op::Phase> phases;
     size_t uses = 0;
   };
-  // By engine, first thread and number of threads.
+  // The phases by engine, first thread and number of threads.
   std::map<std::tuple<std::string, int64_t, int64_t>, PhasesInTurn> rings_;
 };
 

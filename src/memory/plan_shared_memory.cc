@@ -35,7 +35,8 @@ struct Block {
   int64_t first = kForever;
   int64_t last = -1;
   int64_t offset = 0;
-  // Whether it may follow what its threads use no more, and then after which use of theirs.
+  // Whether the buffer may take bytes that its own threads have used for the last time, and the use
+  // after which it may.
   bool overlays = false;
   int64_t last_use = -1;
   int64_t first_side = -1;  // of the outermost branch of some threads: 0 outside
@@ -67,7 +68,7 @@ class LiveRanges : public StmtVisitor {
  public:
   using StmtVisitor::Visit;
 
-  // overlaying: buffers that may follow others as those with kOverlays do.
+  // overlaying: buffers that may take used bytes, like buffers with kOverlays.
   explicit LiveRanges(const KernelLaunchNode* launch, Objects overlaying = {})
       : uniformity_(launch), overlaying_(std::move(overlaying)) {
     VisitStmt(launch->body);
@@ -79,7 +80,7 @@ class LiveRanges : public StmtVisitor {
   // The program has barriers.
   bool orders_itself = false;
 
-  // Tiles that no such loop uses, as those of an epilogue.
+  // Returns the tiles that no loop uses, such as tiles of an epilogue.
   Objects OutsideOfLoops() const {
     Objects found;
     for (const Block& block : blocks) {
@@ -201,7 +202,7 @@ class LiveRanges : public StmtVisitor {
  private:
   using Object = ffi::Object;
 
-  // What a buffer is used for asynchronously.
+  // The asynchronous uses of a buffer.
   struct Pending {
     std::vector<const Object*> uses;     // barriers and waits that tell the ends
     bool by_tensor_core = false;         // by tcgen05 instructions, too
@@ -234,8 +235,8 @@ class LiveRanges : public StmtVisitor {
       if (outside || beside) spans_[i].touched.push_back(it->second);
     }
   }
-  // In asynchronous use when the program ends. The threads of a gemm by wgmma wait for it before
-  // they write its bytes again.
+  // Extends the life of a buffer that is in asynchronous use when the program ends. The threads of
+  // a wgmma gemm wait for it before they write its bytes again.
   void ExtendForever(const Buffer& buffer, const Pending& pending) {
     auto it = index_.find(buffer.get());
     if (it == index_.end()) return;

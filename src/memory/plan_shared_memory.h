@@ -13,18 +13,20 @@ inline constexpr const char* kOverlays = "overlays";
 // Sets attrs["smem_offsets"] : Map<Buffer, int> and attrs["dyn_smem_bytes"] : int of each launch,
 // in bytes from the start of dynamic shared memory, which is aligned to 1024.
 //
-// Buffers that are never live at once share bytes: a buffer lives from its first access to its
-// last, through every loop around an access that does not also hold its allocation, through
-// every branch that only some threads take, and until the barrier of an asynchronous access is
-// waited for. Kernels whose warps wait for each other inside branches share nothing, because
-// between warps of different roles there is no first and last. mbarriers live for good.
-// A buffer with the attribute kOverlays may also take bytes of those that its own threads have used
-// for the last time, although they are of other threads, too: those load them, and the owner of the
-// buffer has waited for every load.
-// Where memory is too little otherwise, all tiles that are used outside of loops alone may do so,
-// in a kernel without barriers and waits of its own: those of an epilogue take the operands' bytes.
-// attrs["align"] of a buffer gives its alignment in bytes, 16 by default.
-// ResourceError when the target has too little; it lists every buffer.
+// Buffers that are never live at the same time share bytes. A buffer lives from its first access to
+// its last one, through every loop around an access that does not also hold its allocation, through
+// every branch that only some threads take, and until a thread waits for the barrier of an
+// asynchronous access. Kernels whose warps wait for each other inside branches share nothing,
+// because accesses of warps in different roles have no order. mbarriers live until the end.
+//
+// A buffer with the attribute kOverlays may also take bytes of buffers that its own threads have
+// used for the last time, even if other threads use them, too: those threads load the buffers, and
+// the owner of the new buffer has waited for every load. If memory is too small otherwise, all
+// tiles that are used only outside of loops may do so, in a kernel without barriers and waits of
+// its own; the tiles of an epilogue then take the bytes of the operands.
+//
+// attrs["align"] of a buffer gives its alignment in bytes, 16 by default. Raises ResourceError,
+// listing every buffer, if the target has too little memory.
 ir::Func PlanSharedMemory(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::memory

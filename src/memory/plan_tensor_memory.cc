@@ -26,8 +26,8 @@ struct Usage {
 
   Buffer buffer;
   int64_t columns = 0;
-  // Who uses the buffer. Different branches run at the same time, whatever their order in the
-  // program.
+  // The branch that uses the buffer. Different branches run at the same time, whatever their order
+  // in the program.
   int64_t branch = kNobody;
   // Some instruction may still be at work when the next statement runs.
   bool outlives = false;
@@ -158,7 +158,7 @@ void Join(const Usage& above, Usage* below) {
   below->last = std::max(below->last, above.last);
 }
 
-// Whether the order of the program keeps the lives of the two buffers apart.
+// Returns whether the two buffers may be live at the same time.
 bool Overlap(const Usage& a, const Usage& b) {
   bool in_order = a.branch == b.branch && a.branch != Usage::kSeveral;
   if (!in_order || a.outlives || b.outlives) return true;

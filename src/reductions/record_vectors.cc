@@ -79,7 +79,7 @@ class LoadsOfMemory : public ir::StmtMutator {
   const Array<Expr>& extents_;
 };
 
-// Nothing but values and stores to registers, executed for each element.
+// Returns whether the body only computes values and stores them to registers, for each element.
 bool IsStraight(const Stmt& body) {
   bool straight = true;
   ir::WalkStmts(body, [&](const Stmt& s) {

@@ -9,13 +9,12 @@ namespace tilelang::reductions {
 // Elements of 16 bytes of the narrowest memory that follows `var`.
 int64_t VectorOf(const ir::Stmt& body, const ir::Var& var);
 
-// How many running records of a loop's last variable a thread may have side by side, those of a
-// vector of 16 bytes; 1 where none of its results is a record along that variable.
+// Returns how many running records along the last variable of a loop a thread may hold: the
+// elements of a vector of 16 bytes, or 1 if no result is a record along that variable.
 int64_t RecordsOfVector(const RolledLoop& loop);
 
-// The loop with its last variable, whose extent `vector` divides, divided in two, of which the
-// inner one goes over `vector` elements: their running records are those of a thread, and combine
-// in registers.
+// Splits the last variable of a loop, whose extent `vector` divides; the inner loop covers `vector`
+// elements. A thread holds their running records and combines them in registers.
 RolledLoop DivideByVectors(RolledLoop loop, int64_t vector);
 
 // `body` without its loads from memory: they go to tiles in registers, of the shape of `vars`,

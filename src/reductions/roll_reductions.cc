@@ -105,7 +105,7 @@ class ReducerLoop : public ir::StmtMutator {
     rolled_.span = loop->span;
   }
 
-  // What of it goes into registers; nothing when none does.
+  // Returns the part of the loop that moves to registers; nullopt if there is none.
   std::optional<RolledLoop> Find() {
     if (loop_->annotations.count("loop_layout") != 0) return std::nullopt;
     FindDefined();
@@ -139,7 +139,8 @@ class ReducerLoop : public ir::StmtMutator {
     if (found->update.defined()) return found->update.Apply(old, values, store, op->span);
     return result.reduction.Take(old, {result.reduction.Prepared(values[0])}, store, op->span);
   }
-  // What places in memory are named is written by loop variables: vectors are found along those.
+  // Writes named places in memory with the loop variables, so that vectors along the variables are
+  // found.
   Expr Rewrite(const ir::LoadNode* op) override {
     if (!op->buffer.IsGlobal() && !op->buffer.IsShared()) return StmtMutator::Rewrite(op);
     Array<Expr> indices;
@@ -401,7 +402,7 @@ class ReductionRoller : public analysis::ScopedMutator {
 
   int64_t Threads() { return analysis::ActiveThreads(threads_, &analyzer_).count; }
 
-  // Whether registers have room for what is reduced.
+  // Returns whether the reduced elements fit into registers.
   bool Fits(const ir::ReduceNode* op) {
     constexpr int64_t kOfTensor = 32;  // elements a thread
     constexpr int64_t kOfTile = 64;

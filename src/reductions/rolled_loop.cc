@@ -55,7 +55,7 @@ std::vector<int64_t> TileOf(const RolledLoop& loop) {
     if (reduced) most = std::max<int64_t>(1, std::min(most, chunk));
     bool halved = of_records && reduced && d + 1 != rank;
     if (extent && halved && !loop.undivided && *extent > loop.threads) {
-      // Of a thread's records those that lie a power of two apart combine in its registers.
+      // A thread combines its records that lie a power of two apart in registers.
       tile[d] =
           static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(most, *extent))));
     } else if (extent && (*extent <= most || loop.undivided)) {
@@ -80,7 +80,7 @@ class Roller {
     for (size_t d = 0; d < tile_.size(); ++d) {
       if (!ir::IsConst(loop.extents[d], tile_[d])) levels_.push_back(d);
     }
-    // Loops that are kept go around those that reduce.
+    // Loops that keep results go around loops that reduce.
     auto keeping = [&](size_t d) {
       return std::count_if(loop.results.begin(), loop.results.end(),
                            [&](const RolledResult& r) { return r.kept[d]; });
@@ -193,7 +193,7 @@ class Roller {
     return values;
   }
 
-  // The running records at `at` take in those of `from` at `there`.
+  // Combines the running records of `from` at `there` into the records at `at`.
   Stmt TakeRecord(size_t r, const Array<Expr>& at, const std::vector<Buffer>& from,
                   const Array<Expr>& there) const {
     auto store = [&](size_t k, const Expr& value) -> Stmt {
@@ -228,7 +228,7 @@ class Roller {
     }
   }
 
-  // How many records are left of so many.
+  // Returns the number of records that remain after a step.
   static int64_t PartOf(int64_t records) {
     constexpr int64_t kParts = 4;
     return (records + kParts - 1) / kParts;

@@ -12,10 +12,10 @@
 
 namespace tilelang::reductions {
 
-// What the iterations of a loop reduce to.
+// One result to which the iterations of a loop are reduced.
 struct RolledResult {
   op::Reduction reduction;
-  // For each loop variable, whether there is a result for each of its values.
+  // Says for each loop variable whether there is a result for each of its values.
   std::vector<bool> kept;
   // Stand for the running values in the body of the loop, indexed by the variables of the tile: one
   // for each field of a record.
@@ -29,7 +29,7 @@ struct RolledResult {
 struct RolledLoop {
   ir::Array<ir::Var> vars;
   ir::Array<ir::Expr> extents;
-  // Where in the tile an iteration is.
+  // The variables of the tile: the place of an iteration in it.
   ir::Array<ir::Var> tile_vars;
   ir::Stmt body;
   std::vector<RolledResult> results;

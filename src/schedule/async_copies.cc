@@ -33,7 +33,7 @@ namespace {
 
 using Objects = std::unordered_set<const ffi::Object*>;
 
-// What threads may evaluate some iterations ahead.
+// Collects the values that threads may evaluate some iterations ahead.
 class Foreseeable {
  public:
   explicit Foreseeable(const ir::KernelLaunchNode* launch) {
@@ -173,7 +173,7 @@ bool ReadsTile(const Stmt& s, const Channel& channel) {
   return copy != nullptr && channel.Has(copy->src->buffer);
 }
 
-// Whether a gemm reads the tile.
+// Returns whether a gemm reads the tile.
 bool IsOperand(const Channel& channel) {
   auto reads = [&](const Stmt& s) {
     return s->kind == ir::StmtKind::kGemm && ReadsTile(s, channel);
@@ -183,7 +183,8 @@ bool IsOperand(const Channel& channel) {
   });
 }
 
-// Whether an engine reads the tile that sees other threads' writes only after a proxy fence.
+// Returns whether the tile is read by an engine that sees other threads' writes only after a proxy
+// fence.
 bool IsReadByEngine(const ir::SeqNode* body, const Channel& channel) {
   return ir::HasStmt(ffi::GetRef<Stmt>(body), [&](const Stmt& s) {
     const auto* gemm = s.as<ir::GemmNode>();

@@ -88,8 +88,8 @@ int64_t MaskOf(const Stmt& load) {
 }
 int64_t MaskOf(const Tile& tile) { return MaskOf(tile.loads.front()); }
 
-// Whether a gemm in the statement reads it that runs beside the threads and tells of its end by
-// tcgen05.commit.
+// Returns whether the statement has a gemm that reads the buffer, runs beside the threads, and
+// signals its completion by tcgen05.commit.
 bool UsedByTensorCoreAlone(const Stmt& stmt, const Buffer& buffer) {
   bool used = false;
   ir::WalkStmts(stmt, [&](const Stmt& s) {
@@ -101,8 +101,8 @@ bool UsedByTensorCoreAlone(const Stmt& stmt, const Buffer& buffer) {
   return used;
 }
 
-// Such a gemm in a loop of its own: the warp that issues it does not follow the slots of tiles that
-// come less often.
+// Returns whether such a gemm stands in an inner loop. The warp that issues it does not follow the
+// slots of tiles that arrive less often.
 bool UsedInInnerLoop(const Handover& handover, const Buffer& buffer) {
   return std::any_of(handover.seq->stmts.begin(), handover.seq->stmts.end(), [&](const Stmt& s) {
     return s.as<ir::ForNode>() != nullptr && UsedByTensorCoreAlone(s, buffer);

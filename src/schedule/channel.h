@@ -39,7 +39,7 @@ struct Channel {
 // The stages of a pipelined loop; 0 for other loops.
 int64_t StagesOf(const ir::ForNode* loop);
 
-// By whom tiles are loaded: TMA, or threads, each element by one (op/copy_async.h).
+// The loader of a tile: TMA, or threads that each copy single elements (op/copy_async.h).
 enum class Loader : uint8_t { kTma, kThreads };
 
 // The channels of a launch with planned copies: the tiles that such loads bring inside of loops

@@ -113,7 +113,7 @@ class ConsumerWriter : public SlotMutator {
     if (written) Synchronize(op->span, &stmts);
     return op::Sequence(stmts, op->span);
   }
-  // Nothing is left but conditions.
+  // Returns whether nothing but conditions is left.
   static bool IsEmpty(const Stmt& s) {
     if (const auto* branch = s.as<ir::IfNode>()) {
       return IsEmpty(branch->then_case) &&
@@ -125,8 +125,8 @@ class ConsumerWriter : public SlotMutator {
   // A turn is under way before the loop and after it.
   static bool IsAround(const TurnStream& stream) { return stream.open || stream.turns.empty(); }
 
-  // Before the loop threads may have written operands for other blocks: all of them synchronize,
-  // and those of the first block arrive for all blocks.
+  // Appends the arrivals before the loop. Threads may have written operands for other blocks before
+  // it, so all of them synchronize, and the threads of the first block arrive for all blocks.
   void AppendFirstReady(const TurnLoop& turns, std::vector<Stmt>* stmts) const {
     const ir::Span& span = turns.loop->span;
     bool one_block = turns_.blocks() == 1;
@@ -154,7 +154,8 @@ class ConsumerWriter : public SlotMutator {
   std::vector<Stmt> WaitUntilDone(size_t i, const TurnStream& stream, const ir::Span& span) const {
     return op::WaitForPhase(done_[i], span, ir::Scope::kCta, stream.tensor_memory);
   }
-  // What the threads did to shared memory is done before what some of them let others issue next.
+  // Completes the accesses of the threads to shared memory before some of them let others issue
+  // next.
   static void Synchronize(const ir::Span& span, std::vector<Stmt>* stmts) {
     stmts->push_back(ir::Fence(ir::FenceKind::kAsyncProxy, span));
     stmts->push_back(ir::Barrier(ir::BarrierKind::kRole, span));
@@ -199,7 +200,7 @@ class ConsumerWriter : public SlotMutator {
     return tasks;
   }
 
-  // For the turns that must be over before statement i.
+  // Appends the waits for the turns that must be complete before statement i.
   void AppendWaits(const TurnLoop& turns, size_t i, const ir::Span& span,
                    std::vector<Task>* tasks) const {
     for (size_t s = 0; s < turns.streams.size(); ++s) {
@@ -207,8 +208,9 @@ class ConsumerWriter : public SlotMutator {
       tasks->push_back(Work(WaitUntilDone(s, turns.streams[s], span)));
     }
   }
-  // For the turns that begin after it: what the threads have done is done, also to operands in
-  // shared memory. What they did to tensor memory they have fenced there.
+  // Appends the arrivals for the turns that begin after statement i. The accesses of the threads
+  // are then complete, including writes to operands in shared memory. Accesses of tensor memory
+  // have their own fences.
   void AppendArrivals(const TurnLoop& turns, size_t i, const ir::Span& span,
                       std::vector<Task>* tasks) const {
     for (size_t s = 0; s < turns.streams.size(); ++s) {
@@ -220,7 +222,7 @@ class ConsumerWriter : public SlotMutator {
     }
   }
 
-  // Of what stands before the roles.
+  // Returns whether the statement uses memory that is allocated before the roles.
   bool IsAllocatedBefore(const Stmt& s) const {
     const auto* alloc = s.as<ir::AllocNode>();
     if (alloc == nullptr) return false;
@@ -228,7 +230,7 @@ class ConsumerWriter : public SlotMutator {
     const auto& operands = turns_.operands();
     return IsTile(alloc->buffer) || std::any_of(operands.begin(), operands.end(), same);
   }
-  // That some ring brings.
+  // Returns whether a ring delivers the buffer.
   bool IsTile(const ir::Buffer& buffer) const {
     return std::any_of(rings_.begin(), rings_.end(),
                        [&](const Ring& ring) { return ring.channel->Has(buffer); });

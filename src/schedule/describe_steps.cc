@@ -148,7 +148,7 @@ class StepFinder : public ir::StmtVisitor {
     AddElementwise(op, extents ? layout::Product(*extents) : 0);
     if (op::IsCopyAsync(op)) ChangeEngine("cp.async");
   }
-  // Of one element; counters of the compiler are no step.
+  // Counts a store of one element; counters of the compiler are not a step.
   void Visit(const ir::StoreNode* op) override {
     if (!op->buffer.IsLocal()) AddElementwise(op, 1);
   }
@@ -228,7 +228,7 @@ class StepFinder : public ir::StmtVisitor {
     step->engine = engine;
     Add(step);
   }
-  // Of the last step.
+  // Changes the engine of the last step.
   void ChangeEngine(const char* engine) {
     if (steps.empty()) return;
     auto step =

@@ -1,4 +1,4 @@
-// What was decided about the loops of a launch, as data: Python renders it (tilelang/schedule).
+// The decisions about the loops of a launch, as data. Python renders them (tilelang/schedule).
 #ifndef TILELANG_SCHEDULE_DESCRIPTION_H_
 #define TILELANG_SCHEDULE_DESCRIPTION_H_
 
@@ -23,12 +23,12 @@ class StepNode : public tvm::ffi::Object {
   ir::String iteration;  // "" is that of the loop around; else "i+1", "i-1", "first", "last"
   ir::String engine;     // "threads", "TMA", "tcgen05", "wgmma", "mma.sync", ...
   ir::String barrier;    // on which it completes, or that it waits for or arrives on
-  // Of one execution: "global", "shared" or "tmem" bytes, "flops" of a gemm and the "bits" of its
-  // operands, "mufu" and "fp32" operations. What does not follow from constants is left out.
+  // The work of one execution: "global", "shared" or "tmem" bytes, "flops" of a gemm and the "bits"
+  // of its operands, "mufu" and "fp32" operations. Work that does not follow from constants is left
+  // out.
   ir::Map<ir::String, int64_t> work;
-  // Of a barrier of several, which; of a wait for wgmma or cp.async, how many groups may stay in
-  // flight; of a branch of one of several groups of threads, its number. -1: the threads' own, or
-  // all.
+  // The number of a barrier among several; the groups of wgmma or cp.async that a wait leaves in
+  // flight; the number of a branch among groups of threads. -1: the threads' own, or all.
   int64_t index = -1;
   int64_t stages = 0;  // of a loop: num_stages; 0: it is not pipelined
   int64_t trips = -1;  // of a loop; -1: not constant
@@ -52,7 +52,7 @@ class RoleNode : public tvm::ffi::Object {
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.schedule.Role", RoleNode, tvm::ffi::Object);
 };
 
-// How tiles, or turns, cross from one role to another.
+// A channel by which tiles or turns cross from one role to another.
 class ChannelNode : public tvm::ffi::Object {
  public:
   ir::String name;
@@ -82,9 +82,9 @@ class LaunchScheduleNode : public tvm::ffi::Object {
                                     tvm::ffi::Object);
 };
 
-// Which iterations statements of a role belong to, if they do not stand in their own: those that
-// write the role note it. A statement that stands in several places is noted once for each, in the
-// order of the program.
+// The iterations to which statements of a role belong, if it is not the iteration around them. The
+// code that writes the role adds the notes. A statement at several places has one note for each, in
+// program order.
 class IterationNotes {
  public:
   void Note(const ir::Stmt& s, const std::string& iteration) {
@@ -92,7 +92,7 @@ class IterationNotes {
     places.stmt = s;
     places.iterations.push_back(iteration);
   }
-  // Of the next place.
+  // Returns the note of the next place.
   std::string Next(const ir::Stmt& s) {
     auto it = notes_.find(s.get());
     if (it == notes_.end() || it->second.next == it->second.iterations.size()) return "";

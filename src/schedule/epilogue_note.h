@@ -1,4 +1,4 @@
-// What kernel.schedule() tells of an epilogue that goes in slices.
+// The description of a sliced epilogue for kernel.schedule().
 #ifndef TILELANG_SCHEDULE_EPILOGUE_NOTE_H_
 #define TILELANG_SCHEDULE_EPILOGUE_NOTE_H_
 

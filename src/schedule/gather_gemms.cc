@@ -30,7 +30,8 @@ class Batches {
     SetSlots();
   }
 
-  // Of gemms with work of threads between them that touches what some gemm does.
+  // Counts the batches of gemms in program order: work of threads that touches operands or results
+  // of a gemm separates them.
   size_t CountInProgram() const {
     size_t count = 0;
     bool joins = false;
@@ -77,8 +78,8 @@ class Batches {
     const auto* copy = StmtOf(i).as<ir::CopyNode>();
     return copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
   }
-  // A gemm that neither needs work of threads nor is needed in its iteration: it may run beside the
-  // threads when all others are done, and would delay those in a batch.
+  // Returns whether a gemm neither needs work of threads nor is needed in its iteration. It can run
+  // beside the threads after all other gemms, and would delay them in a batch.
   bool IsApart(size_t i) const {
     const ir::GemmNode* gemm = AsTurnGemm(StmtOf(i));
     std::vector<const ir::GemmOperandNode*> inputs = gemm->Inputs();
@@ -91,8 +92,8 @@ class Batches {
   // Touches results of the iteration before alone.
   bool IsCarried(size_t i) const { return !IsGemm(i) && !follows_gemm_[i] && TakesPart(i); }
 
-  // In a slot what needs the fewest batches comes first, and what reads results of the iteration
-  // before last: the threads wait for those.
+  // Returns the order inside of a slot: first the statements that need the fewest batches, then the
+  // ones that read results of the iteration before last, for which the threads wait.
   std::tuple<size_t, bool, bool, size_t> Place(size_t i) const {
     return {place_[i], IsGemm(i), IsCarried(i), earliest_[i]};
   }
@@ -124,7 +125,7 @@ class Batches {
     }
   }
 
-  // What gemms need as late as these allow, all else after a batch.
+  // Places the statements that gemms need as late as the gemms allow, and all others after a batch.
   void SetSlots() {
     constexpr size_t kNone = SIZE_MAX;
     place_.assign(nodes_.size(), kNone);

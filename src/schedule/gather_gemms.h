@@ -6,15 +6,16 @@
 
 namespace tilelang::schedule {
 
-// In pipelined loops of a launch: gemms by tcgen05 between which threads work need a handover
-// between these and the tensor core each. Where fewer would do, by dependence, gemms move together:
-// threads read results, and write operands, before or after all gemms of a batch. So the gradients
-// of attention have one handover an iteration, with all operands of dV, dK and dQ in place.
+// Gathers tcgen05 gemms in pipelined loops of a launch into batches. Gemms with work of threads in
+// between need one handover each between the threads and the tensor core. If dependence allows
+// fewer handovers, gemms move together: threads read results and write operands before or after all
+// gemms of a batch. The gradients of attention then have one handover per iteration, with all
+// operands of dV, dK and dQ in place.
 //
-// Threads do what no gemm of the iteration waits for behind the batch that they could delay, and
-// what only reads results of the iteration before right before the gemms that overwrite these.
-// Gemms that neither need threads nor are needed in their iteration stay last. Other statements
-// keep their order, and loops without fewer handovers theirs. Remarks say what moved.
+// Threads compute values that no gemm of the iteration waits for after the batch. They read results
+// of the previous iteration right before the gemms that overwrite these. Gemms that neither need
+// threads nor are needed in their iteration stay last. Other statements keep their order, and a
+// loop without fewer handovers keeps its order. Remarks name what has moved.
 ir::Stmt GatherGemms(const ir::Stmt& launch);
 
 }  // namespace tilelang::schedule

@@ -52,7 +52,8 @@ bool IsCopyOfRows(const ir::CopyNode* copy, int64_t rows) {
   return HasRows(tile, 2, rows) && ir::IsConst(tile->mins[0], 0);
 }
 
-// Whether threads only copy rows of their own, all of them or where any asks for it.
+// Returns whether threads only copy their own rows, either all of them or under a condition on any
+// of them.
 bool CopiesRows(const Stmt& s, int64_t rows) {
   const auto* branch = s.as<ir::IfNode>();
   if (branch == nullptr || !op::FlagsOf(branch->condition).defined()) {
@@ -132,8 +133,8 @@ bool IsResult(const Buffer& tile, const TurnLoop& loop, const ir::KernelLaunchNo
   return handover->first_use > 0 && uses == ir::CountEffects(launch->body, tile);
 }
 
-// What the tensor core can go on from: the results of a loop that is one turn, inside another loop.
-// `columns`: what a second slot takes.
+// Returns the channel for results of a loop that is one turn inside of another loop; the tensor
+// core can then go on with the next turn. `columns`: the columns of a second slot.
 Channel ResultsOf(const TurnLoop& loop, const ir::KernelLaunchNode* launch, int64_t* columns) {
   constexpr int64_t kSlots = 2;
   const ir::SeqNode* seq = SequenceAround(loop, launch);
@@ -192,7 +193,8 @@ void GemmTurns::AddLoop(const ir::ForNode* loop, const std::vector<Channel>& cha
   loops_.push_back(std::move(*found));
 }
 
-// But for the gemms of loops inside, which are asked for themselves.
+// Adds the remark to the gemms of the loop, except for gemms of inner loops, which are decided
+// separately.
 void GemmTurns::RemarkByThreads(const ir::ForNode* loop, const std::string& reason) {
   ir::WalkStmts(loop->body, [&](const Stmt& s) {
     const auto* inner = s.as<ir::ForNode>();
@@ -298,7 +300,7 @@ void GemmTurns::FindResults(int64_t columns) {
   }
 }
 
-// By threads: loads by TMA are of the tensor core's own proxy.
+// Counts writes by threads only: TMA loads belong to the proxy of the tensor core.
 bool GemmTurns::Writes(const ir::Effect& effect) const {
   const auto* copy = effect.By<ir::CopyNode>();
   bool by_tma = copy != nullptr && op::InstructionOf(copy) != nullptr &&
@@ -314,7 +316,7 @@ bool GemmTurns::Writes(const Stmt& s) const {
 }
 
 bool GemmTurns::AreWritten(const TurnLoop& loop, When when) const {
-  // In the order of the program, with the loop left out.
+  // Visits the statements in program order, without the loop.
   class Finder : public ir::StmtVisitor {
    public:
     Finder(const GemmTurns& turns, const ir::ForNode* loop) : turns_(turns), loop_(loop) {}

@@ -19,8 +19,8 @@ namespace tilelang::schedule {
 // of one, the threads of another work on theirs.
 class GemmTurns {
  public:
-  // `threads` are those of the program.
-  // Their results may take `columns` of tensor memory.
+  // Finds the turns. `threads`: the number of threads of the program. Results may take `columns` of
+  // tensor memory.
   GemmTurns(const ir::KernelLaunchNode* launch, const std::vector<Channel>& channels,
             int64_t threads, int64_t columns);
 
@@ -31,26 +31,27 @@ class GemmTurns {
   bool Releases(const Channel& channel) const;
   const RoleSlice& slice() const { return slice_; }
   int64_t blocks() const { return blocks_; }
-  // Whether a pair of CTAs computes the gemms: the leader's warp issues them for both.
+  // Returns whether a pair of CTAs computes the gemms. The warp of the leader then issues them for
+  // both.
   bool in_pairs() const { return in_pairs_; }
   // Mbarriers of a stream, one a block of rows: the threads are ready for a turn; it is done.
   struct Barriers {
     ir::Buffer ready;
     ir::Buffer done;
   };
-  // As many as the loop of most streams has.
+  // Returns the barriers, as many as the loop with most streams needs.
   const std::vector<Barriers>& barriers() const { return barriers_; }
-  // Whether gemms of turns use the tile, which is in tensor memory.
+  // Returns whether gemms of turns use the tile, which is in tensor memory.
   bool Touch(const ir::Buffer& tile) const;
   // Operands in shared memory that no channel brings.
   const std::vector<ir::Buffer>& operands() const { return operands_; }
-  // Whether threads may write some of them before the loop, or after it: where it is in another
-  // loop, anywhere.
+  // Returns whether threads may write an operand before the loop or after it; anywhere, if the loop
+  // is inside of another one.
   enum class When { kBefore, kAfter };
   bool AreWritten(const TurnLoop& loop, When when) const;
-  // Whether they do in the loop.
+  // Returns whether threads write an operand in the loop.
   bool AreWrittenIn(const TurnLoop& loop) const { return Writes(loop.loop->body); }
-  // Whether threads of both blocks of a pair write operands, anywhere.
+  // Returns whether threads of both blocks of a pair write operands anywhere.
   bool AreWrittenInPairs() const { return in_pairs_ && Writes(launch_->body); }
 
  private:

@@ -93,7 +93,7 @@ class Loops : public ir::StmtMutator {
   }
 
  private:
-  // By TMA, or by cp.async, or for a gemm.
+  // Returns whether the loop loads by TMA, by cp.async, or for a gemm.
   static bool LoadsOtherwise(const ir::ForNode* loop) {
     return ir::HasStmt(loop->body, [&](const Stmt& s) {
       const auto* parallel = s.as<ir::ParallelForNode>();

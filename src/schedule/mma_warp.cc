@@ -27,8 +27,8 @@ Stmt Commit(const ir::Buffer& barrier, const Expr& slot, const ir::Span& span) {
   return ir::Arrive(ir::ArriveKind::kIssuerCommit, ir::Load(barrier, {slot}), span, options);
 }
 
-// Gives the slot back when all that the warp has issued is complete: to its block's producer or,
-// where blocks of a cluster share the tiles, to those of all of them.
+// Releases the slot when all operations that the warp has issued are complete. The release goes to
+// the producer of its block, or to the producers of all blocks of a cluster that share the tiles.
 Stmt GiveBack(const Ring& ring, const Expr& slot, const ir::Span& span) {
   Stmt own = Commit(ring.empty, slot, span);
   int64_t mask = ring.channel->blocks;
@@ -58,7 +58,7 @@ struct Rows {
   bool last = true;
 };
 
-// What the gemms of a loop write while threads work on what they wrote before.
+// The results that the gemms of a loop write while threads work on the previous ones.
 struct Result {
   const ir::StmtNode* loop;
   const Ring* ring;
@@ -70,11 +70,11 @@ struct Iteration {
   std::string name;
 };
 
-// How far the warp is with the tiles of a ring.
+// The progress of the warp through the tiles of a ring.
 struct Uses {
   const Ring* ring;
   UseCounter counter;
-  // Of the gemms of a stream ahead, which use tiles before the others do.
+  // The uses by gemms of a stream that runs ahead of the others.
   UseCounter ahead;
   bool are_split = false;
 };
@@ -191,7 +191,7 @@ class MmaWarpWriter : public SliceCopier {
     for (const Uses& uses : uses_) {
       if (IsSplit(*uses.ring, loop)) stmts.push_back(uses.ahead.Follow(uses.counter, op->span));
     }
-    // What the first iteration begins with comes first.
+    // Begins with the gemms that the first iteration needs first.
     for (size_t stream = loop.streams.size(); stream-- > 0;) {
       if (!loop.streams[stream].open) continue;
       // The threads of the first block arrive for all.

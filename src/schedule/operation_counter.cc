@@ -17,7 +17,7 @@ bool IsPolynomial(const ir::Expr& e) {
 
 void OperationCounter::Count(const ir::Stmt& s, int64_t times) {
   std::function<bool(const ir::Expr&)> count = [&](const ir::Expr& e) {
-    // Which elements are polynomials is not known here: all count as what the others are.
+    // It is not known here which elements use polynomials, so all of them count like the others.
     const auto* choice = e.as<ir::SelectNode>();
     if (choice == nullptr || !IsPolynomial(choice->true_value)) {
       Count(e.get(), times);

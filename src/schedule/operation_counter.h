@@ -1,4 +1,4 @@
-// How much arithmetic a statement asks for.
+// Counts the arithmetic operations of a statement.
 #ifndef TILELANG_SCHEDULE_OPERATION_COUNTER_H_
 #define TILELANG_SCHEDULE_OPERATION_COUNTER_H_
 

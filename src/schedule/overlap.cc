@@ -64,7 +64,7 @@ void AssignTwoStages(std::vector<TaskNode>* nodes) {
   for (TaskNode& node : *nodes) node.stage = 0;
 }
 
-// What the tensor core waits for comes first.
+// Returns the rank of a node: work that the tensor core waits for comes first.
 int Urgency(const TaskNode& node, const std::vector<TaskNode>& nodes) {
   if (node.gemm != nullptr) return 0;
   if (node.task->kind == TaskKind::kRelease) return 2;
@@ -102,7 +102,8 @@ std::optional<std::vector<size_t>> Arrange(const std::vector<TaskNode>& nodes) {
       if (!next || rank(v) < rank(*next)) next = v;
     }
     if (!next) return std::nullopt;
-    // What the wait in front of it sets free goes back before: the producer waits for that.
+    // Slots that the preceding wait sets free are released before, since the producer waits for
+    // them.
     size_t awaited = in_flight.Awaited(nodes[*next]);
     for (size_t v = 0; v < nodes.size(); ++v) {
       bool release = nodes[v].task->kind == TaskKind::kRelease && ready(v);
@@ -128,7 +129,7 @@ class Writer {
     stmts.push_back(s);
     notes_->Note(s, iteration);
   }
-  // With the loop variable of its iteration.
+  // Appends the statements of a node with the loop variable of its iteration.
   void Append(size_t i, ir::FreshCopy* copy, const std::string& iteration) {
     for (const Stmt& s : nodes_[i].task->stmts) Append(copy->MutateStmt(s), iteration);
   }
@@ -231,7 +232,7 @@ class Pipeline {
     return std::move(writer.stmts);
   }
 
-  // Those that the nodes of a stage use, and these.
+  // Returns the bindings that the nodes of a stage use, and the bindings that those use.
   std::vector<const ir::BindNode*> ValuesOf(int stage) const {
     std::vector<const ir::BindNode*> used;
     for (auto it = values_.rbegin(); it != values_.rend(); ++it) {
@@ -255,7 +256,7 @@ class Pipeline {
   int last_ = 0;  // stage
 };
 
-// Where gemms can overlap: the stages and the order; nullopt otherwise.
+// Returns the order of the nodes if gemms can overlap, and assigns the stages; nullopt otherwise.
 std::optional<std::vector<size_t>> OrderOfGemms(std::vector<TaskNode>* nodes) {
   AssignTwoStages(nodes);
   auto gemms = std::count_if(nodes->begin(), nodes->end(),

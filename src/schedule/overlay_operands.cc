@@ -73,7 +73,7 @@ const Buffer* InTensorMemory(const ir::GemmNode* gemm) {
   return nullptr;
 }
 
-// Whether A of one gemm can take the columns of C of another.
+// Returns whether A of one gemm can take the columns of C of another gemm.
 bool MayOverlay(const Buffer& a, const Buffer& c, const ir::SeqNode* body, const Stmt& launch,
                 int64_t threads) {
   if (!HasRows(a, threads) || !HasRows(c, threads)) return false;

@@ -50,7 +50,7 @@ namespace {
 
 constexpr int64_t kMaxThreads = 1024;
 
-// The name of a statement that synchronizes threads, other than those of a warp; "": it does not.
+// Returns the name of a statement that synchronizes more threads than a warp; "" for others.
 std::string Orders(const Stmt& s) {
   const auto* barrier = s.as<ir::BarrierNode>();
   const auto* fence = s.as<ir::FenceNode>();
@@ -64,7 +64,8 @@ std::string Orders(const Stmt& s) {
   return orders ? std::string(ir::CallFor(s).as<ir::CallNode>()->name) : "";
 }
 
-// What keeps a program from getting roles: some of its own, or barriers; nothing when it may.
+// Returns why a program gets no roles: it has its own roles or barriers. "" if nothing prevents
+// them.
 std::string OwnRoles(const ir::KernelLaunchNode* launch) {
   std::string reason;
   ir::WalkExprs(launch->body, [&](const Expr& e) {
@@ -237,13 +238,13 @@ struct RegisterShares {
   int64_t producer = 0;  // 0: as launched
   int64_t consumer = 0;
 };
-// With the program's own numbers where it gives them: (producer, consumer), -1 for none. A warp
-// that issues gemms keeps their descriptors in registers.
+// Divides the registers, with the program's own numbers if it gives them: (producer, consumer), -1
+// for none. A warp that issues gemms keeps their descriptors in registers.
 RegisterShares ShareRegisters(const ir::KernelLaunchNode* launch, int64_t consumers,
                               int64_t service, bool issues_gemms) {
   constexpr int64_t kMost = 240;
   constexpr int64_t kUnit = 8;
-  // What the block is launched with, the same for each thread, is all that it has to share.
+  // All threads have the same number of registers at the launch, and the roles divide their sum.
   const int64_t threads = consumers + service;
   const auto resident = launch->attrs.Get("min_blocks_per_sm");
   const int64_t blocks = resident ? (*resident).cast<int64_t>() : 1;
@@ -258,7 +259,7 @@ RegisterShares ShareRegisters(const ir::KernelLaunchNode* launch, int64_t consum
   constexpr int64_t kForDescriptors = 56;
   int64_t producer = issues_gemms ? kForDescriptors : consumers > 2 * kWarpgroup ? 32 : 40;
   if (given[0] >= 0) producer = given[0];
-  // Where many blocks share an SM, producers have nothing to give away.
+  // If many blocks share an SM, producers have no registers to give away.
   if (producer >= launched && given[1] < 0) return {};
   int64_t left = (registers - service * producer) / consumers / kUnit * kUnit;
   if (given[1] > left) {
@@ -270,9 +271,9 @@ RegisterShares ShareRegisters(const ir::KernelLaunchNode* launch, int64_t consum
   return {producer, given[1] >= 0 ? given[1] : std::min(kMost, left)};
 }
 
-// Whether producers give registers to `consumers` threads. They are given away by whole warpgroups,
+// Returns whether producers give registers to `consumers` threads. Whole warpgroups give them away,
 // and a single warp beside several warpgroups takes as many from each of their threads as a
-// warpgroup (its SM quarter holds one warp more). Without accumulators the block needs few of them,
+// warpgroup (its SM quarter holds one warp more). A block without accumulators needs few registers
 // and shares none, so that more blocks fit an SM.
 bool SharesRegisters(const ir::KernelLaunchNode* launch, int64_t consumers) {
   if (consumers <= kWarpgroup || consumers % kWarpgroup != 0) return false;
@@ -328,7 +329,8 @@ void DescribeChannels(const std::vector<Ring>& rings, const std::vector<Ring>& r
   }
 }
 
-// What the threads hand to themselves: tiles that they load ahead, numbers of the next tiles.
+// Describes the channels from the threads to themselves: tiles that they load ahead, and numbers of
+// the next tiles.
 void DescribeOwn(const std::vector<Channel>& channels, Description* description) {
   for (const Channel& channel : channels) {
     description->AddRing(MakeSlots(channel), "threads", "threads", "the barrier of an iteration");
@@ -354,7 +356,7 @@ Stmt LoopPipeliner::OneRole(const Stmt& launch, const std::string& reason) const
   return ordered;
 }
 
-// What stands before the roles: the memory through which they hand something over.
+// Returns the allocations before the roles: the memory of their channels.
 std::vector<Stmt> SharedByRoles(const std::vector<Ring>& rings, const GemmTurns& turns) {
   std::vector<Stmt> allocs;
   auto add = [&](const Buffer& buffer) { allocs.push_back(ir::Alloc(buffer, buffer->span)); };
@@ -371,7 +373,8 @@ std::vector<Stmt> SharedByRoles(const std::vector<Ring>& rings, const GemmTurns&
   return allocs;
 }
 
-// Of the tiles that `producers` threads load for `threads`, or for gemms of turns.
+// Returns the rings of the tiles that `producers` threads load for `threads`, or for gemms of
+// turns.
 std::vector<Ring> RingsOf(const std::vector<Channel>& channels, const GemmTurns& turns,
                           int64_t producers, int64_t threads) {
   std::vector<Ring> rings;
@@ -386,7 +389,8 @@ std::vector<Ring> RingsOf(const std::vector<Channel>& channels, const GemmTurns&
   return rings;
 }
 
-// Of the results that the tensor core writes while `threads` read those before.
+// Returns the rings of the results that the tensor core writes while `threads` read the previous
+// ones.
 std::vector<Ring> ResultsOf(const GemmTurns& turns, int64_t threads) {
   std::vector<Ring> results;
   for (const TurnLoop& loop : turns.loops()) {
@@ -432,8 +436,8 @@ Stmt Divide(const analysis::LaunchThreads& threads, Stmt work,
   return ir::If(threads.linear >= I32(threads.count), others, work, span);
 }
 
-// Of the threads that are not the program's: those that load, issue gemms and ask for tiles, each
-// in a warp. Where threads share registers, they are a warpgroup.
+// The threads that the compiler adds: one warp each to load, to issue gemms, and to ask for tiles.
+// If threads share registers, the added warps form a warpgroup.
 struct ServiceThreads {
   ServiceThreads(int64_t begin, bool gemms, bool asks, bool shares)
       : producers{begin, kWarp},

@@ -122,7 +122,7 @@ void FollowUsers(const ir::ForNode* loop, std::vector<TaskNode>* nodes) {
           << (name.empty() ? "the same variable" : name) << ". Give it a later place or stage");
 }
 
-// Where one depends on the other, of one iteration or of two that follow each other, it runs later.
+// If one node depends on another one of the same or the previous iteration, it must run later.
 void CheckOrder(const ir::ForNode* loop, const std::vector<TaskNode>& nodes,
                 const std::vector<size_t>& place) {
   auto time = [&](size_t i, int iteration) {

@@ -13,7 +13,7 @@ namespace tilelang::schedule {
 // "order" and "stage" of the loop have a number for each.
 // The part that begins with the statement, if it is such a call.
 std::optional<int64_t> PartAt(const ir::Stmt& s);
-// Whether the program orders the body of the loop, which has marks.
+// Returns whether the program orders the body of the loop by marks.
 bool HasProgramOrder(const ir::ForNode* loop);
 
 // The order of the nodes in one round of the loop; their stages are set. An error where a node

@@ -1,4 +1,5 @@
-// What a channel is made of: slots in shared memory, their barriers, and the counters of its uses.
+// A ring implements a channel: slots in shared memory, their barriers, and the counters of its
+// uses.
 #ifndef TILELANG_SCHEDULE_RING_H_
 #define TILELANG_SCHEDULE_RING_H_
 
@@ -21,7 +22,8 @@ struct Ring {
   bool by_tensor_core = false;  // gives slots back
   // The slots of both blocks of a pair are filled, or emptied, before the leader goes on.
   bool of_pair = false;
-  // The rank of the block of the cluster that fills those of all its blocks; -1: each its own.
+  // The rank of the block of the cluster that fills the slots of all its blocks; -1: each block
+  // fills its own.
   int64_t given_back_to = -1;
 };
 // The slots alone.
@@ -29,7 +31,7 @@ Ring MakeSlots(const Channel& channel);
 // `producers` and `consumers` are the arrivals that fill and empty a slot.
 Ring MakeRing(const Channel& channel, int64_t producers, int64_t consumers);
 
-// Where the sequence uses the channel; null when it does not.
+// Returns the place where the sequence uses the channel; null if it does not.
 const Handover* FindHandover(const Ring& ring, const ir::SeqNode* seq);
 
 // The uses of one ring by one role, counted in a variable of each thread.
@@ -40,7 +42,7 @@ class UseCounter {
   ir::Stmt Alloc() const { return ir::Alloc(count_, count_->span); }
   // The slot of the next use, bound to a variable.
   ir::Expr BindSlot(const ir::Span& span, std::vector<ir::Stmt>* stmts) const;
-  // Until the slot is full, with the tiles of this use, or empty, after use - slots.
+  // Waits until the slot is full with the tiles of this use, or empty after use - slots.
   ir::Stmt WaitFull(const ir::Expr& slot, const ir::Span& span,
                     ir::Scope scope = ir::Scope::kCta) const;
   ir::Stmt WaitEmpty(const ir::Expr& slot, const ir::Span& span) const;
@@ -51,7 +53,7 @@ class UseCounter {
  private:
   int64_t Slots() const { return ring_->channel->slots; }
   ir::Expr Count() const { return ir::Load(count_, {ir::Const(ir::dtypes::kInt32, 0)}); }
-  // Until the barrier of the slot has completed its phase number uses / slots - `before`.
+  // Waits until the barrier of the slot has completed its phase number uses / slots - `before`.
   ir::Stmt Wait(const ir::Buffer& barrier, const ir::Expr& slot, int before, const ir::Span& span,
                 ir::Scope scope = ir::Scope::kCta) const;
 
@@ -63,15 +65,15 @@ class UseCounter {
 ir::Stmt Arrive(const ir::Buffer& barrier, const ir::Expr& slot, const ir::Span& span,
                 ir::Arrive::Options options = {});
 
-// A consumer gives the slot back: to its block's producer or, where blocks of a cluster share the
-// tiles, to those of all of them, since one loads for all.
+// Releases a slot as a consumer: to the producer of its block, or to the producers of all blocks of
+// a cluster that share the tiles, since one of them loads for all.
 ir::Stmt Release(const Ring& ring, const ir::Expr& slot, const ir::Span& span);
 
-// What gives a slot back in all blocks of a cluster that share the tiles, where this block is one
-// of them; else in its own.
+// Returns the statement that releases a slot in all blocks of a cluster that share the tiles, if
+// this block is one of them; else the statement for its own block.
 ir::Stmt WhereShared(const Ring& ring, const ir::Stmt& in_all, const ir::Stmt& in_own);
 
-// Accesses of tiles become those of a slot of their ring.
+// Maps accesses of tiles to a slot of their ring.
 class SlotMap {
  public:
   void Enter(const Ring& ring, const ir::Expr& slot);

@@ -84,7 +84,7 @@ RoleSlice::RoleSlice(const ir::KernelLaunchNode* launch) : launch_(launch) {
 std::string RoleSlice::Add(const ir::TileOpNode* op) {
   reason_.clear();
   Keep(places_.at(op));
-  // What a copy loads may be what the grid before writes.
+  // A copy may load data that the previous grid writes.
   if (op->kind == ir::StmtKind::kCopy) {
     for (const Place& wait : grid_waits_) Keep(wait);
   }

@@ -13,10 +13,10 @@
 
 namespace tilelang::schedule {
 
-// The statements of a launch that some operators depend on: loops and conditions around them,
-// variables in their indices and in those of these, whatever sets them. Another role can execute
-// them again if they compute scalars from the launch's parameters and from memory that the kernel
-// does not write.
+// The statements of a launch on which some operators depend: the loops and conditions around them,
+// the variables in their indices, and the statements that set these variables. Another role can
+// execute them again if they compute scalars from the launch's parameters and from memory that the
+// kernel does not write.
 class RoleSlice {
  public:
   explicit RoleSlice(const ir::KernelLaunchNode* launch);
@@ -24,8 +24,8 @@ class RoleSlice {
   // Adds what a copy or a gemm needs. Returns why another role cannot execute it, or nothing; the
   // slice is then of no use.
   std::string Add(const ir::TileOpNode* op);
-  // The same of the statement that asks for the next tile (ir/next_tile.h). In the slices of
-  // operators it gives the number that some thread has asked for.
+  // Adds the statement that asks for the next tile (ir/next_tile.h). In slices of operators it
+  // reads the number that another thread has asked for.
   std::string Add(const ir::BindNode* next_tile);
 
   // The statement belongs to the slice, or holds such statements.
@@ -42,7 +42,7 @@ class RoleSlice {
 
   void Keep(const Place& place);
   void Need(const ir::Expr& e);
-  // Where in their buffers an operator's effects are.
+  // Adds the places of an operator's effects in their buffers.
   void NeedAll(const std::vector<ir::Effect>& effects);
   void NeedBuffer(const ir::Buffer& buffer);
   void Refuse(const std::string& reason);

@@ -35,7 +35,7 @@ const ir::GemmNode* AsWgmma(const Stmt& s) {
   return gemm != nullptr && op::InstructionOf(gemm) == op::Wgmma() ? gemm : nullptr;
 }
 
-// For tiles that a producer brings.
+// Returns whether the statement waits for tiles of a producer.
 bool IsWaitForTiles(const Stmt& s) { return s->kind == ir::StmtKind::kWaitParity; }
 
 // The statements of a loop's body between which a warpgroup has its turn.
@@ -44,7 +44,7 @@ struct TurnRange {
   size_t last = 0;
 };
 
-// Where an iteration begins with all of its gemms, before it uses what they compute.
+// Returns the begin of an iteration that contains all its gemms, before it uses their results.
 std::optional<TurnRange> TurnOf(const ir::SeqNode* body) {
   std::optional<TurnRange> turn;
   std::vector<const ir::GemmNode*> gemms;
@@ -69,9 +69,9 @@ std::optional<TurnRange> TurnOf(const ir::SeqNode* body) {
   return several && uses_results && has_tiles ? turn : std::nullopt;
 }
 
-// Whether a barrier of all threads may come to stand in the turn: a warpgroup that waited at it
-// would never pass the turn on to those that have to arrive. Threads wait for each other before a
-// gemm reads what they have written, and between uses of shared memory of their own.
+// Returns whether a barrier of all threads may stand in the turn. A warpgroup that waits at it
+// would never pass the turn on to the warpgroups that have to arrive. Threads wait for each other
+// before a gemm reads data that they have written, and between uses of their own shared memory.
 bool MayMeet(const ir::SeqNode* body, const TurnRange& turn) {
   auto is_operand = [&](const Buffer& tile) {
     return std::any_of(body->stmts.begin(), body->stmts.end(), [&](const Stmt& s) {

@@ -23,7 +23,7 @@ struct Task {
   int64_t part = -1;              // of the program's order (program_order.h); -1: of none
 };
 
-// Whether the task can be moved: it neither leaves the loop nor acts on what is not in sight.
+// Returns whether the task can move: it neither leaves the loop nor affects anything unknown.
 bool CanMove(const Task& task);
 
 // A task and what the schedule needs to know of it.
@@ -49,7 +49,7 @@ class GemmsInFlight {
  public:
   explicit GemmsInFlight(const std::vector<TaskNode>& nodes) : nodes_(nodes) {}
 
-  // How many of the oldest must be complete for the node to run.
+  // Returns the number of oldest gemms that must be complete before the node runs.
   size_t Awaited(const TaskNode& node) const;
   void Issue(size_t i) { gemms_.push_back(i); }
   // The oldest are waited for.

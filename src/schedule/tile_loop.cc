@@ -37,8 +37,8 @@ Stmt Set(const Buffer& variable, const Expr& value, const ir::Span& span) {
   return ir::Store(variable, {I32(0)}, value, span);
 }
 
-// Of a cluster that has not started and will not: who asks for it does its work. One thread asks,
-// and waits for the answer.
+// Takes over a cluster that has not started, and does its work. One thread sends the request and
+// waits for the answer.
 class LaunchControl {
  public:
   explicit LaunchControl(const ir::Span& span)
@@ -61,7 +61,7 @@ class LaunchControl {
     stmts.insert(stmts.end(), wait.begin(), wait.end());
     return stmts;
   }
-  // What the answer says.
+  // Reads the answer.
   Expr Query(const char* name) const {
     return ir::Call(ir::dtypes::kUInt32, name, {ir::AddressOf(answer_, {I32(0)})}, {}, span_);
   }
@@ -74,8 +74,8 @@ class LaunchControl {
   op::Phase phase_;
 };
 
-// What the thread that asks for the tiles of one loop does. Its own variables: the place in the
-// order of tiles, the tile there, or -1, and how far it has read the table.
+// The thread that asks for the tiles of one loop. Its variables: the place in the order of tiles,
+// the tile there or -1, and its position in the table.
 class Asker {
  public:
   Asker(const NextTile& call, const ir::KernelLaunchNode* launch, const ir::Span& span)
@@ -167,7 +167,7 @@ Buffer Numbers(int64_t count, const ir::Span& span) {
   return Buffer("tile", ir::dtypes::kInt32, {I32(count)}, {}, "shared.dyn", attrs, span);
 }
 
-// Of the blocks of a cluster, which all get the same tiles, this one asks.
+// The block of a cluster that asks for tiles; all blocks get the same ones.
 constexpr int64_t kAskingBlock = 0;
 
 bool AreInClusters(const ir::KernelLaunchNode* launch) { return op::ClusterSize(launch) > 1; }
@@ -213,7 +213,8 @@ class TileLoopMutator : public ir::StmtMutator {
     Take(*call, op, &stmts);
     return op::Sequence(stmts, op->span);
   }
-  // What takes a tile joins the sequence: the number has its value up to the end of that.
+  // Merges a statement that takes a tile into the sequence, so that the number keeps its value
+  // until the end of the sequence.
   Stmt Rewrite(const ir::SeqNode* op) override {
     bool takes = std::any_of(op->stmts.begin(), op->stmts.end(),
                              [](const Stmt& s) { return ir::AsNextTile(s).has_value(); });
@@ -233,7 +234,7 @@ class TileLoopMutator : public ir::StmtMutator {
 
  protected:
   virtual void Take(const NextTile& call, const ir::BindNode* op, std::vector<Stmt>* stmts) = 0;
-  // Of the loop around.
+  // Returns the turn of the loop around.
   Expr Turn() const { return loop_->var; }
   void Before(const Stmt& s) { before_.push_back(s); }
 
@@ -302,7 +303,7 @@ class SchedulerWriter : public TileLoopMutator {
   const ir::KernelLaunchNode* launch_;
 };
 
-// Of kernels without roles.
+// Writes tile loops of kernels without roles.
 class AloneWriter : public TileLoopMutator {
  public:
   explicit AloneWriter(const ir::KernelLaunchNode* launch)
@@ -318,7 +319,7 @@ class AloneWriter : public TileLoopMutator {
     Before(ir::Alloc(tiles, span));
     for (const Stmt& alloc : asker.Allocs()) Before(alloc);
     Before(ByFirst(asker.LookUp(), span));
-    // Who writes a slot again has passed the barrier after its last use.
+    // A thread that writes a slot again has passed the barrier after the last use of the slot.
     Expr slot = ir::FloorMod(Turn(), I32(kSlots));
     std::vector<Stmt> tell = {ir::Store(tiles, {slot}, asker.Tile(), span)};
     TellOthers(tiles, {slot}, asker.Tile(), launch_, span, &tell);
@@ -342,8 +343,8 @@ class AloneWriter : public TileLoopMutator {
   Expr first_;
 };
 
-// Whether loops in the body run as often for each tile, and nothing is left out of some: told by
-// constants and by what is known before the loop, without looking at values.
+// Returns whether inner loops run equally often for each tile, and no branch skips work for some
+// tiles. The proof uses constants and facts from before the loop, and no values in memory.
 bool AreEven(const ir::ForNode* tiles) {
   std::unordered_set<const tvm::ffi::Object*> inside;
   bool even = true;

@@ -40,7 +40,7 @@ class TileLoops {
   void Connect(const std::vector<TileReader>& readers, Description* description);
   // The role that asks, of one thread; after Connect.
   ir::Stmt WriteScheduler() const;
-  // Of the channels, after Connect.
+  // Returns the rings of the channels, after Connect.
   const std::vector<Ring>& rings() const { return rings_; }
 
  private:
@@ -51,8 +51,8 @@ class TileLoops {
   std::string obstacle_;
 };
 
-// Remarks on loops whose tiles all take as many steps, and need no counter; and on those whose
-// tiles take different numbers of them, and have none.
+// Adds remarks to loops with a counter whose tiles all take equally many steps, and to loops
+// without a counter whose tiles do not.
 void RemarkTiles(const ir::KernelLaunchNode* launch);
 
 // The tile loops of a launch whose threads do everything: the first thread asks for a tile while

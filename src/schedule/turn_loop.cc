@@ -203,7 +203,7 @@ const ir::SeqNode* GuardedIn(const Stmt& s) {
   return both ? nullptr : branch->then_case.as<ir::SeqNode>();
 }
 
-// Whether the sequence itself loads the tiles of channels that its gemm uses.
+// Returns whether the sequence itself loads the tiles of channels that its gemm uses.
 bool LoadsOperands(const ir::SeqNode* seq, const ir::GemmNode* gemm,
                    const std::vector<Channel>& channels) {
   for (const ir::GemmOperandNode* input : gemm->Inputs()) {

@@ -31,13 +31,13 @@ int CountUses(const Stmt& s, const Buffer& tile) {
   return count;
 }
 
-// Who waits for it waits until the tensor is written.
+// Returns whether the wait for a store lasts until the tensor is written.
 bool IsWritten(const PendingAccess& store) {
   return store.access->box && store.access->box->written;
 }
 
-// How an issuer waits: until its stores have read shared memory, or have written the tensors, but
-// for those of the groups that it committed last.
+// A wait of an issuer until its stores have read shared memory, or have written the tensors. The
+// last `left` groups that it committed may stay in flight.
 struct IssuerWait {
   op::ThreadRange issuer;
   bool written;

@@ -1,4 +1,4 @@
-// Stores by TMA: the thread that issues them waits for them, where what comes next needs it.
+// Waits for TMA stores: the issuing thread waits before the first statement that needs it.
 #ifndef TILELANG_SYNC_BULK_STORES_H_
 #define TILELANG_SYNC_BULK_STORES_H_
 
@@ -14,19 +14,19 @@
 
 namespace tilelang::sync {
 
-// A thread knows of its own bulk groups alone; to wait is free where nothing is in flight. Groups
-// complete in order, so it leaves those in flight that it committed later on every path: of a ring
-// of n slots all but the one that is filled again. A tile is stored while its threads go on, up to
-// the first statement that
+// A thread can wait for its own bulk groups only, and the wait is free if none is in flight. Groups
+// complete in order, so a wait leaves groups in flight that the thread committed later on every
+// path. In a ring of n slots, these are all slots except the one that is filled again. While a tile
+// is stored, its threads go on until the first statement that
 //   - writes bytes of shared memory that the store reads,
-//   - stores to elements of the tensor that it writes: turns of a loop that store to places of
-//     their own (analysis::LoopTurns) do not,
-//   - hands over to others, by a barrier of the program, a tile that they touch as well, or
-//   - does what only the program knows;
-// and at the end of what its threads execute alone.
+//   - stores to elements of the tensor that the store writes (iterations of a loop that store to
+//     separate elements do not, see analysis::LoopTurns),
+//   - hands over a tile that the store touches, by a barrier of the program, or
+//   - has an effect that only the program knows,
+// and at most until the end of the statements that these threads execute alone.
 class BulkStores {
  public:
-  // What some threads of a kernel execute alone, and which tiles others use as well.
+  // The statements that a set of threads executes alone, and the tiles that other threads use, too.
   struct Team {
     ir::Stmt body;
     std::unordered_map<const ir::ffi::Object*, bool> shared = {};
@@ -35,29 +35,29 @@ class BulkStores {
   BulkStores(const ir::KernelLaunchNode* launch, const analysis::BlockThreads& threads)
       : launch_(launch), threads_(threads), team_{launch->body} {}
 
-  // From here on statements belong to this team; returns the one before.
+  // Begins the statements of another team; returns the current team.
   Team Enter(Team team) { return std::exchange(team_, std::move(team)); }
 
-  // The statements up to the matching call of LeaveLoop are those of the loop's body.
+  // Begins the body of a loop, which ends at the matching call of LeaveLoop.
   void EnterLoop(const ir::Stmt& loop) { loops_.emplace_back(loop, launch_); }
   void LeaveLoop() { loops_.pop_back(); }
 
-  // Whether a statement does nothing but issue stores, by threads that its branches choose by their
-  // index: those around it wait.
+  // Returns whether a statement only issues stores, by threads that its branches select by their
+  // index. The threads around the statement then wait for the stores.
   bool IssuesAlone(const ir::Stmt& s) const;
 
   // The waits for pending stores that must be complete before statement `s`, which makes these
   // accesses.
   std::vector<ir::Wait> Before(const ir::Stmt& s, const std::vector<analysis::AccessPtr>& accesses,
                                const PendingAccesses& state);
-  // Those for all that are pending.
+  // Returns the waits for all pending stores.
   static std::vector<ir::Wait> OfAll(const PendingAccesses& state, const ir::Span& span);
 
  private:
-  // Whether the store in an earlier turn writes other elements.
+  // Returns whether the store of an earlier iteration writes other elements.
   bool IsApart(const PendingAccess& store, const analysis::MemoryAccess& access) const;
   bool IsSharedWithOthers(const ir::Buffer& tile);
-  // Whether a statement lets others change the tile.
+  // Returns whether a statement allows other threads to change the tile.
   bool HandsOver(const ir::Stmt& s, const ir::Buffer& tile);
 
   const ir::KernelLaunchNode* launch_;

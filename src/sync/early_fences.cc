@@ -18,7 +18,7 @@ bool IsFence(const Stmt& s, FenceKind kind) {
   return fence != nullptr && fence->Kind() == kind;
 }
 
-// Whether threads hand over accesses of tensor memory in a statement, or acquire those of others.
+// Returns whether a statement releases accesses of tensor memory to other threads or acquires them.
 bool HandsOver(const Stmt& s) {
   bool found = false;
   WalkStmts(s, [&](const Stmt& part) {

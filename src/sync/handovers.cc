@@ -42,7 +42,7 @@ void Handovers::AddStmt(const Stmt& s, const ThreadSet& by) {
     for (const Stmt& child : seq->stmts) AddStmt(child, by);
   } else if (const auto* issue = s.as<ir::IssueNode>()) {
     AddStmt(issue->body, by);
-    // Those who issue it wait for it, wherever that will be.
+    // The threads that issue it also wait for it, at a place that is not decided yet.
     AddWait(issue->completion->barrier, by);
   } else if (const auto* branch = s.as<ir::IfNode>()) {
     analysis::ThreadSelection chosen = threads_.Select(branch->condition, by);

@@ -1,4 +1,4 @@
-// Which accesses of tensor memory those who wait on an mbarrier come after.
+// For each mbarrier: the accesses of tensor memory that happen before a thread once it has waited.
 #ifndef TILELANG_SYNC_HANDOVERS_H_
 #define TILELANG_SYNC_HANDOVERS_H_
 
@@ -9,20 +9,21 @@
 
 namespace tilelang::sync {
 
-// An arrival tells of what its threads have done, a commit of what the tensor core has done for
-// them, and both of what the threads have learned on other barriers.
+// An arrival releases the accesses of its threads, a commit the accesses that the tensor core makes
+// for them. Both also release everything that the threads have acquired on other barriers.
 class Handovers {
  public:
   explicit Handovers(const analysis::BlockThreads& threads) : threads_(threads) {}
 
-  // Those of the body of a launch, which makes these accesses.
+  // Collects the handovers in the body of a launch that makes these accesses.
   void Find(const ir::Stmt& body, const std::vector<analysis::AccessPtr>& accesses);
 
-  // What these threads come after when they have waited. What comes back to them of their own they
-  // knew when they passed it on; but for what the arrivals at this barrier are of their own.
+  // Returns the accesses that happen before these threads once they have waited on the barrier.
+  // Their own accesses are left out, except for the accesses that their arrivals at this barrier
+  // release.
   std::vector<analysis::AccessPtr> To(const ir::Buffer& barrier,
                                       const analysis::ThreadSet& waiting) const;
-  // Of tensor memory.
+  // Returns all accesses of tensor memory.
   const std::vector<analysis::AccessPtr>& All() const { return accesses_; }
 
  private:
@@ -36,7 +37,7 @@ class Handovers {
     }
   };
   static void Add(const Event& event, std::vector<Event>* events);
-  // Those of a statement that these threads execute.
+  // Adds the arrivals and waits in a statement that these threads execute.
   void AddStmt(const ir::Stmt& s, const analysis::ThreadSet& by);
   void AddWait(const ir::Buffer& barrier, const analysis::ThreadSet& by);
 

@@ -96,7 +96,7 @@ void IssueAll(const OperatorGroup& group, op::Lowering* lowering, std::vector<St
   for (const ir::TileOpNode* op : group) op::InstructionOf(op)->Issue(op, lowering, stmts);
 }
 
-// On a phase that threads of other blocks complete.
+// Arrives at a phase that threads of other blocks complete.
 Stmt ArriveAt(const op::Phase& ready, const Expr& block, ir::Scope scope, const ir::Span& span) {
   return ir::Arrive(ir::ArriveKind::kThread, op::ElementOf(ready), span,
                     {.block = block, .scope = scope});
@@ -141,7 +141,7 @@ Stmt LoadByTma(const OperatorGroup& group, memory::CtaResources* resources,
   for (const ir::TileOpNode* op : group) {
     if (!op::IsAnnounced(op::AsCopy(op))) bytes += op::TmaPlanOf(op)->bytes;
   }
-  // Who hands the tiles over to others arrives when it has issued all of them.
+  // If other threads wait for the tiles, the issuing thread arrives after it has issued all copies.
   bool at_leader = op::CompletesAtLeader(op::AsCopy(group.front()), lowering->ctx->in_pairs);
   std::vector<Stmt> issue;
   if (bytes != 0) {
@@ -179,7 +179,7 @@ Stmt StoreByTma(const OperatorGroup& group, op::Lowering* lowering) {
                    ir::Completion::OfStores({threads.begin, threads.count}), span);
 }
 
-// Who waits is in another block.
+// Issues copies to other blocks; the waiting threads are in those blocks.
 Stmt CopyToBlocks(const OperatorGroup& group, op::Lowering* lowering) {
   const ir::Span& span = group.front()->span;
   std::vector<Stmt> issue;

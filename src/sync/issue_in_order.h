@@ -1,6 +1,5 @@
-// Tile operators one after another: each is issued where it stands. PlaceSynchronization says where
-// it is waited for: waits that are written after it stand at the first statement that depends on
-// it.
+// Issues tile operators in program order, each at its place. PlaceSynchronization decides where the
+// program waits for them: waits stand before the first statement that depends on the operator.
 #ifndef TILELANG_SYNC_ISSUE_IN_ORDER_H_
 #define TILELANG_SYNC_ISSUE_IN_ORDER_H_
 
@@ -14,16 +13,16 @@ namespace tilelang::sync {
 // Operators of one engine and one group of threads that are issued together and share their waits.
 using OperatorGroup = std::vector<const ir::TileOpNode*>;
 
-// The operators that stmts[first..] begins with and that can be issued together; empty when
+// Returns the operators at the begin of stmts[first..] that can be issued together; none if
 // stmts[first] is no operator. TMA copies join when none depends on another. Copies by tcgen05.cp
 // join when they write different columns, since they are not ordered among each other; a gemm that
 // waits for itself comes last, since the pipe is in order from them to it. Gemms by wgmma join when
 // none reads the result of another.
 OperatorGroup GroupAt(const ir::Array<ir::Stmt>& stmts, size_t first, const op::Context& ctx);
 
-// Thread IR of a group: what its threads did before is made visible to the engine, the engine is
-// asked, and the threads wait; not for stores by TMA, whose waits are written where they are
-// needed, nor for a gemm with a barrier of the program, for which it waits itself.
+// Returns the thread IR of a group: a fence makes earlier accesses of its threads visible to the
+// engine, the operators are issued, and the threads wait. They do not wait for TMA stores, whose
+// waits stand where they are needed, nor for a gemm that completes on a barrier of the program.
 ir::Stmt IssueInOrder(const OperatorGroup& group, memory::CtaResources* resources,
                       op::Lowering* lowering);
 

@@ -106,7 +106,7 @@ class Numberer : public ir::StmtMutator {
     barrier->number = op::I32(it->second);
     return Stmt(barrier);
   }
-  // From the top, where kernels that number their own begin last.
+  // Takes numbers from the top, since kernels that number their own barriers use the top ones last.
   int64_t NumberOf(int64_t first, int64_t count, const ir::Span& span) {
     auto [it, is_new] = numbers_.try_emplace({first, count}, 0);
     if (!is_new) return it->second;

@@ -1,4 +1,4 @@
-// The hardware's numbers of the barriers of groups of threads.
+// Assigns hardware numbers to barriers of groups of threads.
 #ifndef TILELANG_SYNC_NUMBER_BARRIERS_H_
 #define TILELANG_SYNC_NUMBER_BARRIERS_H_
 

@@ -30,7 +30,7 @@ PhaseUses PhasesUsedIn(const Stmt& s) {
     if (waiting && waiting->count > 1) ir::AddOnce(barrier, list);
   };
   ir::WalkStmts(s, [&](const Stmt& part) {
-    // What is issued in the statement is waited for in it, wherever that will be.
+    // A statement that issues an operation also waits for it, at a place that is not decided yet.
     const auto* issue = part.as<ir::IssueNode>();
     if (issue != nullptr && !issue->awaited) use(issue->completion->barrier, &uses.waited);
     if (const auto* wait = part.as<ir::WaitNode>()) use(wait->completion->barrier, &uses.waited);

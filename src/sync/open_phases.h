@@ -1,4 +1,5 @@
-// Phases of the compiler's mbarriers that threads have waited for, and who begins the next.
+// Phases of the compiler's mbarriers that threads have waited for, and the statements that begin
+// the next phase.
 #ifndef TILELANG_SYNC_OPEN_PHASES_H_
 #define TILELANG_SYNC_OPEN_PHASES_H_
 
@@ -12,12 +13,12 @@ namespace tilelang::sync {
 
 using BarrierList = std::vector<ir::Buffer>;  // in the order of the program, none twice
 
-// What a statement does with barriers of op::Phases on which several threads wait.
+// The barriers of op::Phases that a statement uses, if several threads wait on them.
 struct PhaseUses {
   BarrierList waited;
   BarrierList begun;  // a phase is made to complete: an arrival, a copy, a commit
 
-  // Begun by some of the threads: none of them waits for it in the statement.
+  // Returns the begun barriers on which no thread waits inside of the statement.
   BarrierList BegunAlone() const;
 };
 PhaseUses PhasesUsedIn(const ir::Stmt& s);
@@ -32,13 +33,13 @@ class OpenPhases {
   bool Has(const ir::Buffer& barrier) const;
   // The program's barriers on which these threads wait together.
   BarrierList OfProgram(const op::ThreadRange& group) const;
-  // Those that wait on an open barrier.
+  // Returns the threads that wait on an open barrier.
   op::ThreadRange WaitingOn(const ir::Buffer& barrier) const;
   bool Covers(const OpenPhases& other) const;
   void Merge(const OpenPhases& other);
 
-  // A statement without control flow, and what it does with the barriers, in a block of so many
-  // threads; group: those that execute it, if they can wait for each other.
+  // Updates the phases for a statement without control flow in a block of `block_threads` threads.
+  // `group`: the threads that execute the statement, if they can wait for each other.
   void Pass(const ir::Stmt& leaf, const PhaseUses& uses, int64_t block_threads,
             const std::optional<op::ThreadRange>& group);
   void Pass(const ir::BarrierNode* barrier, int64_t block_threads);

@@ -35,7 +35,7 @@ Buffers OperandsOfPairs(const Stmt& body) {
   return operands;
 }
 
-// Whether something else than loads that complete at the leader writes one of them.
+// Returns whether anything except loads that complete at the leader writes one of the operands.
 bool AreWritten(const Buffers& operands, const Stmt& body) {
   bool written = false;
   ir::WalkEffects(body, [&](const ir::Effect& effect) {

@@ -5,11 +5,12 @@
 
 namespace tilelang::sync {
 
-// Where the program issues gemms of pairs (T.tcgen05_gemm with use_2cta), the tensor core reads the
-// memory of both blocks when one of them has seen the other arrive at its barrier. Loads that
-// complete on that barrier need no more. For what threads have written, or have waited for
-// themselves, those arrivals, and the waits for them, order memory of both blocks: that takes a
-// fence of the whole GPU. Runs before other passes order anything by the program's barriers.
+// Orders the memory of both blocks in programs that issue GEMMs of pairs (T.tcgen05_gemm with
+// use_2cta). The tensor core reads the memory of both blocks after one block has seen the other
+// arrive at its barrier. Loads that complete on that barrier need nothing more. Data that threads
+// have written, or have waited for themselves, needs a fence of the whole GPU at these arrivals and
+// at the waits for them. Runs before other passes use the barriers of the program to order
+// anything.
 ir::Func OrderPairs(const ir::Func& func);
 
 }  // namespace tilelang::sync

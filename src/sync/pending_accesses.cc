@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMostGroups = 8;  // that a wait counts
 
-// The same but for the number of groups: of stores, the smallest stands for all.
+// Compares two stores without their number of groups: the smallest number stands for all.
 bool IsSameStore(const PendingAccess& a, const PendingAccess& b) {
   if (!a.access->issuer || a.access != b.access) return false;
   PendingAccess other = b;
@@ -195,8 +195,8 @@ bool NeedsBarrier(const PendingAccess& earlier, const analysis::AccessPtr& later
     return false;
   }
   if (earlier.access->proxy == Proxy::kGeneric) return true;
-  // Until somebody has waited, engines are ordered among themselves or by the program. A barrier of
-  // threads does not tell that work is done which completes on an mbarrier of the program.
+  // Until a thread has waited, the engines or the program order the operations of engines. A
+  // barrier of threads does not complete an operation that signals an mbarrier of the program.
   if (!earlier.complete) {
     const ir::Buffer& completes_on = earlier.access->barrier;
     bool by_program = completes_on.defined() && op::IsProgramBarrier(completes_on);

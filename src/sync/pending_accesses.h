@@ -20,51 +20,54 @@ namespace tilelang::sync {
 // of these for all.
 struct PendingAccess {
   analysis::AccessPtr access;
-  // In an earlier iteration of a loop: of the outermost of those, how many are around it.
+  // If the access belongs to an earlier iteration of a loop: the number of loops around the
+  // outermost such loop.
   static constexpr int kNotCarried = std::numeric_limits<int>::max();
   int carried_by = kNotCarried;
   bool by_role = false;  // in a branch that orders itself by mbarriers
 
-  // By threads: the first barrier after it, and whether a fence came before that barrier.
+  // For accesses by threads: the first barrier after the access, and whether a fence came before
+  // it.
   const ir::ffi::Object* barrier = nullptr;
   bool fenced = false;
   // The first barrier after it, or after who waited for the engine, at which each warpgroup waited
   // for itself: threads of one are ordered.
   const ir::ffi::Object* warpgroup_barrier = nullptr;
 
-  // By an engine: complete for `known` and for the thread that issued it.
+  // For accesses by an engine: the access is complete for `known` and for the issuing thread.
   bool complete = false;
   analysis::ThreadSet known = {};
-  // By wgmma, or by a store of TMA: how many groups its issuer has committed since, at least, its
-  // own among them. What wgmma does is complete for its warpgroup alone.
+  // For wgmma and TMA stores: the least number of groups that the issuer has committed since then,
+  // including the group of the access. A wgmma is complete for its own warpgroup alone.
   int groups = 0;
 
   bool operator==(const PendingAccess& other) const;
   bool IsStoreByThreads() const;
-  // By an engine that completes on an mbarrier or in a bulk group, and nobody has waited yet.
+  // Returns whether an engine makes the access, completes it on an mbarrier or in a bulk group, and
+  // no thread has waited for it.
   bool WaitsForEngine() const;
-  // By stores of TMA.
+  // Returns whether a TMA store makes the access, and no thread has waited for it.
   bool WaitsForStore() const { return WaitsForEngine() && access->issuer; }
 };
 
-// What is pending at one point of the program, on any path to it.
+// The accesses that are pending at one point of the program, on any path to it.
 class PendingAccesses {
  public:
   void Add(const PendingAccess& access);
   void Merge(const PendingAccesses& other);
   bool Covers(const PendingAccesses& other) const;
-  // To the next iteration of a loop inside `depth` others; and out of it.
+  // Moves the accesses to the next iteration of a loop inside of `depth` other loops, or out of it.
   void Carry(int depth);
   void LeaveLoop(int depth);
   OpenPhases& phases() { return phases_; }
   const OpenPhases& phases() const { return phases_; }
   TensorAccesses& tensor() { return tensor_; }
-  // Of whatever leads to this point.
+  // Returns the pending accesses of all paths to this point.
   const std::vector<PendingAccess>& All() const { return all_; }
 
   // The threads that all of this is about wait for each other.
   void PassBarrier(const ir::ffi::Object* barrier);
-  // Those of each warpgroup do.
+  // The threads of each warpgroup wait for each other.
   void PassWarpgroupBarrier(const ir::ffi::Object* barrier);
   // They execute fence.proxy.async.
   void PassFence();
@@ -92,8 +95,8 @@ class PendingAccesses {
   TensorAccesses tensor_;
 };
 
-// Whether one thread issues for both groups: the elected one of their first warp, or a thread that
-// is alone.
+// Returns whether one thread issues for both groups: the elected thread of their first warp, or a
+// thread that is alone.
 bool SameIssuer(const op::ThreadRange& a, const op::ThreadRange& b);
 
 // The threads that know that wgmma has read its operands once they have waited for their own: one
@@ -101,7 +104,7 @@ bool SameIssuer(const op::ThreadRange& a, const op::ThreadRange& b);
 analysis::ThreadSet KnownToWarpgroup(const analysis::MemoryAccess& access,
                                      const analysis::BlockThreads& threads);
 
-// Whether threads must synchronize between the two.
+// Returns whether threads must synchronize between the two accesses.
 bool NeedsBarrier(const PendingAccess& earlier, const analysis::AccessPtr& later,
                   const analysis::BlockThreads& threads, analysis::ConflictTable* conflicts);
 

@@ -101,7 +101,7 @@ Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
   bool own = group && op::IsOperatorOf(whole, *group);
   std::vector<AccessPtr> accesses = AccessesOf(whole);
   BarrierList begun = PhasesUsedIn(whole).BegunAlone();
-  // Who learns from the tensor core that it is done may go on while others still wait.
+  // A thread that sees the tensor core complete may go on while other threads still wait.
   bool on_tensor_core =
       own && std::any_of(accesses.begin(), accesses.end(), [](const auto& access) {
         return access->buffer.IsTmem() && access->proxy == Proxy::kAsync;
@@ -152,7 +152,7 @@ Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
 Stmt SyncPlacer::ProcessTeamOnly(const Stmt& body, const Expr& condition, const Team& team,
                                  PendingAccesses* inside) {
   Team outer = std::exchange(team_, team);
-  // In a branch of some threads they synchronize among themselves.
+  // The threads of the branch synchronize among themselves.
   bool program_orders = std::exchange(program_orders_, false);
   context_.guards.push_back(condition);
   Stmt result = ProcessAlone(body, inside);
@@ -221,7 +221,7 @@ Stmt SyncPlacer::ProcessLoop(const Stmt& loop, PendingAccesses* state) {
   tensor_.Abandon();
   std::vector<AccessPtr> exposed;
   Exposed(result, &exposed);
-  // Where iterations leave a phase open a barrier stands in the loop anyway.
+  // If iterations leave a phase open, the loop already contains a barrier.
   BarrierList begun = PhasesUsedIn(result).begun;
   std::erase_if(begun, [&](const Buffer& barrier) { return carried.phases().Has(barrier); });
   std::vector<Stmt> stmts = BarriersBefore(loop, exposed, begun, false, state);

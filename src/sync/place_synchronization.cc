@@ -40,7 +40,7 @@ Stmt Before(std::vector<Stmt> stmts, const Stmt& s) {
   return op::Sequence(stmts, s.span());
 }
 
-// What Before put there.
+// Returns the statements that Before has put in front of a statement.
 std::vector<Stmt> BarriersOf(const Stmt& s) {
   const auto* seq = s.as<SeqNode>();
   if (seq == nullptr) return {};
@@ -63,7 +63,7 @@ bool IsSequence(const Stmt& s) {
   return (issue != nullptr && !IsWgmma(s) ? issue->body : s)->kind == StmtKind::kSeq;
 }
 
-// From here on its wait stands in the program, or comes.
+// Marks an issue whose wait stands in the program, or will be placed.
 Issue Awaited(const IssueNode* op) { return Issue(op->body, op->completion, op->span, true); }
 
 Stmt WithoutBarriers(const Stmt& s) {
@@ -83,7 +83,7 @@ bool SyncPlacer::IsBarrier(const Stmt& s) const {
   int64_t threads = group ? group->count : threads_.count();
   switch (barrier->Kind()) {
     case BarrierKind::kWarp:
-      // Of threads that are known only at run time, those of one warp.
+      // If the threads are known only at run time, the barrier joins the threads of one warp.
       return !group || threads <= kWarp;
     case BarrierKind::kWarpgroups:
       return false;
@@ -161,7 +161,7 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
   for (size_t i = 0; i < op->stmts.size(); ++i) {
     const Stmt& child = op->stmts[i];
     if (tensor_.Has(child)) continue;
-    // Those of a sequence that is part of this one stand in it.
+    // Waits of a sequence that is part of this one stand inside of it.
     if (!IsSequence(child) && !in_flight_.IsEmpty()) {
       wait_for(in_flight_.TakeBefore(child, NeededBy(child)));
     }
@@ -240,7 +240,7 @@ Stmt SyncPlacer::ProcessBlock(const Stmt& s, PendingAccesses* state) {
   return op::Sequence(last, s.span());
 }
 
-// What its threads execute alone: nobody else waits for their stores.
+// Processes statements that these threads execute alone, so no other thread waits for their stores.
 Stmt SyncPlacer::ProcessAlone(const Stmt& s, PendingAccesses* state) {
   BulkStores::Team outer = stores_.Enter({s});
   Stmt result = ProcessBlock(s, state);
@@ -316,8 +316,8 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   return Before(stmts, s);
 }
 
-// Tensors lie beyond shared memory: each in a range of its own, or where those lie that it may
-// overlap.
+// Returns the addresses of all buffers. Tensors lie beyond shared memory, each in a range of its
+// own; tensors that may overlap share a range.
 Map<Buffer, int64_t> SyncPlacer::PlacesOf(const KernelLaunchNode* launch) {
   auto offsets = launch->attrs.find("smem_offsets");
   TL_CHECK(offsets != launch->attrs.end(), launch->span, "PlanSharedMemory must run first");

@@ -22,8 +22,8 @@ namespace tilelang::sync {
 // among statements that name mbarriers of the program get one for tensor memory: threads of one may
 // wait for those of another.
 // between_statements: false leaves out the barriers that the program can place itself, between two
-// accesses of one buffer of its own in shared memory; those of the compiler's scratch memory and
-// between buffers that share bytes stay, and so do fences.
+// accesses of one buffer of its own in shared memory. Barriers for the compiler's scratch memory
+// and for buffers that share bytes stay, and so do fences.
 ir::Func PlaceSynchronization(const ir::Func& func, bool between_statements = true);
 
 }  // namespace tilelang::sync

@@ -15,13 +15,15 @@ class ProxyFences {
   // offsets: where buffers lie in shared memory, bytes.
   ProxyFences(const ir::Stmt& body, const ir::Map<ir::Buffer, int64_t>& offsets);
 
-  // Whether threads have stored, without a fence since, what an engine touches somewhere.
+  // Returns whether threads have stored bytes that some engine accesses, without a fence since
+  // then.
   bool Lacks(const PendingAccesses& state) const;
-  // A fence stands before this barrier.
+  // Puts a fence before this barrier.
   void Require(const ir::ffi::Object* barrier) { barriers_.insert(barrier); }
-  // `s` with the fences before its barriers, and after its waits for copies that arrive on an
-  // mbarrier themselves (T.cp_async_barrier_noinc): the threads that copied are not there when
-  // their copies are, so those that wait put the fence before their calls of engines.
+  // Returns `s` with the fences before its barriers. A fence also stands after each wait for copies
+  // that arrive on an mbarrier themselves (T.cp_async_barrier_noinc): the copying threads may have
+  // gone on before their copies complete, so the waiting threads execute the fence before they use
+  // engines.
   ir::Stmt Place(const ir::Stmt& s) const;
 
  private:

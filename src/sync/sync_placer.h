@@ -23,7 +23,7 @@
 
 namespace tilelang::sync {
 
-// The threads that run a statement: those that arrive at a barrier there.
+// The threads that run a statement and therefore arrive at a barrier there.
 struct Team {
   analysis::ThreadSet threads;
   bool arrives = true;  // all of them; false: some, which are known only at run time
@@ -37,14 +37,15 @@ struct Team {
   }
 };
 
-// What a thread's or an engine's access leaves to be ordered.
+// Returns the pending access that a thread or an engine leaves.
 PendingAccess Pending(const analysis::AccessPtr& access);
 
-// A statement with what must stand before it, as one statement; and the parts of that.
+// Returns one statement with `stmts` before `s`; the other functions return its two parts.
 ir::Stmt Before(std::vector<ir::Stmt> stmts, const ir::Stmt& s);
 std::vector<ir::Stmt> BarriersOf(const ir::Stmt& s);
 ir::Stmt WithoutBarriers(const ir::Stmt& s);
-// Whether the parts of a statement, or of what it issues, stand in the sequence around it.
+// Returns whether the parts of a statement, or of the operation that it issues, belong to the
+// sequence around it.
 bool IsSequence(const ir::Stmt& s);
 
 class SyncPlacer {
@@ -94,37 +95,40 @@ class SyncPlacer {
                                        const BarrierList& begun, bool role, PendingAccesses* state);
   ir::Stmt BarrierBetween(const ir::Span& span, const std::vector<analysis::AccessPtr>& accesses,
                           bool role, PendingAccesses* state);
-  // Whether threads of different warpgroups must synchronize between the two. Where tiles are
-  // stored they need not for parts that each fills and stores itself; elsewhere all wait together.
+  // Returns whether threads of different warpgroups must synchronize between the two accesses. If
+  // each warpgroup fills and stores its own part of a tile, they need not; in all other cases all
+  // threads wait together.
   bool ConcernsWarpgroups(const PendingAccess& earlier, const analysis::AccessPtr& later);
   op::ThreadRange GroupAt(const ir::Span& span, const ir::Buffer& conflict) const;
   bool Waits(const PendingAccess& earlier, const analysis::AccessPtr& later, bool role);
-  // The accesses of a statement, and of those to whom it hands tiles over.
+  // Returns the accesses of a statement, and of the threads to which it hands over tiles.
   std::vector<analysis::AccessPtr> NeededBy(const ir::Stmt& s);
   // The first and the last statement that the program orders: from one to the other nobody else
   // orders their use of tensor memory.
   std::pair<size_t, size_t> RangeOfProgram(const ir::SeqNode* op) const;
-  // What branches among statements [first, last] do to tensor memory.
+  // Returns the accesses of tensor memory in branches among the statements [first, last].
   std::vector<analysis::AccessPtr> OrderedByProgram(const ir::SeqNode* op, size_t first,
                                                     size_t last);
   void RecordWhole(const ir::Stmt& s, bool role, bool ordered, PendingAccesses* state);
   // The statements by which the team waits for its stores.
   std::vector<ir::Stmt> WaitForStores(const std::vector<ir::Wait>& waits, PendingAccesses* state);
   void PassStoreWait(const ir::WaitNode* wait, PendingAccesses* state);
-  // What accesses of tensor memory need before a statement without control flow.
+  // Appends the waits and fences that accesses of tensor memory need before a statement without
+  // control flow.
   void AppendTensorOrder(const ir::Stmt& s, PendingAccesses* state, std::vector<ir::Stmt>* stmts);
-  // Whether a fence::after may stand before a branch: threads that do not take it may have it as
-  // well if they belong to the same warp or take it another time.
+  // Returns whether a fence::after may stand before a branch. Threads that do not take the branch
+  // may execute it as well if they belong to the same warp or take the branch another time.
   bool Acquires(const ir::Expr& condition) const;
-  // Those of the team that may not take a branch.
+  // Returns the threads of the team that may not take a branch.
   analysis::ThreadSet Others(const analysis::ThreadSelection& chosen) const;
   static bool WaitsNext(const ir::SeqNode* op, size_t i);
   static ir::Map<ir::Buffer, int64_t> PlacesOf(const ir::KernelLaunchNode* launch);
   bool IsBarrier(const ir::Stmt& s) const;
-  // Whether a statement is a barrier of all threads of the team, and of no other.
+  // Returns whether a statement is a barrier of exactly the threads of the team.
   bool MeetsTeam(const ir::Stmt& s) const;
-  // Whether a barrier of the block comes directly after another one, so that it orders nothing. All
-  // threads must be known to get there: threads that take different branches pair their barriers.
+  // Returns whether a barrier of the block directly follows another one, so that it orders nothing.
+  // All threads must be known to reach it: threads that take different branches pair their
+  // barriers.
   bool IsRepeatedBarrier(const ir::Stmt& s, const std::vector<ir::Stmt>& before) const;
   // Accesses of a processed statement up to the first barrier; true when none can pass beyond.
   bool Exposed(const ir::Stmt& s, std::vector<analysis::AccessPtr>* out);
@@ -143,8 +147,8 @@ class SyncPlacer {
   BulkStores stores_;
   TensorOrder tensor_;
   Team team_;
-  // Among statements that barriers of the program order: those are its own affair, and threads of
-  // one may wait for those of another.
+  // Whether barriers of the program order the current statements. The program is then responsible
+  // for them, and threads of one branch may wait for threads of another one.
   bool program_orders_ = false;
   WorkInFlight in_flight_;
   int depth_ = 0;                       // loops around

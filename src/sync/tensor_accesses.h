@@ -26,23 +26,23 @@ class AccessList {
            const analysis::ThreadSet& threads);
   void Merge(const AccessList& other);
   bool Covers(const AccessList& other) const;
-  // To no other threads.
+  // Restricts the items to these threads.
   void Restrict(const analysis::ThreadSet& threads);
-  // Not to these threads any more, as far as they come from no deeper.
+  // Removes these threads from items that come from at most this depth.
   void Remove(const analysis::ThreadSet& threads, int most_depth);
   void Clear() { items_.clear(); }
-  // Out of the branches and loops inside `depth` others.
+  // Leaves all branches and loops inside of `depth` others.
   void Leave(int depth);
 
   const std::vector<Item>& Items() const { return items_; }
-  // The greatest depth of those of any of these threads; -1: there are none.
+  // Returns the greatest depth of an item of these threads; -1 if there is none.
   int Deepest(const analysis::ThreadSet& threads) const;
 
  private:
   std::vector<Item> items_;
 };
 
-// At one point of the program, on any path to it.
+// The accesses of tensor memory that lack an order at one point of the program, on any path to it.
 struct TensorAccesses {
   AccessList stored;    // by tcgen05.st, not waited for
   AccessList unfenced;  // by tcgen05.ld and st, since the last fence::before

@@ -18,7 +18,7 @@ using namespace ir;        // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Whether a load reads what these threads are storing, or needs the registers.
+// Returns whether a load reads cells that these threads are storing, or needs the stored registers.
 bool MustWait(const TensorAccesses& state, const MemoryAccess& load, const ThreadSet& team) {
   constexpr int64_t kMostInFlight = 128;
   if (!load.read || load.proxy != Proxy::kGeneric) return false;
@@ -84,7 +84,7 @@ std::vector<Stmt> TensorOrder::Leave(const Span& span, const ThreadSet& team,
   return stmts;
 }
 
-// What a statement without others in it does to the order of accesses.
+// Updates the order of accesses for a statement that contains no other statement.
 void TensorOrder::Synchronize(const Stmt& s, TensorAccesses* state) {
   const Span& span = s.span();
   const auto* barrier = s.as<BarrierNode>();
@@ -112,7 +112,7 @@ void TensorOrder::Pass(const FenceNode* fence, TensorAccesses* state) {
   if (fence->Kind() == FenceKind::kTcgen05After) state->acquired.Remove(team_, depth());
 }
 
-// The threads of a barrier synchronize; null: those of the block, to vote.
+// The threads of a barrier synchronize. Null stands for a vote of all threads of the block.
 void TensorOrder::Meet(const BarrierNode* barrier, TensorAccesses* state) {
   BarrierKind kind = barrier != nullptr ? barrier->Kind() : BarrierKind::kBlock;
   std::optional<op::ThreadRange> meeting = op::ThreadRange{0, threads_.count()};
@@ -120,7 +120,7 @@ void TensorOrder::Meet(const BarrierNode* barrier, TensorAccesses* state) {
   bool all = meeting ? threads_.Of(*meeting).Contains(team_)
                      : kind == BarrierKind::kWarp && team_.Count() <= kWarp;
   bool of_block = meeting && meeting->count == threads_.count();
-  // Others that the program has chosen may be among them.
+  // The barrier may include other threads that the program has chosen.
   if (kind == BarrierKind::kNamed && !meeting) Learn(handovers_.All(), state);
   std::vector<AccessPtr> known;
   for (const AccessList::Item& item : state->unsynced.Items()) {

@@ -13,8 +13,8 @@
 
 namespace tilelang::sync {
 
-// What accesses that conflict need beside the barriers and phases by which threads wait for each
-// other and for engines:
+// Inserts the waits and fences that conflicting accesses need, in addition to the barriers and
+// phases by which threads wait for each other and for engines:
 //
 //   earlier access    later access of the same cells   needs
 //   tcgen05.st        tcgen05.ld of the same warp      wait::st
@@ -27,9 +27,9 @@ namespace tilelang::sync {
 //   any               tcgen05.dealloc                  fence::after
 //
 // wait::st and fence::before stand before the first synchronization after the access, fence::after
-// before the first access that conflicts, all of them before the branches and loops in which
-// nothing but accesses before these needs them. A load waits for stores as well if their registers
-// and its own are more than half of a thread's.
+// before the first conflicting access. All of them move out of branches and loops if only accesses
+// before these need them. A load also waits for stores if their registers and its own are more than
+// half of a thread's.
 class TensorOrder {
  public:
   enum Kind : uint8_t { kStores, kBefore, kAfter };  // wait::st; fence::
@@ -40,47 +40,50 @@ class TensorOrder {
   };
   using Scopes = std::vector<Scope>;
 
-  // Of the body of a launch.
+  // Prepares the order for the body of a launch.
   TensorOrder(const ir::Stmt& body, const analysis::BlockThreads& threads,
               const analysis::AccessContext& context, analysis::AccessTable* table,
               analysis::ConflictTable* conflicts);
 
-  // What must stand before a statement without control flow that these threads execute, and that
-  // makes these accesses; state: before and after it.
+  // Returns the waits and fences to insert before a statement without control flow that these
+  // threads execute and that makes these accesses. Updates `state` to the state after the
+  // statement.
   std::vector<ir::Stmt> Before(const ir::Stmt& s, const std::vector<analysis::AccessPtr>& accesses,
                                const analysis::ThreadSet& team, TensorAccesses* state);
 
-  // Up to the matching call of Leave or Abandon statements are those of a branch or a loop.
-  // acquires: a fence::after may stand before it.
+  // Begins a branch or a loop, which ends at the matching call of Leave or Abandon. acquires: a
+  // fence::after may stand before it.
   void Enter(bool acquires) { scopes_.push_back({.acquires = acquires}); }
-  // What must stand before it, for all of the team around it; state: after it, or where it is
-  // passed by.
+  // Returns the waits and fences to insert before the branch or loop, for the whole team around it.
+  // Updates `state` to the state after it.
   std::vector<ir::Stmt> Leave(const ir::Span& span, const analysis::ThreadSet& team,
                               TensorAccesses* state);
-  // The same of one that is walked again later.
+  // Ends a branch or a loop that is walked again later.
   void Abandon() { scopes_.pop_back(); }
   int depth() const { return static_cast<int>(scopes_.size()); }
   const Scopes& scopes() const { return scopes_; }
-  // To walk the statements since then once more.
+  // Restores the scopes, to walk the statements since then once more.
   void Restore(const Scopes& scopes) { scopes_ = scopes; }
 
-  // Whether a statement is one of those above: of what is walked again they are decided anew.
+  // Returns whether this object has inserted a statement. A second walk decides again about all of
+  // them.
   bool Has(const ir::Stmt& s) const { return placed_.count(s) != 0; }
 
  private:
   // Each appends to `out_` unless a branch or a loop around can have it before.
   void Release(TensorAccesses* state, const ir::Span& span);
   void WaitForStores(TensorAccesses* state, const ir::Span& span);
-  // depth: of those of its list that need it.
+  // Inserts a statement. depth: the depth of the items of its list that need it.
   void Place(Kind kind, int depth, TensorAccesses* state, const ir::Span& span);
   void Access(const analysis::AccessPtr& access, TensorAccesses* state, const ir::Span& span);
   void Synchronize(const ir::Stmt& s, TensorAccesses* state);
   void Pass(const ir::FenceNode* fence, TensorAccesses* state);
   void Meet(const ir::BarrierNode* barrier, TensorAccesses* state);
-  // The team comes after what others did.
+  // Orders the team after accesses of other threads.
   void Learn(const std::vector<analysis::AccessPtr>& accesses, TensorAccesses* state) const;
   void WaitOn(const ir::Buffer& barrier, TensorAccesses* state);
-  // How deep those are that a fence::after must stand between them and the access; -1: none.
+  // Returns the depth of the accesses that need a fence::after before this access; -1 if there is
+  // none.
   int DepthAcquired(const TensorAccesses& state, const analysis::AccessPtr& access);
   ir::Stmt Make(Kind kind, const ir::Span& span);
   static AccessList* ListOf(Kind kind, TensorAccesses* state);
@@ -91,7 +94,7 @@ class TensorOrder {
   analysis::AccessPtr all_;  // of tensor memory; null: there is none
   Scopes scopes_;
   std::unordered_set<ir::Stmt, ir::ffi::ObjectPtrHash, ir::ffi::ObjectPtrEqual> placed_;
-  // Of the statement that is being asked for.
+  // The threads of the current statement, and the statements inserted before it.
   analysis::ThreadSet team_;
   std::vector<ir::Stmt> out_;
 };

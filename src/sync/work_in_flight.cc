@@ -46,7 +46,7 @@ bool IsBoundary(const Stmt& s) {
   return LeavesSequence(s) || HasVoteOrUnknown(s) || HasStmt(s, meets) || HasExpr(s, hands_over);
 }
 
-// By place alone: which thread asks for it does not matter to work in flight.
+// Compares memory only: the issuing thread does not matter for work in flight.
 bool DependsOn(const analysis::MemoryAccess& later, const analysis::MemoryAccess& work) {
   return (later.write || work.write) && later.begin < work.end && work.begin < later.end;
 }
@@ -59,8 +59,8 @@ bool WritesTensors(const Stmt& s) {
   });
 }
 
-// The same for wgmma in flight: warpgroups may wait on mbarriers meanwhile, and hand over tiles
-// that it does not use.
+// Does the same for wgmma in flight. Warpgroups may wait on mbarriers in the meantime, and hand
+// over tiles that the wgmma does not use.
 bool IsBoundaryOfWgmma(const Stmt& s) {
   auto ends = [&](const Stmt& part) {
     const auto* issue = part.as<IssueNode>();

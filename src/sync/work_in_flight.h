@@ -1,4 +1,4 @@
-// What engines have been asked for, up to the first statement that depends on it.
+// Operations issued to engines, up to the first statement that depends on them.
 #ifndef TILELANG_SYNC_WORK_IN_FLIGHT_H_
 #define TILELANG_SYNC_WORK_IN_FLIGHT_H_
 
@@ -10,10 +10,10 @@
 
 namespace tilelang::sync {
 
-// The work of one sequence whose Wait is not placed yet. It stands before the first statement of
-// the sequence that touches the same memory or registers, hands them over, or does what only the
-// program knows. Groups of wgmma complete in order: a wait for one leaves those in flight that came
-// later.
+// The operations of one sequence whose Wait is not placed yet. The wait stands before the first
+// statement of the sequence that touches the same memory or registers, hands them over, or has an
+// effect that only the program knows. Groups of wgmma complete in order, so a wait for one leaves
+// later groups in flight.
 class WorkInFlight {
  public:
   bool IsEmpty() const { return work_.empty(); }
@@ -24,10 +24,11 @@ class WorkInFlight {
   // over among them, in the order of the work.
   std::vector<ir::Stmt> TakeBefore(const ir::Stmt& s,
                                    const std::vector<analysis::AccessPtr>& accesses);
-  // Those for work on registers that the sequence allocates: they have no name after it.
+  // Returns the waits for work on registers that the sequence allocates, because the registers have
+  // no name after the sequence.
   std::vector<ir::Stmt> TakeAllocatedIn(const ir::SeqNode* seq);
   std::vector<ir::Stmt> TakeAll();
-  // Whether all waits stand before a statement that makes no accesses.
+  // Returns whether all waits must stand before a statement that makes no accesses.
   static bool IsEndedBy(const ir::Stmt& s);
 
  private:

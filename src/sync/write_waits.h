@@ -1,4 +1,4 @@
-// What waits are in instructions.
+// Writes waits as instructions.
 #ifndef TILELANG_SYNC_WRITE_WAITS_H_
 #define TILELANG_SYNC_WRITE_WAITS_H_
 
