@@ -27,7 +27,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def document(command: str, **fields: Any) -> dict[str, Any]:
-    """A document of a command, with its schema's name and number."""
+    """Returns a document of a command, with its schema's name and number."""
     return {"schema": f"tilelang.{command}", "version": SCHEMA_VERSION, **fields}
 
 
@@ -64,7 +64,7 @@ def refuse(message: str, as_json: bool, status: int = REFUSED) -> NoReturn:
 
 
 def _running() -> str:
-    """The command that runs, as documents name it."""
+    """Returns the command that runs, as documents name it."""
     context, names = click.get_current_context(), []
     while context.parent is not None:
         names.append(context.info_name or "")

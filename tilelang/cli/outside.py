@@ -58,7 +58,7 @@ class Outside:
             self.found[name, place] += 1
 
     def document(self) -> list[dict[str, Any]]:
-        """The operations as documents list them."""
+        """Returns the operations as documents list them."""
         return [
             {"operation": name, "place": place, "count": count}
             for (name, place), count in sorted(self.found.items())
@@ -100,7 +100,7 @@ class _Functions(TorchFunctionMode):
 
 
 def _place() -> str:
-    """The line of the solution that asks for an operation; "" if a launch does."""
+    """Returns the line of the solution that asks for an operation; "" if a launch does."""
     frame: Any = sys._getframe(2)
     while frame is not None:
         file = frame.f_code.co_filename

@@ -189,7 +189,7 @@ def _flashinfer(problem: Path, solution: Path, workloads: Path) -> Problem:
 
 
 def _function(sources: Mapping[str, str], entry: str, path: Path) -> Callable[..., Any]:
-    """A function of sources that are written to a folder of their own."""
+    """Returns a function of sources that are written to a folder of their own."""
     file, _, name = entry.partition("::")
     folder = Path(tempfile.mkdtemp(prefix="tilelang-problem-"))
     for relative, text in sources.items():
@@ -225,14 +225,14 @@ def _solution(
 
 
 def placed(value: Any) -> Any:
-    """A tensor or module where the solution expects it: on "cuda", if that means the emulator."""
+    """Moves a tensor or module to "cuda" if that means the emulator."""
     from ..emulator.cuda_devices import active
 
     return value.cuda() if active() and hasattr(value, "cuda") else value
 
 
 def _axes_of(definition: Mapping[str, Any], values: Iterable[Any]) -> dict[str, int]:
-    """The axes that the inputs have."""
+    """Returns the axes that the inputs have."""
     axes = {name: axis["value"] for name, axis in definition["axes"].items() if "value" in axis}
     for each, value in zip(definition["inputs"].values(), values, strict=True):
         axes |= dict(zip(each["shape"] or (), getattr(value, "shape", ()), strict=False))

@@ -199,7 +199,7 @@ def poisoned() -> Iterator[None]:
 
 
 def has_torch() -> bool:
-    """Whether torch is installed: the package itself does not need it."""
+    """Returns whether torch is installed: the package itself does not need it."""
     try:
         return importlib.util.find_spec("torch") is not None
     except (ImportError, ValueError):
@@ -207,7 +207,7 @@ def has_torch() -> bool:
 
 
 def raised(error: Exception) -> str:
-    """An exception of a program, with the line of its own that it comes from."""
+    """Returns an exception of a program, with the line of its own that it comes from."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _PACKAGE not in Path(frame.filename).parents]
     file, line = (own[-1].filename, own[-1].lineno) if own else ("", None)
@@ -312,7 +312,7 @@ def _named(request: Request) -> Program:
 
 
 def _reference(request: Request, names: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """The function named by ``--reference``; else one of the file whose name says it."""
+    """Returns the function named by ``--reference``; else one of the file whose name says it."""
     path, _, name = request.reference.rpartition("::")
     if path:
         text_of(Path(path))
@@ -372,7 +372,7 @@ class NamedKernel:
         return self._run(target, self._request, kind)
 
     def trials(self) -> tuple[Trial, ...]:
-        """The runs with inputs that break kernels."""
+        """Returns the runs with inputs that break kernels."""
         kinds = [Trial(kind, kind, functools.partial(self.run, kind=kind)) for kind in trials.KINDS]
         shapes = trials.ragged(self._found, self._request.shapes)
         if shapes != self._request.shapes:
@@ -467,7 +467,7 @@ def _copied(value: Any) -> Any:
 
 
 def _tensor(value: Any, kind: str) -> Any:
-    """An argument as a tensor of torch; bf16 is an array of 16 bits in NumPy."""
+    """Returns an argument as a tensor of torch; bf16 is an array of 16 bits in NumPy."""
     import torch
 
     if not is_array(value):

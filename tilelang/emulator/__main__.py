@@ -49,7 +49,7 @@ def _suppression(text: str) -> tuple[str, str | int]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
+    """Returns the options of the command."""
     parser = argparse.ArgumentParser("python -m tilelang.emulator", description=__doc__,
                                      epilog=_EPILOG)  # fmt: skip
     parser.add_argument("ptx", metavar="FILE", help="PTX, or CUDA C++ (.cu)")

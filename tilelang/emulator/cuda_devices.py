@@ -43,7 +43,7 @@ _GPUS = {
 
 
 def _is_cuda(device: Any) -> bool:
-    """Whether an argument names a cuda device."""
+    """Returns whether an argument names a cuda device."""
     if isinstance(device, torch.device):
         return device.type == "cuda"
     return isinstance(device, str) and (device == "cuda" or device.startswith("cuda:"))
@@ -101,7 +101,7 @@ class _HostMemory(TorchFunctionMode):
 
     @staticmethod
     def _move(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """A copy where the device changes, else what torch does with the other arguments."""
+        """Copies a tensor if the device changes, else lets torch handle the other arguments."""
         tensor, rest = args[0], list(args[1:])
         before = _marked([tensor])
         if func is torch.Tensor.cuda:
@@ -244,7 +244,7 @@ def replacements(arch: str) -> dict[str, Any]:
     stream = Stream()
 
     def answer(value: Any = None) -> Callable[..., Any]:
-        """A function of its own for each name: torch._dynamo lists them by their objects."""
+        """Returns a separate function for each name: torch._dynamo lists functions by object."""
         return lambda *_, **__: value
 
     def seed(number: int) -> torch.Generator:
@@ -292,7 +292,7 @@ _depth = 0
 
 
 def active() -> bool:
-    """Whether "cuda" means the emulator here."""
+    """Returns whether "cuda" means the emulator here."""
     return _depth > 0
 
 

@@ -265,7 +265,7 @@ class Module:
         return kernel
 
     def _by_plain_name(self, name: str) -> Kernel | None:
-        """The only kernel whose C++ name, with its arguments, contains ``name``."""
+        """Returns the only kernel whose C++ name, with its arguments, contains ``name``."""
         found = [each for each in self.kernels if f"{len(name)}{name}" in each]
         return self.kernels[found[0]] if len(found) == 1 else None
 

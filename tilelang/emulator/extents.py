@@ -91,7 +91,7 @@ class Extents:
             )
 
     def parts(self, schedule: str | int, together: bool) -> list[tuple[Extents, list[int]]]:
-        """The launches that make up this one, each with the numbers of its clusters.
+        """Returns the launches that make up this one, each with the numbers of its clusters.
 
         A GPU takes the preferred size where it has room. Here ``"late"`` takes it wherever the grid
         has, ``"eager"`` nowhere, and a seed takes it at random.
@@ -124,7 +124,7 @@ class Extents:
 
 
 def _first(number: int, counts: list[int], size: tuple[int, ...]) -> tuple[int, ...]:
-    """The first CTA of a cluster by its number, x fastest."""
+    """Returns the first CTA of a cluster by its number, x fastest."""
     x, rest = number % counts[0], number // counts[0]
     place = (x, rest % counts[1], rest // counts[1])
     return tuple(p * s for p, s in zip(place, size, strict=True))

@@ -192,7 +192,7 @@ def current(**changes: Any) -> Options:
 
 @contextlib.contextmanager
 def options(**changes: Any) -> Iterator[Options]:
-    """Launches inside of the block have these :class:`Options` unless they give their own.
+    """Sets :class:`Options` for all launches inside of the block that do not set them.
 
     That holds for compiled kernels called with CPU tensors, too::
 

@@ -54,7 +54,7 @@ def is_array(value: Any) -> bool:
 
 
 def check_array(name: str, array: Any) -> None:
-    """Refuses what is no array of numbers in memory.
+    """Refuses an argument that is not an array of numbers in memory.
 
     Raises:
         ArgumentError: names the argument.

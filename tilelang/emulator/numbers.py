@@ -1,4 +1,4 @@
-"""Settings that are integers: what they may be, and their errors."""
+"""Checks settings that must be integers."""
 
 from __future__ import annotations
 

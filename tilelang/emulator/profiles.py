@@ -1,4 +1,4 @@
-"""Producer profiles: what the PTX of a compiler is known to rely on, beyond what the ISA promises.
+"""Producer profiles: the rules of the PTX ISA that the PTX of a compiler is known to break.
 
 The checks of ordering follow the PTX ISA to the letter. Some compilers emit programs that break a
 rule of it everywhere, and that are right on the hardware: reports about these rules would hide all
@@ -43,7 +43,7 @@ class Profile:
     relies_on: tuple[Reliance, ...] = ()
 
     def fields(self) -> list[tuple[str, str, str, int]]:
-        """Returns what the launcher takes besides suppressions: each kind, wherever it is found."""
+        """Returns additional suppressions for the launcher: each kind, at every place."""
         return [(each.kind, "", "", 0) for each in self.relies_on]
 
     def waived(self, counts: Sequence[int]) -> dict[str, int]:

@@ -20,7 +20,7 @@ _tensors: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar("tens
 
 @contextlib.contextmanager
 def reachable(*tensors: Any) -> Iterator[None]:
-    """Launches inside of the block may access these CPU tensors at their own addresses.
+    """Lets launches inside of the block access these CPU tensors at their own addresses.
 
     A GPU's kernel reaches all memory of its process; the emulator's that of its arguments, and what
     tensors of torch own whose addresses are in a 64-bit integer or in a tensor of them. A program
@@ -39,7 +39,7 @@ def reachable(*tensors: Any) -> Iterator[None]:
 
 
 def possible_addresses(values: np.ndarray) -> np.ndarray:
-    """Returns those of some uint64 that may be addresses of the host's heap, sorted, each once."""
+    """Returns the values of an array that may be heap addresses of the host, sorted and unique."""
     return np.unique(values[(values >= _LOWEST) & (values < _HIGHEST)])
 
 

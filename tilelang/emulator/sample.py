@@ -51,7 +51,7 @@ def others(grid: Sequence[int], cluster: Sequence[int], chosen: Sequence[int]) -
 
 
 def warn(name: str, grid: Sequence[int], cluster: Sequence[int], chosen: Any, rest: str) -> None:
-    """Says which blocks of a launch were checked, and what became of the others."""
+    """Warns which blocks of a launch were checked, and whether the others ran."""
     size = prod(cluster)
     extents = [g // c for g, c in zip(grid, cluster, strict=True)]
     first = [_first_block(number, extents, cluster) for number in chosen[:_SHOWN]]
@@ -91,7 +91,7 @@ def _first_block(number: int, extents: Sequence[int], cluster: Sequence[int]) ->
 
 
 def joined(first: LaunchReport, second: LaunchReport) -> LaunchReport:
-    """The report of two launches that share the blocks of a grid."""
+    """Returns the report of two launches that share the blocks of a grid."""
     by_class = dict(first.by_class)
     for kind, count in second.by_class.items():
         mine = by_class.get(kind)

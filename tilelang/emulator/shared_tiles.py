@@ -1,4 +1,4 @@
-"""Names of what lies at an address of shared memory."""
+"""Names the tiles at an address of shared memory."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class SharedTile:
 
 
 def static_tiles(entry: dict[str, Any]) -> list[SharedTile]:
-    """The variables that a kernel's own PTX names; ``entry`` is of the module's report."""
+    """Returns the variables that a kernel's own PTX names; ``entry`` is of the module's report."""
     return [SharedTile(v["name"], v["address"], v["bytes"]) for v in entry["shared_variables"]]
 
 
 def compiled_tiles(tiles: Iterable[Any], begin: int) -> list[SharedTile]:
-    """The tiles that the compiler has placed.
+    """Returns the tiles that the compiler has placed.
 
     Args:
         tiles: of the kernel (``tl.SharedTile``).
@@ -55,8 +55,7 @@ def compiled_tiles(tiles: Iterable[Any], begin: int) -> list[SharedTile]:
 
 
 def at_address(tiles: Sequence[SharedTile], address: int, source: tuple[str, int]) -> str:
-    """Says what lies at an address: the tiles there that the line of the source uses, or all there
-    if it is known to use none; without any, the address itself."""
+    """Names the tiles at an address of shared memory."""
     place = address & _WINDOW
     here = [tile for tile in tiles if tile.begin <= place < tile.begin + tile.bytes]
     here = [tile for tile in here if source in tile.uses] or here

@@ -251,7 +251,7 @@ def _one_each(name: str, values: Sequence[int] | None, rank: int) -> Sequence[in
 
 
 def _corners(im2col: Im2col | None, rank: int) -> list[int]:
-    """Lower and upper corner, innermost first, three values each."""
+    """Returns the lower and upper corner, innermost first, three values each."""
     values: list[int] = []
     for corner in (im2col.lower, im2col.upper) if im2col else ((), ()):
         if im2col and len(corner) != rank - 2:
@@ -298,7 +298,7 @@ def _geometry(array: Any, bits: int, slice_bytes: int) -> tuple[list[int], list[
 def _slices(
     dims: list[int], strides: list[int], bits: int, slice_bytes: int
 ) -> tuple[list[int], list[int]]:
-    """Geometry of an interleaved map, from that of its array with the slice as a dimension."""
+    """Returns the geometry of an interleaved map, from an array with the slice as a dimension."""
     if not 4 <= len(dims) <= _MAX_RANK + 1:
         raise UserError(
             "an interleaved map is of an array [N, C, spatial..., c] with 4 to 6 dimensions, "

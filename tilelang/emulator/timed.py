@@ -122,7 +122,7 @@ NOT_TIMED: tuple[Any, ...] = ("", 0.0, 0, False, False, False, 0, [], False)
 
 
 def timing_options(value: Any) -> TimingOptions | None:
-    """Returns what the option ``timing`` says; None for False.
+    """Returns the timing options that ``timing`` selects; None for False.
 
     Raises:
         UserError: it is neither a bool nor :class:`TimingOptions`.
@@ -279,7 +279,7 @@ class Timing:
 
 
 def timing_of(handle: Any) -> Timing | None:
-    """Returns what a launch left behind; None if it was not timed."""
+    """Returns the timing of a launch; None if it was not timed."""
     text = str(_ffi.get("emulator.TimingReport")(handle))
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""What of the outputs that the package allocated no kernel has written yet.
+"""Tracks the elements of allocated outputs that no kernel has written yet.
 
 An output is filled with a pattern when it is allocated, and one byte for each of its bytes tells
 whether a kernel of the emulator has written that. This follows the memory from launch to launch.
@@ -56,7 +56,7 @@ class _Output:
         return np.frombuffer(memoryview(buffer).cast("B"), np.uint8)
 
     def refresh(self) -> bool:
-        """Notes what has been written in place; tells whether something is still unwritten."""
+        """Notes elements that were written in place; returns whether some are still unwritten."""
         size = self.end - self.begin
         changed = (self._memory() != self._pattern) & (self.written[:size] == 0)
         if changed.any():
@@ -112,7 +112,7 @@ class Outputs:
             self._outputs.pop(address, None)
 
     def follow(self, begin: int, size: int) -> np.ndarray | None:
-        """Returns where a launch notes what it writes of this memory; None: nowhere.
+        """Returns the record of writes to this memory for a launch; None if none is needed.
 
         Args:
             begin, size: what the launch maps, in bytes of the host.

@@ -1,4 +1,4 @@
-"""The warnings of a launch, one for what a line of the source does many times."""
+"""Merges the warnings of a launch, one for each line of the source."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Launch:
         return self._execute(changes)
 
     def memory(self) -> list[np.ndarray]:
-        """The bytes that the kernel may write, in place."""
+        """Returns the bytes that the kernel may write, in place."""
         return self.kernel.module.device.memory.writable()
 
     @contextlib.contextmanager

@@ -11,7 +11,7 @@ from ..errors import ArgumentError
 def differentiable(
     forward: Callable[..., Any], backward: Callable[..., Any], save_outputs: bool = False
 ) -> Callable[..., Any]:
-    """Makes a function that torch differentiates.
+    """Makes a function that torch can differentiate.
 
     Args:
         forward: a kernel, or any function of them: takes tensors and scalars, returns one tensor or

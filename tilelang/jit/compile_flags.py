@@ -22,14 +22,14 @@ _FOR_OTHERS = ("-Xcompiler", "--compiler-options", "-Xlinker", "--linker-options
 
 
 def listed(flags: Sequence[str] | str | None) -> list[str]:
-    """The flags of a text or a list."""
+    """Returns the flags of a text or a list."""
     if flags is None:
         return []
     return flags.split() if isinstance(flags, str) else [str(flag) for flag in flags]
 
 
 def nvrtc_flags(flags: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Returns what NVRTC is given, and a remark for each flag that has no effect.
+    """Returns the options for NVRTC, and a remark for each flag that has no effect.
 
     Args:
         flags: as nvcc takes them: ``-Xptxas a,b`` is ``--ptxas-options=a`` and ``=b``.

@@ -80,7 +80,7 @@ def compile(
 
 
 def _outputs_of(func: Any, out_idx: Sequence[int] | int | None) -> Sequence[int] | int | None:
-    """The indices of what a function allocates and returns, as given or as it says itself.
+    """Returns the indices of the outputs, as given or as the function declares them.
 
     Raises:
         ArgumentError: it says so, and other indices are given.
@@ -108,7 +108,7 @@ def lower_to_source(
 
 
 def _the_function(func: Any) -> Any:
-    """What to compile: a ``T.prim_func``, or the only one of a ``tvm.IRModule``.
+    """Returns the function to compile: a ``T.prim_func``, or the only one of a ``tvm.IRModule``.
 
     Raises:
         ArgumentError: it is something else.

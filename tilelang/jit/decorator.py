@@ -58,7 +58,7 @@ class JITFunction(Generic[Parameters]):
         return self
 
     def compile(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> JITKernel:
-        """As calling the function."""
+        """Does what calling the function does."""
         return self(*args, **kwargs)
 
     def describe(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -86,7 +86,7 @@ class JITFunction(Generic[Parameters]):
         return kernels
 
     def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The parameters, and what surrounds the call where that matters."""
+        """Returns a key for the parameters and for the context of the call."""
         return (
             freeze((args, kwargs)),
             *map(str, targets.entered()),
@@ -160,7 +160,7 @@ def jit(
     debug_root_path: str | None = None,
     tune: str | None = None,
 ) -> Any:
-    """Compiles what a function describes when it is called; used with or without arguments.
+    """Compiles a function when it is called; used with or without arguments.
 
     A function that returns a ``T.prim_func`` becomes a :class:`JITFunction`, which gives kernels;
     one whose body is the kernel (it declares tensors, or opens ``T.Kernel``) becomes an
@@ -198,7 +198,7 @@ def jit(
 
 
 class _Tuner:
-    """Where ``tilelang.autotune`` is set, which lies above this package."""
+    """Holds the function ``tilelang.autotune``, which lies above this package."""
 
     autotune: Callable[..., Any]
 
@@ -212,7 +212,7 @@ def set_tuner(autotune: Callable[..., Any]) -> None:
 
 
 def _chooser(tune: str) -> Callable[[Any], Any]:
-    """What lets the parameters of a function be chosen."""
+    """Returns the decorator that lets a search choose the parameters of a function."""
     if tune not in ("model", "estimate", "measure"):
         raise ConfigError(f'jit(tune={tune!r}): "model", "estimate" or "measure"')
     ways = {"by_model": tune == "model", "by_estimate": tune == "estimate"}

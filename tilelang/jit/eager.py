@@ -38,7 +38,7 @@ _whole = attrgetter("shape", "dtype", "device")
 
 
 class _Plan:
-    """What the calls with the same constants share.
+    """The kernels for all calls with the same constants.
 
     Attributes:
         read: gives what the compiled code depends on, besides constants; hashable.
@@ -191,7 +191,7 @@ class EagerFunction:
         return self._run(run, select(args), plan)
 
     def _surrounded(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """A call inside ``with target:`` or ``with PassContext(...)``, for its own kernel."""
+        """Calls its own kernel inside ``with target:`` or ``with PassContext(...)``."""
         options = pass_context.surroundings(self._options)
         key = str(options["target"]), freeze(options["pass_configs"])
         if key not in self._inside:
@@ -286,7 +286,7 @@ class EagerFunction:
     # In graphs of torch.compile -------------------------------------------------------------
 
     def _in_graph(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """A call that torch.compile traces: of the operator of the kernel for these arguments."""
+        """Calls the operator of the kernel for these arguments while torch.compile traces."""
         full, consts = self._completed(args, kwargs)
         described = tuple([torch_op.description(full[i]) for i in self._runtime_positions])
         # Defaults need not be constants to torch.
@@ -304,7 +304,7 @@ class EagerFunction:
         return list(result) if isinstance(result, (tuple, list)) else result
 
     def _op_for(self, described: Any, given: Any, consts: Any) -> str:
-        """How to call the operator: words, as torch.compile takes them for a constant.
+        """Returns words that name an operator; torch.compile takes them for a constant.
 
         "single" where it returns a tensor that is to be a list, else "plain"; its name; which
         arguments it takes.
@@ -342,7 +342,7 @@ class EagerFunction:
     # Arguments ------------------------------------------------------------------------------
 
     def _constants(self, args: tuple[Any, ...]) -> Any:
-        """The part of a call that selects the plan; hashable."""
+        """Returns the part of a call that selects the plan; hashable."""
         values = [args[i] for i in self._constant_positions]
         missing = [args[i] is None for i in self._runtime_positions]
         key = (*map(type, values), *values, *missing)
@@ -355,7 +355,7 @@ class EagerFunction:
     def _completed(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """As :meth:`_arranged`, faster where there are no keywords."""
+        """Does what :meth:`_arranged` does, and is faster without keywords."""
         if kwargs or not self._required <= len(args) <= len(self._defaults):
             return self._arranged(args, kwargs)
         return (*args, *self._defaults[len(args) :]), ()
@@ -390,7 +390,7 @@ class EagerFunction:
         return tuple(full), tuple(sorted(rest.items()))
 
     def _order(self, count: int, keywords: list[str]) -> _Selection:
-        """What takes an argument for each parameter from those given and the defaults."""
+        """Returns a function that orders given arguments and defaults by parameter."""
         given = self._names[:count] + keywords
         rest = len(given)
         return _select(
@@ -401,7 +401,7 @@ class EagerFunction:
         )
 
     def _has_defaults(self, args: tuple[Any, ...]) -> bool:
-        """Whether the arguments that have defaults are these."""
+        """Returns whether the arguments that have defaults are these."""
         pairs = zip(args[self._required :], self._defaults[self._required :], strict=True)
         for arg, default in pairs:
             if arg is not default and not (type(arg) in _SCALARS and arg == default):
@@ -409,7 +409,7 @@ class EagerFunction:
         return True
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
-        """What to compile for, where tensors may be missing or described."""
+        """Returns the description of a call to compile for; tensors may be missing or described."""
         given = {**dict(zip(self._names, args, strict=False)), **kwargs}
         optional = {
             name: default
@@ -436,7 +436,7 @@ class EagerFunction:
     # Compiling ------------------------------------------------------------------------------
 
     def _prepare(self, args: tuple[Any, ...], consts: tuple[Any, ...]) -> Any:
-        """The first call of its kind: compiles, keeps the kernel, and runs it."""
+        """Compiles the kernel at the first call of its kind, keeps it, and runs it."""
         call = self._described(dict(zip(self._names, args, strict=True)), dict(consts))
         device = _device(args)
         with self._lock:
@@ -457,7 +457,7 @@ class EagerFunction:
     def _is_usual(
         self, args: tuple[Any, ...], consts: tuple[Any, ...], positions: list[int]
     ) -> bool:
-        """Whether the kernel takes the arguments without defaults, and the others have theirs."""
+        """Returns whether only arguments without defaults are given, and the kernel takes them."""
         is_first = positions == list(range(self._required))
         return is_first and self._has_defaults(args) and not consts
 
@@ -510,7 +510,7 @@ class EagerFunction:
 
 
 def _has_none(args: tuple[Any, ...]) -> bool:
-    """Whether an argument stands for a tensor that is not there; tensors are not compared."""
+    """Returns whether an argument stands for an absent tensor; tensors are not compared."""
     for arg in args:  # noqa: SIM110, a generator costs more than the loop
         if arg is None:
             return True
@@ -518,7 +518,7 @@ def _has_none(args: tuple[Any, ...]) -> bool:
 
 
 def _device(values: Iterable[Any]) -> Any:
-    """The device of the first tensor; the launch compares it with those of the others."""
+    """Returns the device of the first tensor; the launch compares it with those of the others."""
     tensors = (each for each in values if hasattr(each, "__dlpack__"))
     return next((each.device for each in tensors if hasattr(each, "device")), None)
 

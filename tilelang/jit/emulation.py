@@ -77,7 +77,7 @@ _STREAMS = _Streams()
 
 
 class Emulation:
-    """What the launcher calls for a launch on the CPU."""
+    """Runs the launches of a kernel on the emulator when it is called with CPU tensors."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class Emulation:
 
 
 def _fill(tensors: Sequence[Any], *, skips: bool) -> None:
-    """Fills new tensors: what no kernel writes of them is reported where a kernel uses it.
+    """Fills new tensors, so that a kernel that uses an unwritten element is reported.
 
     Args:
         skips: some blocks do not run, and leave their part unwritten.
@@ -195,7 +195,7 @@ def _fill(tensors: Sequence[Any], *, skips: bool) -> None:
 def _unknown_addresses(
     args: Sequence[Any], spans: Sequence[Span | None], known: Sequence[Extent]
 ) -> np.ndarray:
-    """What may be addresses among 64-bit integers of a launch, outside of the memory it knows."""
+    """Returns the 64-bit integers of a launch that may be addresses of unknown memory."""
     words = [np.zeros(0, np.uint64)]
     for arg, span in zip(args, spans, strict=True):
         if span is None:
@@ -231,7 +231,7 @@ def _span(arg: Any) -> Span | None:
 
 
 def _with_element(arg: Any) -> Any:
-    """The tensor map of a tensor without elements has one, which is zero."""
+    """Gives the tensor map of an empty tensor one element, which is zero."""
     if isinstance(arg, bytes) or not hasattr(arg, "items") or arg["address"]:
         return arg
     element = np.zeros(2 * 16)  # bytes enough for a slice of an interleaved map
@@ -239,12 +239,12 @@ def _with_element(arg: Any) -> Any:
 
 
 def _is_absent(arg: Any) -> bool:
-    """Whether it is the tensor map of a tensor that is None."""
+    """Returns whether it is the tensor map of a tensor that is None."""
     return hasattr(arg, "items") and bool(arg["absent"])
 
 
 def _absent_map(device: Any, arg: Any) -> Any:
-    """A tensor map of memory that is not there: whatever copies by it fails."""
+    """Returns a tensor map of absent memory: every copy by it fails."""
     return device.encode_tiled(
         data_type=arg["data_type"],
         rank=len(arg["dims"]),
@@ -260,7 +260,7 @@ def _absent_map(device: Any, arg: Any) -> Any:
 
 
 def _argument(device: Any, arg: Any, array: np.ndarray | None) -> Any:
-    """What a kernel gets for an argument: the bytes of a scalar, an array, or a tensor map."""
+    """Returns the argument that a kernel gets: the bytes of a scalar, an array, or a tensor map."""
     if _is_absent(arg):
         return _absent_map(device, arg)
     if array is None:

@@ -64,7 +64,7 @@ def jax_function(kernel: Any) -> Callable[..., Any]:
 
 
 def _in_order(launch: Any, count: int, outputs: list[int]) -> tvm_ffi.Function:
-    """The launcher with inputs first and outputs last, as XLA has them."""
+    """Returns the launcher with inputs first and outputs last, as XLA has them."""
     last = list(range(count, count + len(outputs)))
     if outputs == last:
         return launch

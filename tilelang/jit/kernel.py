@@ -140,7 +140,7 @@ class JITKernel:
         return self.run(*args)
 
     def run(self, *args: Any) -> Any:
-        """As calling the kernel, for callers in this package that torch.compile does not trace."""
+        """Calls the kernel from code of this package that torch.compile does not trace."""
         if self._scalars:
             args = tuple(plain_scalars(args, self._scalars))
         if self._tensorless and len(args) == len(self._inputs):
@@ -193,7 +193,7 @@ class JITKernel:
         return jax_function(self)
 
     def launcher_without_outputs(self) -> Any:
-        """The kernel as a function of tvm-ffi that takes all parameters, outputs among them."""
+        """Returns the kernel as a function of tvm-ffi that takes all parameters, outputs too."""
         _, target, _, configs, options = self._recipe
         build = functools.partial(
             _build, target=target, outputs=[], options=options, outcome=self._outcome
@@ -207,7 +207,7 @@ class JITKernel:
         )[2]
 
     def own_op(self) -> str:
-        """The name of the operator that stands for the kernel where torch.compile traces a call."""
+        """Returns the name of the operator that torch.compile traces for the kernel."""
         if self._op is None:
             name = torch_op.fresh_name(self.name)
             self._op = torch_op.kernel_op(self, f"tilelang::{name}"), name
@@ -281,7 +281,7 @@ class JITKernel:
 
     @property
     def last_launch(self) -> LaunchReport | None:
-        """What the emulator reports of its last successful launch of this kernel, else None.
+        """The emulator's report of its last successful launch of this kernel, else None.
 
         Instructions by class, seconds, warnings, printed text; of the last grid if the kernel
         consists of several.
@@ -293,7 +293,7 @@ class JITKernel:
         return self._outcome.reporting(listener)
 
     def get_tuner_result(self) -> AutotuneResult:
-        """Returns what ``tilelang.autotuner`` found when it chose this kernel.
+        """Returns the result of the search of ``tilelang.autotuner`` that chose this kernel.
 
         Raises:
             ConfigError: the kernel was not chosen by a search.
@@ -304,7 +304,7 @@ class JITKernel:
 
     @property
     def latency(self) -> float:
-        """What the search that chose this kernel measured; see ``get_tuner_result``."""
+        """The time that the search for this kernel has measured; see ``get_tuner_result``."""
         return self.get_tuner_result().latency
 
     @property
@@ -336,7 +336,7 @@ class JITKernel:
 
     @cached_property
     def resource_usage(self) -> dict[str, resources.ResourceUsage]:
-        """What each ``__global__`` function uses of an SM, by name."""
+        """The resources of an SM that each ``__global__`` function uses, by name."""
         return resources.parse(self.artifact.log)
 
     @property
@@ -351,7 +351,7 @@ class JITKernel:
         return sum(usage.spill_stores + usage.spill_loads for usage in usages)
 
     def schedule(self) -> Schedule:
-        """Returns what runs ahead of what: roles, channels and the order of steps in each loop.
+        """Returns the schedule of each loop: roles, channels, and the order of steps.
 
         ``print`` it for a table; ``svg()`` is a picture.
         """
@@ -456,7 +456,7 @@ def _build(
     outcome: Outcome,
     make_variant: Callable[[], Any] | None,
 ) -> tuple[Code, Emulation, Any]:
-    """Returns the code, what emulates it, and its launcher.
+    """Returns the code, its emulation, and its launcher.
 
     Args:
         lowered, target, outputs, options: of the kernel.

@@ -149,7 +149,7 @@ class _Variant:
         )  # fmt: skip
 
     def parameters(self) -> list[str]:
-        """The declarations of the function's parameters, in order."""
+        """Returns the declarations of the function's parameters, in order."""
         return [
             f"{'ffi::TensorView' if isinstance(param, Buffer) else self._scalar(param)} p{index}"
             for index, param in enumerate(self._spec.params)
@@ -297,7 +297,7 @@ class _Variant:
         return next((name for each, name in self._variables if each.same_as(variable)), None)
 
     def _expr(self, value: Any) -> str:
-        """An expression of the host in C++, in 64 bits."""
+        """Returns an expression of the host in C++, in 64 bits."""
         if not isinstance(value, Operand):
             return f"int64_t{{{int(value)}}}"
         expr = as_expr(value)

@@ -16,7 +16,7 @@ from .postprocess import Callback, processed, registered
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """What the compiler core makes of a function.
+    """The result of the compiler core for a function.
 
     Attributes:
         source: CUDA C++ for people.
@@ -47,7 +47,7 @@ class LoweredKernel:
 
 
 def _noting(func: Any, texts: Sequence[str]) -> Any:
-    """The function with further remarks on what was asked for and has no effect."""
+    """Returns the function with further remarks on what was asked for and has no effect."""
     if not texts:
         return func
     noted = [*func.attrs.get("ignored_arguments", []), *([func.span, text] for text in texts)]

@@ -29,7 +29,7 @@ def register_cuda_postproc(func: Callback | None = None, override: bool = True) 
 def register_cuda_postproc_callback(
     func: Callback | bool | None = None, *, override: bool = True
 ) -> Any:
-    """As :func:`register_cuda_postproc`, as a decorator: with or without arguments."""
+    """Registers a function as :func:`register_cuda_postproc` does, as a decorator."""
 
     def decorated(function: Callback) -> Callback:
         register_cuda_postproc(function, override)
@@ -48,12 +48,12 @@ def register_hip_postproc_callback(
 
 
 def registered() -> tuple[Callback, ...]:
-    """The functions that change the source of kernels compiled now."""
+    """Returns the functions that change the source of kernels compiled now."""
     return tuple(_registered)
 
 
 def processed(source: str, target: Any, functions: Iterable[Callback]) -> str:
-    """The source that the functions make of ``source``, one after another.
+    """Returns the source that the functions make of ``source``, one after another.
 
     Raises:
         ArgumentError: it returns no text.

@@ -45,7 +45,7 @@ def runtime_types(function: FunctionType, frame: FrameType | None) -> dict[str, 
 
 
 def _value(text: str, function: FunctionType, scope: dict[str, Any]) -> Any:
-    """The value of an annotation as text; None where it means nothing to the language."""
+    """Returns an annotation as text; None if it means nothing to the language."""
     value: Any = text
     for _ in range(2):  # a string may be written as such, in a file where all annotations are
         try:
@@ -61,7 +61,7 @@ def _value(text: str, function: FunctionType, scope: dict[str, Any]) -> Any:
 
 
 def is_eager(function: FunctionType, types: dict[str, Any], frame: FrameType | None = None) -> bool:
-    """Whether the body of a function is a kernel.
+    """Returns whether the body of a function is a kernel.
 
     Args:
         function: a Python function; one without readable source is lazy.
@@ -110,7 +110,7 @@ def _opens_kernel(node: ast.AST) -> bool:
 
 
 def _called(node: ast.AST) -> str:
-    """The last name of what is called; empty for anything else."""
+    """Returns the last name of what is called; empty for anything else."""
     if not isinstance(node, ast.Call):
         return ""
     function = node.func

@@ -20,7 +20,7 @@ _SCALARS = {"bool": "bool", "int": "SymInt", "float": "float"}
 
 
 def is_compiling() -> bool:
-    """Whether torch.compile is tracing the caller."""
+    """Returns whether torch.compile is tracing the caller."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.compiler.is_compiling()
 
@@ -53,7 +53,7 @@ def device(name: str) -> Any:
 
 
 def description(arg: Any) -> Any:
-    """What an eager kernel is compiled for, of an argument: Python constants, also while traced.
+    """Describes an argument of an eager kernel by Python constants, also while traced.
 
     Returns:
         None for None; (shape, strides, dtype, device) of a tensor; the type's name of a scalar.
@@ -69,7 +69,7 @@ def description(arg: Any) -> Any:
 
 
 def listed(result: Any) -> Any:
-    """Several outputs as the list that kernels return."""
+    """Returns several outputs as a list, as kernels do."""
     return list(result) if isinstance(result, tuple) else result
 
 
@@ -91,7 +91,7 @@ def schema_of(params: Sequence[tuple[str, str]], mutated: Iterable[str], outputs
 
 
 def scalar_kind(dtype: Any) -> str:
-    """Returns what the schema calls a scalar of a type of the language."""
+    """Returns the name of a scalar type of the language in the schema of torch."""
     if dtype.is_float:
         return _SCALARS["float"]
     return _SCALARS["bool"] if dtype.is_bool else _SCALARS["int"]
@@ -174,7 +174,7 @@ def outputs_like(
 
 
 def sizes(inputs: Sequence[Any], args: Sequence[Any]) -> Mapping[Var, Any]:
-    """The values of scalars and symbolic dimensions in a call, whose tensors have a ``shape``."""
+    """Returns the values of scalars and symbolic dimensions in a call of tensors with ``shape``."""
     values: dict[Var, Any] = {}
     known: list[tuple[Any, Any]] = []
     for param, arg in zip(inputs, args, strict=True):

@@ -1,4 +1,4 @@
-"""Whether a row's result depends on the rows that are computed with it."""
+"""Checks that the result of a row does not depend on the other rows of its batch."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _axes_of_outputs(
 
 
 def _rows(inputs: Sequence[Any], axes: Sequence[int | None]) -> int:
-    """The extent of the batch, which all inputs with a batch axis share."""
+    """Returns the extent of the batch, which all inputs with a batch axis share."""
     extents = {
         int(each.shape[axis]) for each, axis in zip(inputs, axes, strict=True) if axis is not None
     }
@@ -123,7 +123,7 @@ def _attempts(inputs: Sequence[Any], schedules: Iterable[str | int] | None) -> l
 
 
 def _part(inputs: Sequence[Any], axes: Sequence[int | None], start: int, size: int) -> list[Any]:
-    """The inputs of some rows, as tensors of their own: an offset is no part of the question."""
+    """Returns the inputs of some rows, copied into tensors of their own."""
     return [
         each if axis is None else each.narrow(axis, start, size).contiguous()
         for each, axis in zip(inputs, axes, strict=True)

@@ -25,7 +25,7 @@ _SUMMARIES: dict[str, Callable[[list[float]], float]] = {
 
 @contextlib.contextmanager
 def suppress_stdout_stderr() -> Iterator[None]:
-    """Drops what is printed meanwhile, also by other code than Python's."""
+    """Drops all output of the block, also output of native code."""
     kept = [os.dup(number) for number in (1, 2)]
     with open(os.devnull, "w") as nothing:
         for stream in (sys.stdout, sys.stderr):

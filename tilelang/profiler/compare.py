@@ -1,4 +1,4 @@
-"""Compares what a kernel gives with a reference."""
+"""Compares the outputs of a kernel with a reference."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _evaluate(reference: Reference, inputs: Sequence[Any]) -> list[torch.Tensor]
 
 
 def copy_of(value: Any) -> Any:
-    """A copy of a tensor or an array; other values as they are."""
+    """Returns a copy of a tensor or an array; other values as they are."""
     if hasattr(value, "clone"):
         return value.clone()
     return value.copy() if hasattr(value, "copy") else value
@@ -76,7 +76,7 @@ def copy_of(value: Any) -> Any:
 def _in_float64(
     reference: Reference, inputs: Sequence[Any], like: list[torch.Tensor]
 ) -> list[torch.Tensor] | None:
-    """The outputs in float64; None if the reference fails on such inputs or changes its shapes."""
+    """Returns the outputs in float64; None if the reference fails in float64 or changes shapes."""
     try:
         with _wide():
             found = _evaluate(reference, [_widened(each) for each in inputs])
@@ -89,7 +89,7 @@ def _in_float64(
 
 
 def _moved(inputs: Sequence[Any], step: Callable[[torch.dtype], float], sign: float) -> list[Any]:
-    """The inputs in float64, each element moved in a random direction or in the opposite one."""
+    """Returns float64 inputs, each element moved in a random direction or in the opposite one."""
     generator = torch.Generator().manual_seed(7)
 
     def move(value: Any) -> Any:

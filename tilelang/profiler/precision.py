@@ -48,7 +48,7 @@ class Precision:
         self.unit = max(units)
 
     def unit_of(self, dtype: torch.dtype) -> float:
-        """The unit of a value of this dtype where the kernel works with it."""
+        """Returns the unit of a value of this dtype where the kernel works with it."""
         info = torch.finfo(dtype)
         if info.bits < 16:
             if self._quantises and dtype not in self._results:
@@ -65,7 +65,7 @@ class Precision:
 
 
 def _longest_sum(inputs: Iterable[torch.Tensor], outputs: Sequence[torch.Tensor]) -> int:
-    """An upper bound of the number of terms in the sums of a kernel."""
+    """Returns an upper bound of the number of terms in the sums of a kernel."""
     results = max((each.numel() for each in outputs), default=1) or 1
     found = [_SHORTEST]
     for each in inputs:

@@ -104,4 +104,4 @@ def test_errors_are_those_of_the_class():
     assert class_of(timing) in ("small", "memory-bound", "GEMM", "attention")
     assert accuracy_of(timing) is not None and "nine of ten within" in accuracy_text(timing)
     assert accuracy_of(timings.make(gpu="A100")) is None
-    assert "not measured on a A100" in accuracy_text(timings.make(gpu="A100"))
+    assert "not measured on the A100" in accuracy_text(timings.make(gpu="A100"))

@@ -1,4 +1,4 @@
-"""How far predictions are off, by the class of a kernel, where that has been measured.
+"""The measured errors of predictions, by the class of a kernel.
 
 The table is that of docs/timing.md: kernels that no figure of the model was chosen by.
 """
@@ -75,4 +75,4 @@ def accuracy_of(timing: Timing) -> Accuracy | None:
 def accuracy_text(timing: Timing) -> str:
     """Says how far the prediction may be off."""
     found = accuracy_of(timing)
-    return str(found) if found else f"{class_of(timing)}: not measured on a {timing.gpu}"
+    return str(found) if found else f"{class_of(timing)}: not measured on the {timing.gpu}"

@@ -1,4 +1,4 @@
-"""The options of ``python -m tilelang.emulator`` that time a launch, and what they print."""
+"""Times a launch for the options of ``python -m tilelang.emulator``, and prints reports."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add_options(
 
 
 def wanted(options: argparse.Namespace) -> bool:
-    """Whether an option asks for timing: ``--timing``, or one of what it prints or writes."""
+    """Returns whether an option asks for timing: ``--timing``, or an option for a report."""
     asked = (options.report, options.output, options.trace, options.picture, options.compare)
     return options.timing or any(value is not None for value in asked)
 

@@ -107,18 +107,18 @@ class _Facts:
         return shares
 
     def worst(self, *reasons: str) -> Line | None:
-        """The line with most of the critical path for some reasons."""
+        """Returns the line with most of the critical path for some reasons."""
         return self.largest(self.places(*reasons))
 
     def largest(self, shares: dict[tuple[str, int], float]) -> Line | None:
-        """The line of the largest share."""
+        """Returns the line of the largest share."""
         if not shares:
             return None
         at = max(shares, key=lambda key: shares[key])
         return next((x for x in self.report.lines if (x.file, x.number) == at), None)
 
     def at_most(self, bound: float, cost: str) -> float:
-        """A bound that is no larger than what is saved without a cost, if that can be tried."""
+        """Returns the gain, limited by a run without the cost if that can be tried."""
         gain = self.report.gain_without(cost) if bound >= _LEAST else None
         return bound if gain is None else min(bound, gain)
 
@@ -183,7 +183,7 @@ def _pipeline(facts: _Facts) -> Iterator[Finding]:
 
 
 def _ctas_with_a_stage_more(facts: _Facts) -> int:
-    """CTAs that fit an SM if a loop's copies have one stage more; 0 if none fits.
+    """Returns CTAs that fit an SM if a loop's copies have one stage more; 0 if none fits.
 
     A stage is what the CTA moves through L2 by turns of the instruction that copies most often.
     """
@@ -212,7 +212,7 @@ def _registers_for(facts: _Facts, ctas: int) -> int:
 
 
 def _take_turns(facts: _Facts) -> Iterator[Finding]:
-    """The tensor core and the arithmetic of the same warps one after the other."""
+    """Finds tensor-core work and arithmetic of the same warps that run one after the other."""
     if not facts.tensor_work or facts.engine("tensor pipe") >= _LIMIT:
         return
     gemms = facts.places("tensor pipe", "mbarrier: tensor")
@@ -298,7 +298,7 @@ def _scattered(facts: _Facts) -> Iterator[Finding]:
 
 
 def _bytes(facts: _Facts) -> Iterator[Finding]:
-    """Memory is the limit: only fewer bytes help."""
+    """Finds launches whose limit is memory, where only fewer bytes help."""
     limit = facts.memory_limit
     if limit < _LIMIT:
         return
@@ -387,7 +387,7 @@ _RULES = (
 
 
 def _critical(facts: _Facts, named: set[str]) -> Finding | None:
-    """The line with most of the critical path, if no finding names it."""
+    """Returns the line with most of the critical path, if no finding names it."""
     reasons = {reason for reason, _ in facts.path}
     shares = facts.places(*reasons)
     line = facts.largest(shares)
@@ -409,7 +409,7 @@ def _critical(facts: _Facts, named: set[str]) -> Finding | None:
 
 
 def find(report: Report) -> list[Finding]:
-    """The findings, those with the largest gain first."""
+    """Returns the findings, those with the largest gain first."""
     facts = _Facts(report)
     found = [finding for rule in _RULES for finding in rule(facts) if finding.gain >= _LEAST]
     found = sorted(found, key=lambda finding: -finding.gain)[:_MOST]

@@ -63,24 +63,24 @@ class Line:
 
 
 def place(file: str, number: int) -> str:
-    """A line as ``file.py:12``, without folders; ``PTX:12`` without a file."""
+    """Returns a line as ``file.py:12``, without folders; ``PTX:12`` without a file."""
     return f"{file.rpartition('/')[2] or 'PTX'}:{number}"
 
 
 def operator(text: str) -> str:
-    """The first operator in a source line, as ``T.gemm``; else the line, shortened."""
+    """Returns the first operator in a source line, as ``T.gemm``; else the line, shortened."""
     found = _OPERATOR.search(text)
     return found[0] if found else text[:_SHOWN]
 
 
 @functools.lru_cache(4096)
 def source_text(file: str, number: int) -> str:
-    """A line of a file without blanks around it; "" if there is none."""
+    """Returns a line of a file without blanks around it; "" if there is none."""
     return linecache.getline(file, number).strip() if file else ""
 
 
 def place_of(timing: Timing, instruction: int) -> tuple[str, int]:
-    """File and line of an instruction; ("", line of the PTX text) where the PTX names none."""
+    """Returns file and line of an instruction, or ("", line of the PTX) without line numbers."""
     number = int(timing.inst_line[instruction])
     if number:
         return timing.inst_file[instruction], number
@@ -103,7 +103,7 @@ def by_reason(cycles: Iterable[int], names: tuple[str, ...]) -> dict[str, int]:
 
 
 def source_lines(timing: Timing, reasons: tuple[str, ...]) -> list[Line]:
-    """The lines of a kernel that have instructions, in order of file and number."""
+    """Returns the lines of a kernel that have instructions, in order of file and number."""
     groups: dict[tuple[str, int], list[int]] = {}
     for instruction in range(len(timing.inst_opcode)):
         groups.setdefault(place_of(timing, instruction), []).append(instruction)
@@ -156,7 +156,7 @@ _WORK = {
 
 
 def path_steps(timing: Timing, reasons: tuple[str, ...]) -> list[PathStep]:
-    """The critical path by engine, reason and place, the longest first."""
+    """Returns the critical path by engine, reason and place, the longest first."""
     cycles: dict[tuple[str, str, int], int] = {}
     for i in range(len(timing.path_inst)):
         track = int(timing.path_track[i])
@@ -211,7 +211,7 @@ _IDLE = 0.005
 
 
 def warp_groups(timing: Timing, reasons: tuple[str, ...]) -> list[Warps]:
-    """The timed warps, in groups of neighbours that are alike."""
+    """Returns the timed warps, in groups of neighbours that are alike."""
     sums = np.zeros((len(timing.track_name), len(reasons)), np.int64)
     np.add.at(sums, (timing.stall_track, timing.stall_reason), timing.stall_cycles)
     shares = sums / np.maximum(sums.sum(1, keepdims=True), 1)

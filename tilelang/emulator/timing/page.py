@@ -48,7 +48,7 @@ def _table(heads: Sequence[str], rows: Iterable[str], style: str = "") -> str:
 
 
 def _bar(reasons: dict[str, int], of: float) -> str:
-    """A bar of coloured parts, ``of`` cycles wide."""
+    """Returns a bar of coloured parts, ``of`` cycles wide."""
     parts = "".join(
         f'<i style="width:{100 * cycles / max(of, 1):.2f}%;background:{colour(name)}"'
         f' title="{escape(name)}: {cycles} cycles"></i>'
@@ -124,7 +124,7 @@ def _source_line(text: str, line: Line | None, number: int, total: int, most: in
 
 
 def _sources(report: Report) -> str:
-    """Each file with the cycles of its lines; lines far from any instruction are left out."""
+    """Returns the files with the cycles of their lines; lines far from code are left out."""
     total = sum(line.cycles for line in report.lines) or 1
     most = max((line.cycles for line in report.lines), default=1)
     files: dict[str, dict[int, Line]] = {}
@@ -186,7 +186,7 @@ def _groups(report: Report, row_of: dict[int, int]) -> list[dict[str, Any]]:
 
 
 def _timeline(report: Report, slices: Slices) -> str:
-    """The slices as JSON for the page's script, in tracks that have some."""
+    """Returns the slices as JSON for the page's script, in tracks that have some."""
     timing = report.timing
     used = np.unique(slices.track)
     row_of = {int(track): row for row, track in enumerate(used)}
@@ -207,7 +207,7 @@ def _timeline(report: Report, slices: Slices) -> str:
 
 
 def page(report: Report) -> str:
-    """The whole document."""
+    """Returns the whole document."""
     title = escape(f"{report.timing.kernel} on {report.timing.gpu}")
     slices = merged_slices(report.timing, _MOST_SLICES)
     note = f" (slices of less than {slices.least} cycles are merged)" if slices.least else ""

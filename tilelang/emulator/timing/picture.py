@@ -54,7 +54,7 @@ class Picture:
 
 
 def colour(reason: str) -> str:
-    """The fill colour of a reason."""
+    """Returns the fill colour of a reason."""
     return COLOURS.get(reason, _OTHER)
 
 
@@ -97,7 +97,7 @@ def _box(report: Report, y: int, first: int, last: int, index: int) -> str:
 
 
 def _legend(report: Report, y: int) -> tuple[list[str], int]:
-    """The legend, and the height of its second and further lines."""
+    """Returns the legend, and the height of its second and further lines."""
     used = np.unique(report.timing.slice_reason)
     parts, x, first = [], _LEFT, y
     for reason in (report.reasons[i] for i in used):
@@ -110,12 +110,12 @@ def _legend(report: Report, y: int) -> tuple[list[str], int]:
 
 
 def _shortened(name: str) -> str:
-    """A kernel's name, as far as a title has room for it."""
+    """Returns a kernel's name, as far as a title has room for it."""
     return name if len(name) <= _TITLE else f"{name[: _TITLE - 3]}..."
 
 
 def draw(report: Report, cta: int, begin: int | None, end: int | None) -> Picture:
-    """The timeline of a CTA and of the engines of its SM, between two cycles."""
+    """Returns the timeline of a CTA and of the engines of its SM, between two cycles."""
     timing = report.timing
     own = [i for i, c in enumerate(timing.track_cta) if c == cta]
     sms = {int(timing.track_sm[i]) for i in own}

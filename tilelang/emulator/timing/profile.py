@@ -21,7 +21,7 @@ Again = Callable[[frozenset[str], int], "Timing | None"]
 
 
 def profile_call(call: Call, timing: TimingOptions | None, alone: bool = True) -> Report:
-    """Times a call; the report is of the grid that takes longest and knows the others.
+    """Times a call; the report is of the slowest grid and contains the reports of the others.
 
     By default only what is timed in detail runs.
 

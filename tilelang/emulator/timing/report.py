@@ -85,7 +85,7 @@ class Report:
         return Findings(find(self))
 
     def gain_without(self, cost: str, registers: int = 0) -> float | None:
-        """The share of the grid's time that would be saved if a cost were nothing.
+        """Returns the share of the grid's time that would be saved if a cost were nothing.
 
         Args:
             cost: a name of ``TimingOptions.ablate``, as ``"bank conflicts"``; "" for none.

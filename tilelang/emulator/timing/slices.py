@@ -26,7 +26,7 @@ class Slices(NamedTuple):
 
 
 def merged_slices(timing: Timing, most: int) -> Slices:
-    """Returns at most ``most`` slices that cover what those of the launch cover.
+    """Returns at most ``most`` slices that cover the same time as the slices of the launch.
 
     Time is divided into spans of ``least`` cycles; of the slices that are shorter and begin in one
     span of a track, one is made, with the instruction and the reason of the longest of them.

@@ -19,14 +19,14 @@ _SHOWN_WARPS = 12
 
 
 def shares(reasons: dict[str, int], shown: int = 4) -> str:
-    """The largest reasons with their shares: ``memory 60 %, issue 12 %``."""
+    """Returns the largest reasons with their shares: ``memory 60 %, issue 12 %``."""
     total = sum(reasons.values()) or 1
     parts = [f"{name} {100 * cycles / total:.0f} %" for name, cycles in reasons.items()]
     return ", ".join(parts[:shown])
 
 
 def duration(microseconds: float) -> str:
-    """A time with its unit."""
+    """Returns a time with its unit."""
     if microseconds >= 1e3:
         return (
             f"{microseconds / 1e3:.3g} ms" if microseconds < 1e6 else f"{microseconds / 1e6:.3g} s"
@@ -90,7 +90,7 @@ def _path(report: Report) -> list[str]:
 
 
 def report_text(report: Report) -> str:
-    """The whole report."""
+    """Returns the whole report."""
     timing = report.timing
     head = [f"kernel {timing.kernel}", *table(facts(timing))]
     lines = sorted(report.lines, key=lambda line: -line.cycles)[:_SHOWN_LINES]

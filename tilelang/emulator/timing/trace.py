@@ -119,7 +119,7 @@ def _flows(timing: Timing, tracks: _Tracks, scale: float) -> list[dict[str, Any]
 
 
 def trace(report: Report) -> dict[str, Any]:
-    """The trace as a JSON object; times are microseconds at the clock of the launch."""
+    """Returns the trace as a JSON object; times are microseconds at the clock of the launch."""
     timing = report.timing
     scale = 1 / (timing.clock_mhz * timing.power_factor)
     tracks = _Tracks(timing)

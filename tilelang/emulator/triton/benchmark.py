@@ -1,4 +1,4 @@
-"""Benchmarks of Triton programs: their times are those of the timing model."""
+"""Predicts the times of Triton's benchmark functions with the timing model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _stands_for(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def replaced() -> Iterator[None]:
-    """Triton's functions that measure predict inside of the block, wherever they were imported."""
+    """Replaces Triton's measuring functions by predictions inside of the block."""
     originals = {id(found): found for name in _NAMES
                  if (found := getattr(triton.testing, name, None)) is not None
                  and not hasattr(found, "__wrapped__")}  # fmt: skip

@@ -110,7 +110,7 @@ class EmulatedDriver(DriverBase):
         return isinstance(drivers.active, cls)
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        """The type of C++ for a type of Triton, as its driver for CUDA has it."""
+        """Returns the type of C++ for a type of Triton, as its driver for CUDA has it."""
         from triton.backends.nvidia.driver import ty_to_cpp
 
         return ty_to_cpp(ty)
@@ -146,7 +146,7 @@ class EmulatedDriver(DriverBase):
         return benchmark.rank
 
     def get_empty_cache_for_benchmark(self) -> Any:
-        """Nothing: the timing model begins with a cold cache."""
+        """Returns None: the timing model starts with a cold cache."""
 
     def clear_cache(self, cache: Any) -> None:
         pass
@@ -164,7 +164,7 @@ class EmulatedDriver(DriverBase):
 
 
 def _stop_at_ptx(backend: Any, stages: dict[str, Any], *_: Any) -> None:
-    """Takes the PTX for the machine code; Triton's own ptxas tells what it needs of an SM."""
+    """Uses the PTX as machine code; Triton's own ptxas reports the resources."""
     arch = backend.target.arch
 
     def keep(ptx: str, metadata: dict[str, Any]) -> bytes:
@@ -177,7 +177,7 @@ def _stop_at_ptx(backend: Any, stages: dict[str, Any], *_: Any) -> None:
 
 
 def _inspection(previous: Callable[..., Any] | None) -> Callable[..., Any]:
-    """The hook of Triton's compiler: without arguments it tells what makes its programs differ."""
+    """Hooks into Triton's compiler; the key without arguments distinguishes its programs."""
 
     def hook(*args: Any) -> Any:
         if not args:

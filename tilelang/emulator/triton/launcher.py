@@ -48,7 +48,7 @@ class Program:
 
     @staticmethod
     def binary(ptx: str, registers: int) -> bytes:
-        """Returns what Triton keeps as the program's machine code."""
+        """Returns the data that Triton stores as machine code of the program."""
         return f"{ptx}{_MARK}{registers}".encode()
 
     def on(self, device: Device, file: str = "") -> Kernel:
@@ -68,7 +68,7 @@ class Program:
 
 
 def _with_file(ptx: str, file: str) -> str:
-    """Names ``file`` in place of another one of this name."""
+    """Returns names ``file`` in place of another one of this name."""
 
     def named(directive: re.Match[str]) -> str:
         same = os.path.basename(directive[2]) == os.path.basename(file)
@@ -78,7 +78,7 @@ def _with_file(ptx: str, file: str) -> str:
 
 
 def _file_of(src: Any) -> str:
-    """The file of a function that was compiled; "" of a program in an intermediate form."""
+    """Returns the file of a function that was compiled; "" of a program in an intermediate form."""
     code = getattr(getattr(getattr(src, "fn", None), "fn", None), "__code__", None)
     return code.co_filename if code is not None else ""
 
@@ -127,7 +127,7 @@ class Launcher:
             )
 
     def _scratch(self, kernel: Kernel, given: int, blocks: int, driver: Any) -> list[Any]:
-        """The memory that follows the arguments: the program's own, and that of the profiler."""
+        """Returns the scratch memory after the arguments: of the program and of its profiler."""
         meta = self._metadata
         pointers: list[Any] = []
         size = meta.global_scratch_size * blocks
@@ -183,7 +183,7 @@ def _addresses(flat: Iterable[tuple[str, Any]]) -> np.ndarray:
 
 
 def _tensor(value: Any) -> Any:
-    """The array of a pointer argument; a wrapper only reads it as another type."""
+    """Returns the array of a pointer argument; a wrapper only reads it as another type."""
     while not hasattr(value, "untyped_storage") and hasattr(value, "base"):
         value = value.base
     if not hasattr(value, "untyped_storage"):
