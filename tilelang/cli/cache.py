@@ -1,4 +1,4 @@
-"""``tilelang cache``: the disk cache of compiled kernels."""
+"""``tilelang cache``: lists, measures and clears the disk cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -19,23 +19,28 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def size_text(count: int) -> str:
-    """Bytes with a unit, as ``"3.4 MB"``."""
+    """Returns a number of bytes with a unit, such as ``"3.4 MB"``."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return f"{count} B"
 
 
+def entries_text(count: int) -> str:
+    """Returns a number of entries, such as ``"1 entry"``."""
+    return f"{count} {'entry' if count == 1 else 'entries'}"
+
+
 @click.group()
 def cache() -> None:
-    """The disk cache of compiled kernels ($TILELANG_CACHE_DIR)."""
+    """List, measure or clear the disk cache of compiled kernels ($TILELANG_CACHE_DIR)."""
 
 
 @cache.command(name="list")
 @json_option
 @guarded
 def list_entries(as_json: bool) -> None:
-    """Lists the entries, the latest first."""
+    """List the entries, the latest first."""
     folder = env.cache_directory()
     entries: list[dict[str, Any]] = [
         {"name": path.stem, "bytes": path.stat().st_size, "written": path.stat().st_mtime}
@@ -48,7 +53,7 @@ def list_entries(as_json: bool) -> None:
     ]
     emit(
         document("cache.list", ok=True, folder=str(folder), entries=entries),
-        "\n".join([f"{len(entries)} entries in {folder}", *lines]),
+        "\n".join([f"{entries_text(len(entries))} in {folder}", *lines]),
         as_json,
     )
 
@@ -57,22 +62,22 @@ def list_entries(as_json: bool) -> None:
 @json_option
 @guarded
 def size(as_json: bool) -> None:
-    """Tells how many entries there are, and their bytes."""
+    """Show the number of entries and their size."""
     folder = env.cache_directory()
     sizes = [path.stat().st_size for path in _entries(folder)]
     emit(
         document("cache.size", ok=True, folder=str(folder), entries=len(sizes), bytes=sum(sizes)),
-        f"{len(sizes)} entries, {size_text(sum(sizes))} in {folder}",
+        f"{entries_text(len(sizes))}, {size_text(sum(sizes))} in {folder}",
         as_json,
     )
 
 
 @cache.command()
-@click.option("--tuning", is_flag=True, help="Also forget what autotuning has found.")
+@click.option("--tuning", is_flag=True, help="Also remove the results of autotuning.")
 @json_option
 @guarded
 def clear(tuning: bool, as_json: bool) -> None:
-    """Removes the entries; kernels are compiled anew when they are needed."""
+    """Remove all entries; kernels are compiled again when they are needed."""
     folder = env.cache_directory()
     entries = _entries(folder)
     freed = 0
@@ -84,6 +89,6 @@ def clear(tuning: bool, as_json: bool) -> None:
         shutil.rmtree(folder / "autotune", ignore_errors=True)
     emit(
         document("cache.clear", ok=True, folder=str(folder), entries=len(entries), bytes=freed),
-        f"removed {len(entries)} entries, {size_text(freed)}, from {folder}",
+        f"removed {entries_text(len(entries))}, {size_text(freed)}, from {folder}",
         as_json,
     )

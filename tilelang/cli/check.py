@@ -1,4 +1,4 @@
-"""``tilelang check``: whether a kernel is right, and what it takes."""
+"""``tilelang check``: whether kernels are right, and how long they take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import Any
 import click
 
 from ..errors import UserError
-from .options import Shapes, chosen_target, request_of, request_options, schedules
+from . import progress
+from .options import (
+    Shapes,
+    chosen_target,
+    request_of,
+    request_options,
+    schedules,
+    seeds_option,
+    target_option,
+)  # fmt: skip
 from .output import OK, RAN, WRONG, bad, document, emit, faint, good, guarded, json_option
 from .programs import program_of
 from .supervise import supervised
@@ -20,7 +29,7 @@ _TRIALS = (*KINDS, "ragged")
 
 
 class Trials(click.ParamType):
-    """Names of trials: ``nan,ragged``; ``all`` or ``none`` of them."""
+    """Names of trials, such as ``nan,ragged``; ``all`` or ``none``."""
 
     name = "NAME,..."
 
@@ -38,12 +47,14 @@ class Trials(click.ParamType):
 
 @click.command(context_settings={"ignore_unknown_options": False})
 @request_options
-@click.option("--target", "targets", multiple=True, help="sm_80, sm_90a or sm_100a; repeatable.")
+@target_option("targets", multiple=True)
 @click.option("--shapes", "cases", type=Shapes(), multiple=True,
-              help="Dimensions and parameters of the kernel NAME; repeatable.")  # fmt: skip
-@click.option("--seeds", default=1, show_default=True, help="Random schedules to try.")
+              help="Sizes and parameters of the kernel NAME. Repeat it for several "
+                   "calls.")  # fmt: skip
+@seeds_option
 @click.option("--inputs", "kinds", type=Trials(), default="all", show_default=True,
-              help=f"Inputs to try, too: all, none, or some of {', '.join(_TRIALS)}.")  # fmt: skip
+              help="Further inputs to try after random ones: all, none, or some of "
+                   f"{', '.join(_TRIALS)}.")  # fmt: skip
 @json_option
 @supervised
 @guarded
@@ -51,24 +62,27 @@ def check(
     subject: str, targets: tuple[str, ...], cases: tuple[dict[str, int], ...], seeds: int,
     kinds: tuple[str, ...], as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """Tells whether the kernels of FILE are right, and what they take.
+    """Find wrong results, races and missing waits in FILE, and predict how long its kernels take.
 
-    FILE is a Python script, CUDA C++ (.cu) or PTX (.ptx). A script is run as it stands, once for
-    each schedule of asynchronous operations; FILE::NAME is one kernel of it, which is called with
-    random inputs, and with inputs that break kernels (NaN, infinities, ragged sizes, ...). Memory
-    that nothing has written is NaN.
+    FILE is a Python script, CUDA C++ (.cu) or PTX (.ptx). A script runs as it stands, once for each
+    schedule of its asynchronous operations. FILE::NAME selects one kernel of a script; it is called
+    with random inputs, then with inputs that break kernels (NaN, infinities, ragged sizes, ...).
+    Memory that no thread has written holds NaN.
 
-    The exit status is 0 if all is right, 1 if something is wrong, 2 if it could not be tried, 4 if
-    it ran without a fault but there is nothing to compare the results with.
+    The exit status is 0 if all results are right, 1 if something is wrong, 2 if the program could
+    not run, and 4 if it ran without a fault but there is nothing to compare the results with.
     """
     request = request_of(subject, options)
+    targets, cases, orders = targets or (chosen_target(None),), cases or ({},), schedules(seeds)
     found, how = [], ""
-    for shapes in cases or ({},):
-        program = program_of(dataclasses.replace(request, shapes=shapes))
-        how = program.compared
-        for target in targets or (chosen_target(None),):
-            one = examine(program, target, schedules(seeds), kinds)
-            found.append({**one, "shapes": shapes})
+    with progress.shown():
+        progress.expect(len(cases) * len(targets) * len(orders))
+        for shapes in cases:
+            program = program_of(dataclasses.replace(request, shapes=shapes))
+            how = program.compared
+            for target in targets:
+                one = examine(program, target, orders, kinds)
+                found.append({**one, "shapes": shapes})
     verdict = overall(found)
     if verdict != "wrong" and not any(each["kernels"] for each in found):
         raise UserError(f"{request.path.name} launches no kernel on the emulator: none is judged")
@@ -81,13 +95,13 @@ def check(
 
 
 def overall(found: list[dict[str, Any]]) -> str:
-    """The verdict on several targets or workloads: the worst one."""
+    """Returns the worst verdict of several targets or workloads."""
     verdicts = {each["verdict"] for each in found}
     return next(each for each in ("wrong", "ran", "right") if each in verdicts)
 
 
 def target_text(found: dict[str, Any], how: str) -> str:
-    """The verdict of one target, as text."""
+    """Returns the text of the verdict of one target."""
     parts = [_headline(found, how)]
     for run in found["runs"]:
         if not run["ok"]:
@@ -146,8 +160,8 @@ def _extents(values: list[int]) -> str:
 def _time_lines(time: dict[str, Any]) -> list[str]:
     light, occupancy = time["speed_of_light"], time["occupancy"]
     lines = [
-        f"  predicted  {time['us']:.4g} us on a {time['gpu']}, {100 * light['share']:.0f} % of the "
-        f"speed of light ({light['engine']})",
+        f"  predicted  {time['us']:.4g} us on the {time['gpu']}, {100 * light['share']:.0f} % of "
+        f"the speed of light ({light['engine']})",
         f"  error      {time['error']}",
         f"  occupancy  {occupancy['ctas_per_sm']} CTAs, {occupancy['warps_per_sm']} warps an SM "
         f"(limit: {occupancy['limit']}), {occupancy['registers']} registers",

@@ -1,4 +1,4 @@
-"""``tilelang doctor``: what this machine and this environment have."""
+"""``tilelang doctor``: shows what is installed on this machine, and what is missing."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .output import bad, document, emit, faint, good, guarded, json_option
 
 
 class Finding(NamedTuple):
-    """What was found of one thing.
+    """The state of one component.
 
     Attributes:
-        name: of the thing.
-        state: ``"ok"``, ``"missing"`` (something that can be done without) or ``"bad"``.
+        name: name of the component.
+        state: ``"ok"``, ``"missing"`` (an optional component) or ``"bad"``.
         text: what was found, or what to do.
     """
 
@@ -33,9 +33,15 @@ class Finding(NamedTuple):
 
 
 def owners() -> list[str]:
-    """The distributions in this environment that install a package ``tilelang``."""
-    return sorted({DISTRIBUTION if name is None else name for name in
-                   metadata.packages_distributions().get("tilelang", [])})  # fmt: skip
+    """Returns the distributions in this environment that install a package ``tilelang``."""
+    found = set()
+    for each in metadata.distributions():
+        # metadata.packages_distributions() would parse the names of all files of torch.
+        files = each.read_text("RECORD") or ""
+        packages = (each.read_text("top_level.txt") or "").split()
+        if "tilelang" in packages or "tilelang/__init__.py" in files:
+            found.add(each.name or DISTRIBUTION)
+    return sorted(found)
 
 
 def _package() -> Finding:
@@ -52,8 +58,8 @@ def _package() -> Finding:
 def _gpu() -> Finding:
     target = device_target()
     if target is None:
-        return Finding("GPU", "missing", "none of a known target: kernels run on the emulator")
-    return Finding("GPU", "ok", f"runs {target}")
+        return Finding("GPU", "missing", "none that a target fits: kernels run on the emulator")
+    return Finding("GPU", "ok", f"target {target}")
 
 
 def _nvrtc() -> Finding:
@@ -112,7 +118,7 @@ _CHECKS: tuple[tuple[str, Callable[[], Finding]], ...] = (
 
 
 def examine() -> Iterator[Finding]:
-    """Yields what is found of each thing; what cannot be examined is bad, with the reason."""
+    """Yields the state of each component; one that cannot be examined is bad."""
     python = platform.python_version()
     yield Finding("system", "ok", f"Python {python}, {platform.system()} {platform.machine()}")
     for name, look in _CHECKS:
@@ -126,9 +132,9 @@ def examine() -> Iterator[Finding]:
 @json_option
 @guarded
 def doctor(as_json: bool) -> None:
-    """Tells what is installed, what is missing, and what to do about it.
+    """Show what is installed, what is missing, and what to do about it.
 
-    The exit status is 1 if something is bad; what is missing can be done without.
+    The exit status is 1 if a component is bad. Missing components are optional.
     """
     found = list(examine())
     ok = all(finding.state != "bad" for finding in found)

@@ -1,4 +1,4 @@
-"""``tilelang emulate``: a kernel of a PTX or CUDA file, with arguments from the command line."""
+"""``tilelang emulate``: runs a kernel of a PTX or CUDA file with arguments of the command line."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from .verdict import finding_of
 @json_option
 @guarded
 def emulate(arguments: tuple[str, ...], as_json: bool) -> None:
-    """Runs a kernel of a PTX or CUDA C++ file; the options of python -m tilelang.emulator."""
+    """Run one kernel of a PTX or CUDA C++ file on the emulator."""
     if not as_json:
         raise SystemExit(emulator_command.main(list(arguments)))
     options = emulator_command.parser().parse_args(list(arguments))
     if options.list or command_line.wanted(options):
-        raise UserError("--json goes without --list and the options of timing: use --report json")
+        raise UserError("--json excludes --list and the timing options: use --report json")
     ran = _ran(options)
     emit(document("emulate", subject=options.ptx, **ran), "", True)
     raise SystemExit(OK if ran["ok"] else WRONG)
 
 
 def _ran(options: argparse.Namespace) -> dict[str, Any]:
-    """Launches as the options say; what the emulator finds wrong is part of the document."""
+    """Launches the kernel, and returns the document with what the emulator found."""
     module = emulator_command.load(options, options.ptx)
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # it is in the document
@@ -62,7 +62,7 @@ def _counted(error: EmulatorError) -> dict[str, Any]:
 
 
 def _array(index: int, values: np.ndarray) -> dict[str, Any]:
-    """An array after the launch: its extent, and what tells right from wrong at a glance."""
+    """Returns the document of an array after the launch: its shape and a summary of its values."""
     numbers = values[np.isfinite(values)].astype(float)
     return {
         "index": index, "dtype": str(values.dtype), "shape": list(values.shape),

@@ -1,4 +1,4 @@
-"""``tilelang grade``: a solution of a benchmark's problem, on the emulator."""
+"""``tilelang grade``: judges a solution of a benchmark's problem on the emulator."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..profiler import compare
+from . import progress
 from .check import STATUS, overall, target_text
-from .options import chosen_target, schedules
+from .options import chosen_target, schedules, seeds_option, target_option
 from .output import document, emit, guarded, json_option
 from .problems import Problem, Workload, placed, read
 from .programs import Program, default_target, emulated, poisoned
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("problem")
 @click.argument("solution")
-@click.option("--workloads", metavar="FILE.jsonl", help="Of a problem of FlashInfer-Bench.")
-@click.option("--target", help="sm_80, sm_90a or sm_100a.")
-@click.option("--seeds", default=1, show_default=True, help="Random schedules to try.")
-@click.option("--allow-torch", is_flag=True, help="Operations of torch may compute, too.")
+@click.option("--workloads", metavar="FILE.jsonl",
+              help="Workloads of the problem (FlashInfer-Bench).")  # fmt: skip
+@target_option()
+@seeds_option
+@click.option("--allow-torch", is_flag=True, help="Let operations of torch compute, too.")
 @json_option
 @supervised
 @guarded
@@ -34,20 +36,25 @@ def grade(
     problem: str, solution: str, workloads: str | None, target: str | None, seeds: int,
     allow_torch: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Tells whether SOLUTION is right for every workload of PROBLEM, and what its kernels take.
+    """Judge a solution of a KernelBench or FlashInfer-Bench problem.
 
-    PROBLEM is a Python file as of KernelBench (Model, get_inputs, get_init_inputs; the solution has
-    ModelNew) or a definition as of FlashInfer-Bench (.json, with --workloads). Solutions in Triton
-    and those that say "cuda" run on the emulator, too. A solution that launches no kernel is wrong,
-    and so is one that computes with torch beside its kernels: torch may only allocate, view, copy
-    and convert. The exit status is that of check.
+    PROBLEM is a Python file of KernelBench (Model, get_inputs, get_init_inputs; SOLUTION defines
+    ModelNew) or a definition of FlashInfer-Bench (.json, with --workloads). Solutions in Triton and
+    solutions that use the device "cuda" run on the emulator, too.
+
+    A solution that launches no kernel is wrong. So is a solution that computes with torch outside
+    of its kernels: torch may only allocate, view, copy and convert. The exit status is as for
+    check.
     """
     chosen = chosen_target(target)
     read_problem = read(Path(problem), Path(solution), Path(workloads) if workloads else None)
     names = schedules(seeds)
-    found = [
-        _graded(read_problem, each, chosen, names, allow_torch) for each in read_problem.workloads
-    ]
+    with progress.shown():
+        progress.expect(len(read_problem.workloads) * len(names))
+        found = [
+            _graded(read_problem, each, chosen, names, allow_torch)
+            for each in read_problem.workloads
+        ]
     verdict = overall(found)
     content = document(
         "grade", ok=verdict == "right", verdict=verdict, problem=problem, solution=solution,
@@ -69,7 +76,7 @@ def _text(found: dict[str, Any]) -> str:
 def _graded(
     problem: Problem, workload: Workload, target: str, names: list[str | int], allow_torch: bool
 ) -> dict[str, Any]:
-    """The verdict on one workload; each schedule has inputs of its own."""
+    """Returns the verdict on one workload; each schedule has inputs of its own."""
     from ..profiler.judge import Comparison
     from .outside import Outside
 

@@ -1,4 +1,4 @@
-"""``tilelang bench`` and ``tilelang autotune``: times of kernels, and of their configurations."""
+"""``tilelang bench`` and ``tilelang autotune``: times of kernels and of configurations."""
 
 from __future__ import annotations
 
@@ -16,31 +16,34 @@ from ..errors import UserError
 from ..jit import EagerFunction, JITFunction, JITKernel
 from ..jit.kernel import compiling
 from ..target import device_target
-from .options import chosen_target, request_of, request_options, shapes_option
+from . import progress
+from .options import chosen_target, request_of, request_options, shapes_option, target_option
 from .output import document, emit, guarded, json_option
 from .profile import reports_of
 from .programs import Request, default_target, kernel_of, names_of, program_of
+from .supervise import supervised
 
 
 @click.command()
 @request_options
 @shapes_option
-@click.option("--target", help="sm_80, sm_90a or sm_100a.")
-@click.option(
-    "--rep", default=100.0, show_default=True, help="Milliseconds of measuring, on a GPU."
-)
+@target_option()
+@click.option("--rep", default=100.0, show_default=True, metavar="MILLISECONDS",
+              help="How long to measure each kernel on a GPU.")  # fmt: skip
 @json_option
+@supervised
 @guarded
 def bench(subject: str, target: str | None, rep: float, as_json: bool, **options: Any) -> None:
-    """Measures the kernels of FILE on the GPU; without one, predicts their times.
+    """Measure the kernels in FILE on the GPU, or predict their times if there is none.
 
-    On a GPU each kernel runs with random inputs of its own, the L2 cache flushed before each run:
-    FILE must be a Python file, and --shapes gives dimensions that are not fixed.
+    A measured kernel runs with random inputs, and the L2 cache is flushed before each run. FILE
+    must then be a Python file, and --shapes must give all dynamic dimensions.
     """
     request = request_of(subject, options)
     chosen = chosen_target(target)
     on_gpu = request.path.suffix == ".py" and str(device_target()) == chosen
-    rows = _measured(request, chosen, rep) if on_gpu else _predicted(request, chosen)
+    with progress.shown():
+        rows = _measured(request, chosen, rep) if on_gpu else _predicted(request, chosen)
     lines = [f"{row['us']:10.2f} us {row['how']}  {row['kernel']}" for row in rows]
     emit(document("bench", ok=True, subject=subject, target=chosen, kernels=rows),
          "\n".join(lines), as_json)  # fmt: skip
@@ -79,7 +82,7 @@ def _measured(request: Request, target: str, rep: float) -> list[dict[str, Any]]
 
 
 class Values(click.ParamType):
-    """The values to try of one parameter: ``block_M=64,128``."""
+    """A parameter and the values to try for it: ``block_M=64,128``."""
 
     name = "NAME=VALUE,..."
 
@@ -93,7 +96,7 @@ class Values(click.ParamType):
 
 
 def _value(text: str) -> Any:
-    """A value as in JSON (numbers, true, false, null), else the text itself."""
+    """Returns the value of a JSON literal (number, true, false, null), else the text itself."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:
@@ -104,19 +107,22 @@ def _value(text: str) -> Any:
 @click.argument("subject", metavar="FILE::NAME")
 @shapes_option
 @click.option("--try", "values", type=Values(), multiple=True,
-              help="Values of one parameter; every combination is tried.")  # fmt: skip
-@click.option("--budget", type=float, help="Seconds for the whole search.")
-@click.option("--target", help="sm_80, sm_90a or sm_100a.")
+              help="Values to try for one parameter. Repeat it: all combinations are "
+                   "tried.")  # fmt: skip
+@click.option("--budget", type=float, metavar="SECONDS",
+              help="End the search after this time with the best one so far.")  # fmt: skip
+@target_option()
 @json_option
+@supervised
 @guarded
 def autotune(
     subject: str, shapes: dict[str, int], values: tuple[tuple[str, list[Any]], ...],
     budget: float | None, target: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Finds the fastest configuration of the kernel NAME of FILE.
+    """Find the fastest configuration of the kernel NAME in FILE.
 
-    The configurations are those of @tilelang.autotune, or all combinations of --try. They are
-    measured on the GPU; without one they are ranked by their predicted times.
+    The configurations come from @tilelang.autotune, or are all combinations of --try. They are
+    measured on the GPU, or ranked by their predicted times if there is none.
     """
     path, _, name = subject.partition("::")
     request = Request(Path(path), name, shapes=shapes)

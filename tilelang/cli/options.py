@@ -1,17 +1,49 @@
-"""Options that several commands have, and what they mean."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from ..env import default_target
 from ..errors import UserError
-from ..target import device_target
+from ..target import architectures, device_target
 from .programs import Request
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+
+class Target(click.ParamType):
+    """The name of a target; :func:`tilelang.target.resolve` refuses unknown ones."""
+
+    name = "TARGET"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        return str(value)
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in architectures() if name.startswith(incomplete)]
+
+
+class _TargetOption(click.Option):
+    """An option whose help lists all targets; the list is read when the help is printed."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        known = ", ".join(architectures())
+        more = " Repeat it for several targets." if self.multiple else ""
+        self.help = f"One of {known}. Default: the GPU of this machine, else sm_100a.{more}"
+        return super().get_help_record(ctx)
+
+
+def target_option(*names: str, multiple: bool = False) -> Callable[[_Decorated], _Decorated]:
+    """Returns the decorator that adds ``--target``."""
+    return click.option(
+        "--target", *names, type=Target(), cls=_TargetOption, multiple=multiple, metavar="TARGET"
+    )
 
 
 class Extents(click.ParamType):
@@ -47,31 +79,40 @@ _REQUEST = (
     click.argument("subject", metavar="FILE[::NAME]"),
     click.argument("argv", nargs=-1, metavar="[-- ARGUMENTS OF THE SCRIPT]"),
     click.option("--reference", default="", metavar="[FILE::]FUNCTION",
-                 help="What to compare with; by default NAME_reference or reference of FILE."),
-    click.option("--seed", default=0, help="Of the random inputs."),
-    click.option("--grid", type=Extents(), default="1", help="Of PTX and CUDA C++."),
-    click.option("--block", type=Extents(), default="32", help="Of PTX and CUDA C++."),
-    click.option("--cluster", type=Extents(), help="Of PTX and CUDA C++."),
-    click.option("--smem", default=0, help="Dynamic shared memory of PTX and CUDA C++, bytes."),
-    click.option("--arg", "args", multiple=True,
-                 help="Argument of PTX and CUDA C++, once for each, as f32[128,64]:random or 3."),
+                 help="Function that computes the expected outputs. Default: the function "
+                      "NAME_reference or reference in FILE."),
+    click.option("--seed", default=0, show_default=True, metavar="NUMBER",
+                 help="Seed of the random inputs."),
+    click.option("--grid", type=Extents(), default="1",
+                 help="PTX and CUDA C++: number of blocks. Default: 1."),
+    click.option("--block", type=Extents(), default="32",
+                 help="PTX and CUDA C++: threads of a block. Default: 32."),
+    click.option("--cluster", type=Extents(), help="PTX and CUDA C++: blocks of a cluster."),
+    click.option("--smem", default=0, metavar="BYTES",
+                 help="PTX and CUDA C++: bytes of dynamic shared memory."),
+    click.option("--arg", "args", multiple=True, metavar="ARGUMENT",
+                 help="PTX and CUDA C++: one argument, such as f32[128,64]:random or 3. Repeat it "
+                      "for each argument."),
 )  # fmt: skip
 
 shapes_option = click.option("--shapes", type=Shapes(), default="",
-                             help="Dimensions and parameters of the kernel NAME.")  # fmt: skip
+                             help="Sizes and parameters of the kernel NAME.")  # fmt: skip
+
+seeds_option = click.option("--seeds", default=1, show_default=True, metavar="NUMBER",
+                            help="Number of random schedules to try.")  # fmt: skip
 
 
 def request_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Adds what makes a :class:`Request`, but for the shapes."""
+    """Adds the options that make a :class:`Request`, except for the shapes."""
     for decorate in reversed(_REQUEST):
         function = decorate(function)
     return function
 
 
 def request_of(subject: str, options: dict[str, Any]) -> Request:
-    """Returns the request of a command line; takes its options out of ``options``.
+    """Returns the request of a command line, and removes its options from ``options``.
 
-    Where the command has no single option of shapes, the request is without.
+    The request has no shapes if ``options`` has none.
     """
     path, _, name = subject.partition("::")
     names = ("argv", "reference", "seed", "grid", "block", "cluster", "smem", "args")
@@ -80,12 +121,12 @@ def request_of(subject: str, options: dict[str, Any]) -> Request:
 
 
 def chosen_target(given: str | None) -> str:
-    """The target of a command: as given, else as ``"auto"`` has it."""
+    """Returns the given target, else the one that ``"auto"`` stands for."""
     return given or default_target() or str(device_target() or "sm_100a")
 
 
 def schedules(seeds: int) -> list[str | int]:
-    """The schedules of a check: as late and as early as legal, and random ones."""
+    """Returns the schedules of a check: as late as legal, as early as legal, and random ones."""
     if seeds < 0:
         raise UserError(f"--seeds must not be negative, got {seeds}")
     return ["late", "eager", *range(1, seeds + 1)]

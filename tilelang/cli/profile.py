@@ -1,4 +1,4 @@
-"""``tilelang profile`` and ``tilelang compare``: what kernels take, by the timing model."""
+"""``tilelang profile`` and ``tilelang compare``: times of kernels by the timing model."""
 
 from __future__ import annotations
 
@@ -19,9 +19,18 @@ from ..emulator.timing import Report, profile_call
 from ..emulator.watch import Launch, watching
 from ..errors import UserError
 from ..runtime.code import assembling
-from .options import chosen_target, request_of, request_options, shapes_option
+from . import progress
+from .options import (
+    Shapes,
+    chosen_target,
+    request_of,
+    request_options,
+    shapes_option,
+    target_option,
+)
 from .output import document, emit, guarded, json_option
 from .programs import Program, Request, answering, program_of
+from .supervise import supervised
 from .verdict import Recorder
 
 if TYPE_CHECKING:
@@ -80,10 +89,13 @@ class _Sampler:
     def _time(self, launch: Launch) -> None:
         def call(how: TimingOptions) -> list[Timing | None]:
             report = launch.run(timing=how)
-            self._first.setdefault(launch.kernel.name, report)
+            self._first.setdefault(name, report)
             return [report.timing]
 
+        name = launch.kernel.name
+        progress.step(f"timing {name}")
         report = profile_call(call, None)
+        progress.step(f"trying advice for {name}")
         report.explain()  # times the launch again, for which its memory must still be there
         self.reports.append(report)
 
@@ -91,13 +103,14 @@ class _Sampler:
 def reports_of(request: Request, target: str) -> list[Report]:
     """Runs a program, and returns the report of the first launch of each of its kernels.
 
-    Only the blocks that are timed in detail run. A program that needs the results of a kernel, to
-    check them or for a launch whose time depends on them, is run again, with all blocks.
+    Only the blocks that are timed in detail run. If the program needs the results of a kernel, to
+    check them or for a launch whose time depends on them, it runs again with all blocks.
 
     Raises:
         UserError: it launches no kernel on the emulator.
     """
     program = program_of(request)
+    progress.step(f"running {request.path.name}")
     sampler = _Sampler()
     try:
         with answering(), sampler.sampling(), contextlib.redirect_stdout(io.StringIO()):
@@ -113,6 +126,7 @@ def reports_of(request: Request, target: str) -> list[Report]:
 
 def _reports_of_whole_launches(program: Program, target: str) -> list[Report]:
     """Runs all blocks of all launches, and returns the reports as ``reports_of`` does."""
+    progress.step("running all blocks, since the program needs results")
     recorder = Recorder(timed=True)
     quiet = contextlib.redirect_stdout(io.StringIO())
     with answering(), recorder.recording("late"), quiet:
@@ -127,22 +141,30 @@ def _slowest(request: Request, target: str) -> Report:
 @click.command()
 @request_options
 @shapes_option
-@click.option("--target", help="sm_80, sm_90a or sm_100a.")
-@click.option("--html", metavar="FILE", help="Write the page of the slowest kernel.")
-@click.option("--trace", metavar="FILE", help="Write its trace for ui.perfetto.dev.")
-@click.option("--picture", metavar="FILE", help="Write the timeline of a CTA of it as SVG.")
+@target_option()
+@click.option("--html", metavar="FILE", help="Write the report of the slowest kernel as a page.")
+@click.option(
+    "--trace", metavar="FILE", help="Write the trace of the slowest kernel for ui.perfetto.dev."
+)
+@click.option(
+    "--picture",
+    metavar="FILE",
+    help="Write the timeline of one block of the slowest kernel as SVG.",
+)
 @json_option
+@supervised
 @guarded
 def profile(
     subject: str, target: str | None, html: str | None, trace: str | None, picture: str | None,
     as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
-    """Tells what the kernels of FILE take on the GPU, and why; no GPU is needed.
+    """Predict how long the kernels in FILE take on a GPU, and explain why.
 
-    The first launch of each kernel is timed. Only the blocks that the model times in detail run,
-    unless the program needs the results of a kernel.
+    The report covers the first launch of each kernel. Only the blocks that the model times in
+    detail run, unless the program needs the results of a kernel.
     """
-    found = reports_of(request_of(subject, given), chosen_target(target))
+    with progress.shown():
+        found = reports_of(request_of(subject, given), chosen_target(target))
     slowest = max(found, key=lambda report: report.timing.grid_us)
     if html:
         Path(html).write_text(slowest.html(), encoding="utf-8")
@@ -158,16 +180,26 @@ def profile(
 @click.command()
 @click.argument("first", metavar="FILE[::NAME]")
 @click.argument("second", metavar="FILE[::NAME]")
-@click.option("--target", help="sm_80, sm_90a or sm_100a.")
+@click.option("--shapes", "given", type=Shapes(), multiple=True,
+              help="Sizes and parameters of the kernels NAME. Give it twice if they "
+                   "differ.")  # fmt: skip
+@target_option()
 @json_option
+@supervised
 @guarded
-def compare(first: str, second: str, target: str | None, as_json: bool) -> None:
-    """Compares the slowest kernels of two Python files by the timing model."""
+def compare(
+    first: str, second: str, given: tuple[dict[str, int], ...], target: str | None, as_json: bool
+) -> None:
+    """Compare the predicted times of two files, each by its slowest kernel."""
+    if len(given) > 2:
+        raise UserError(f"--shapes is for both kernels, or once for each; got {len(given)}")
     chosen = chosen_target(target)
+    shapes = given * 2 if len(given) == 1 else given or ({}, {})
     reports = []
-    for subject in (first, second):
-        path, _, name = subject.partition("::")
-        reports.append(_slowest(Request(Path(path), name), chosen))
+    with progress.shown():
+        for subject, values in zip((first, second), shapes, strict=True):
+            path, _, name = subject.partition("::")
+            reports.append(_slowest(Request(Path(path), name, shapes=values), chosen))
     times = [report.timing.grid_us for report in reports]
     content = document(
         "compare", ok=True, subjects=[first, second], us=times, ratio=times[1] / times[0],

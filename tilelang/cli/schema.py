@@ -1,4 +1,4 @@
-"""``tilelang schema``: what the documents of ``--json`` hold."""
+"""``tilelang schema``: prints the JSON schema of the documents of ``--json``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import click
 
 
 def text() -> str:
-    """The JSON schema (2020-12) of every document."""
+    """Returns the JSON schema (2020-12) of every document."""
     return Path(__file__).with_name("schema.json").read_text(encoding="utf-8")
 
 
 @click.command()
 def schema() -> None:
-    """Prints the JSON schema of what --json prints."""
+    """Print the JSON schema of the documents of --json."""
     click.echo(text(), nl=False)

@@ -1,4 +1,4 @@
-"""``tilelang mcp``: the commands as tools of a server of the Model Context Protocol, on stdio."""
+"""``tilelang mcp``: serves the commands as tools of the Model Context Protocol on stdio."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ _MOST_DOCUMENT = 8 << 20
 
 
 @click.command()
-@click.option("--timeout", default=300.0, show_default=True, help="Seconds that one tool may take.")
+@click.option("--timeout", default=300.0, show_default=True, metavar="SECONDS",
+              help="End a tool that takes longer.")  # fmt: skip
 @guarded
 def mcp(timeout: float) -> None:
-    """Serves check, grade, profile and the other commands to a client of MCP, on stdio.
+    """Serve the commands to a client of the Model Context Protocol (MCP) on stdio.
 
-    Needs the extra: pip install 'tilelang-sm100[mcp]'. Each tool runs in a process of its own.
+    It needs an extra: pip install 'tilelang-sm100[mcp]'. Each tool runs in a process of its own.
     """
     server(timeout).run("stdio")
 
 
 def server(timeout: float) -> Any:
-    """The server with its tools.
+    """Returns the server with its tools.
 
     Args:
-        timeout: seconds after which the process of a tool is ended.
+        timeout: seconds after which the process of a tool is killed.
 
     Raises:
         ConfigError: the package ``mcp`` is not installed, or too old.
@@ -57,14 +58,14 @@ def server(timeout: float) -> Any:
 
 
 _INSTRUCTIONS = (
-    "Tells of GPU kernels (TileLang in Python, CUDA C++, PTX), without a GPU, whether they are "
-    "right, race-free and fast. `subject` is the path of a file, or path::name for one kernel of "
+    "Checks without a GPU whether GPU kernels (TileLang in Python, CUDA C++, PTX) are right, "
+    "race-free and fast. `subject` is the path of a file, or path::name for one kernel of "
     "a Python file; check_source takes the text itself. Results are JSON documents with `ok`."
 )
 
 
 def _command(timeout: float, *words: str, folder: str | None = None) -> dict[str, Any]:
-    """Runs a command in a process of its own; returns its document."""
+    """Runs a command in a process of its own, and returns its document."""
     line = [sys.executable, "-m", "tilelang", *words, "--json"]
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
@@ -74,7 +75,7 @@ def _command(timeout: float, *words: str, folder: str | None = None) -> dict[str
         try:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
-            return {"ok": False, "error": f"it took more than {timeout:g} seconds, and was ended"}
+            return {"ok": False, "error": f"there was no result after {timeout:g} seconds"}
         finally:  # with the processes that the program has started
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -90,13 +91,13 @@ def _command(timeout: float, *words: str, folder: str | None = None) -> dict[str
 
 
 def _end_of(file: IO[bytes], size: int) -> str:
-    """The last bytes of a file, as a text."""
+    """Returns the last bytes of a file as text."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - size))
     return file.read().decode(errors="replace")
 
 
 def _options(**values: Any) -> list[str]:
-    """Options of a command line; lists are repeated, what is empty is left out."""
+    """Returns options of a command line; a list repeats its option, empty values are left out."""
     words = []
     for name, value in values.items():
         for each in value if isinstance(value, list) else [value]:
@@ -115,7 +116,7 @@ def _judging_tools(timeout: float) -> list[Callable[..., dict[str, Any]]]:
         seeds: int = 1, reference: str = "", grid: str = "", block: str = "",
         args: list[str] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        """Right or wrong (where, by how much), races, missing waits, predicted time, advice.
+        """Finds wrong results (where, by how much), races and missing waits; predicts the time.
 
         shapes: such as ["M=128,N=64"], for path::name; grid, block and args ("f32[64]:random") are
         of PTX and CUDA C++; reference: "function" or "file.py::function".
@@ -128,7 +129,7 @@ def _judging_tools(timeout: float) -> list[Callable[..., dict[str, Any]]]:
         source: str, kernel: str = "", shapes: list[str] | None = None,
         targets: list[str] | None = None, seeds: int = 1,
     ) -> dict[str, Any]:  # fmt: skip
-        """As check, for the text of a Python file; kernel names one function of it."""
+        """Does what check does, for the text of a Python file; kernel names one function of it."""
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "source.py").write_text(source, encoding="utf-8")
             subject = f"source.py::{kernel}" if kernel else "source.py"
@@ -138,7 +139,7 @@ def _judging_tools(timeout: float) -> list[Callable[..., dict[str, Any]]]:
     def grade(
         problem: str, solution: str, workloads: str = "", target: str = "", seeds: int = 1
     ) -> dict[str, Any]:
-        """The verdict on a solution of a KernelBench or FlashInfer-Bench problem, from files."""
+        """Judges a solution of a KernelBench or FlashInfer-Bench problem; both are files."""
         options = _options(workloads=workloads, target=target, seeds=seeds)
         return _command(timeout, "grade", problem, solution, *options)
 
@@ -147,21 +148,24 @@ def _judging_tools(timeout: float) -> list[Callable[..., dict[str, Any]]]:
 
 def _timing_tools(timeout: float) -> list[Callable[..., dict[str, Any]]]:
     def profile(subject: str, shapes: str = "", target: str = "") -> dict[str, Any]:
-        """What the kernels of a file take on the GPU by the timing model, by source line."""
+        """Predicts how long the kernels of a file take on a GPU, and which lines take the time."""
         return _command(timeout, "profile", subject, *_options(shapes=shapes, target=target))
 
-    def compare(first: str, second: str, target: str = "") -> dict[str, Any]:
-        """The reports of the slowest kernels of two files, and the ratio of their times."""
-        return _command(timeout, "compare", first, second, *_options(target=target))
+    def compare(
+        first: str, second: str, shapes: list[str] | None = None, target: str = ""
+    ) -> dict[str, Any]:
+        """Compares the predicted times of the slowest kernels of two files."""
+        options = _options(shapes=shapes or [], target=target)
+        return _command(timeout, "compare", first, second, *options)
 
     def bench(subject: str, shapes: str = "", target: str = "") -> dict[str, Any]:
-        """Times of the kernels: measured on a GPU, predicted without one."""
+        """Measures the kernels on a GPU; predicts their times without one."""
         return _command(timeout, "bench", subject, *_options(shapes=shapes, target=target))
 
     def autotune(
         subject: str, values: list[str], shapes: str = "", target: str = ""
     ) -> dict[str, Any]:
-        """The fastest configuration of path::name; values such as ["block_M=64,128"]."""
+        """Finds the fastest configuration of path::name; values such as ["block_M=64,128"]."""
         options = [*_options(shapes=shapes, target=target), *_options(**{"try": values})]
         return _command(timeout, "autotune", subject, *options)
 
@@ -170,7 +174,7 @@ def _timing_tools(timeout: float) -> list[Callable[..., dict[str, Any]]]:
 
 def _showing_tools(timeout: float) -> list[Callable[..., dict[str, Any]]]:
     def ir(subject: str, shapes: str = "", target: str = "") -> dict[str, Any]:
-        """The program after every pass that changes it, with differences."""
+        """Shows how each compiler pass changes the program."""
         return _command(timeout, "ir", subject, *_options(shapes=shapes, target=target))
 
     def export(
@@ -190,7 +194,7 @@ def _showing_tools(timeout: float) -> list[Callable[..., dict[str, Any]]]:
         return _command(timeout, "emulate", file, *options)
 
     def doctor() -> dict[str, Any]:
-        """What is installed here, what is missing, and what to do about it."""
+        """Shows what is installed here, what is missing, and what to do about it."""
         return _command(timeout, "doctor")
 
     return [ir, export, emulate, doctor]

@@ -1,7 +1,8 @@
-"""A verdict even on a program that ends the process, as by ``os._exit``."""
+"""Runs a command in a child process: for a time limit, and for a verdict if the process ends."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
@@ -11,19 +12,31 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .output import WRONG, refuse, telling
+import click
+
+from .output import REFUSED, WRONG, refuse, telling
+
+_timeout_option = click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+    help="Stop after this many seconds, with exit status 2.",
+)  # fmt: skip
 
 
 def supervised(function: Callable[..., None]) -> Callable[..., None]:
-    """Runs a command in a child process, and ends it with status 1 if the child tells nothing.
+    """Runs a command in a child process, and adds ``--timeout``.
 
-    Only a process that is nothing but the command line is divided: neither one with threads nor one
-    with another standard output, as in tests.
+    The command ends with status 1 if the child ends without a result, as by ``os._exit``. Only a
+    process that does nothing else is divided: not one that has threads, and not one whose standard
+    output is replaced, as in tests.
     """
 
+    @_timeout_option
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> None:
+    def call(*args: Any, timeout: float | None, **kwargs: Any) -> None:
+        as_json = bool(kwargs.get("as_json"))
         if not _alone():
+            if timeout is not None:
+                refuse("--timeout needs a process of its own: run tilelang from a shell", as_json)
             function(*args, **kwargs)
             return
         reading, writing = os.pipe()
@@ -38,17 +51,15 @@ def supervised(function: Callable[..., None]) -> Callable[..., None]:
             function(*args, **kwargs)
             return
         os.close(writing)
-        status = _ended(child)
-        os.set_blocking(reading, False)
-        try:
-            told = bool(os.read(reading, 1))
-        except BlockingIOError:  # processes that the program has started are still there
-            told = False
-        if not told:
-            how = f"by signal {-status}" if status < 0 else f"with status {status}"
-            message = f"the program ended the process {how} before there was a verdict"
-            refuse(message, bool(kwargs.get("as_json")), WRONG)
-        sys.exit(status if status >= 0 else 128 - status)
+        status, late = _ended(child, timeout)
+        if _told(reading):
+            sys.exit(status if status >= 0 else 128 - status)
+        if late:
+            message = f"there was no result after {timeout:g} seconds (--timeout)"
+            refuse(message, as_json, REFUSED)
+        how = f"by signal {-status}" if status < 0 else f"with status {status}"
+        message = f"the program ended the process {how} before there was a verdict"
+        refuse(message, as_json, WRONG)
 
     return call
 
@@ -62,12 +73,36 @@ def _alone() -> bool:
     )
 
 
-def _ended(child: int) -> int:
-    """Waits for a process; returns its status, a signal as a negative number."""
+def _told(reading: int) -> bool:
+    """Returns whether the child has printed its result."""
+    os.set_blocking(reading, False)
+    try:
+        return bool(os.read(reading, 1))
+    except BlockingIOError:  # processes that the program has started are still there
+        return False
+
+
+def _ended(child: int, timeout: float | None) -> tuple[int, bool]:
+    """Waits for a process, and kills it after ``timeout`` seconds.
+
+    Returns:
+        Its status, a signal as a negative number, and whether it was killed.
+    """
+    late = False
 
     def forward(number: int, _: Any) -> None:
         os.kill(child, number)
 
+    def kill(number: int, _: Any) -> None:
+        nonlocal late
+        late = True
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+
     signal.signal(signal.SIGTERM, forward)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the child as well
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    signal.signal(signal.SIGALRM, kill)
+    signal.setitimer(signal.ITIMER_REAL, timeout or 0.0)
+    status = os.waitpid(child, 0)[1]
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    return os.waitstatus_to_exitcode(status), late

@@ -1,4 +1,4 @@
-"""What is found out about the kernels that a program launches."""
+"""Runs a program on the emulator, and collects the findings on each kernel that it launches."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from ..jit.kernel import JITKernel, compiling
 from ..runtime import poison
 from ..runtime.code import assembling
 from .programs import Ended, Program, Trial, judged, raised
+from .progress import expect, step
 from .trials import NotTried
 
 if TYPE_CHECKING:
     from ..profiler.judge import Comparison
 
-#: Engines whose work a kernel exists for: the busiest tells its share of the speed of light.
+#: Engines that do the work of a kernel; the busiest one gives its share of the speed of light.
 _WORK = ("tensor pipe", "HBM")
 _SHOWN = 3
 
 
 class Recorder:
-    """Keeps what happens in the runs of a program.
+    """Collects findings, times and PTX in the runs of a program.
 
     Attributes:
         kernels: by name, documents as ``check --json`` prints them.
@@ -41,7 +42,7 @@ class Recorder:
     """
 
     def __init__(self, timed: bool, repeats: bool = True) -> None:
-        """Makes one; ``repeats`` tells that every run has the inputs of the first."""
+        """Makes a recorder; ``repeats`` says that all runs have equal inputs."""
         self._timed, self._repeats = timed, repeats
         self._unwritten: dict[tuple[str, int, int], _Unwritten] = {}
         self._calls: collections.Counter[tuple[str, int]] = collections.Counter()
@@ -55,7 +56,7 @@ class Recorder:
     def recording(
         self, schedule: str | int, quiet: bool = True, second: bool = False
     ) -> Iterator[None]:
-        """Launches of the block run by this schedule, and are kept.
+        """Runs the launches of the block with this schedule, and keeps what they find.
 
         ``second`` chooses the pattern that outputs hold beforehand; see ``runtime.poison``.
         """
@@ -79,16 +80,16 @@ class Recorder:
             self._compiled[name] = kernel
 
     def _ended(self, name: str, output: int, unwritten: np.ndarray, size: int) -> None:
-        """Keeps the elements that every run has left as they were."""
+        """Keeps the elements that no run has written."""
         if size == 1 and not self._repeats:
-            return  # of other inputs, many results have these values
+            return  # many results for other inputs have these values
         call = self._calls[name, output]
         self._calls[name, output] += 1
         kept = self._unwritten.setdefault((name, call, output), _Unwritten())
         kept.add(unwritten)
 
     def unwritten(self) -> list[dict[str, Any]]:
-        """The outputs of which elements stay unwritten in all of two runs or more."""
+        """Returns the outputs with elements that none of at least two runs has written."""
         found: dict[tuple[str, int], dict[str, Any]] = {}
         for (name, _, output), kept in self._unwritten.items():
             if kept.runs > 1 and kept.where is not None and kept.where.any():
@@ -145,7 +146,7 @@ class Recorder:
 
 
 class _Unwritten:
-    """The elements of an output that hold what they held before, in each of several runs."""
+    """The elements of an output that each of several runs has left unchanged."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -162,7 +163,7 @@ class _Unwritten:
 
 
 def finding_of(error: EmulatorError) -> dict[str, Any]:
-    """What the emulator found, as documents have it."""
+    """Returns the document of what the emulator found."""
     return {
         "kind": error.kind, "text": error.reason, "place": _place(error),
         "earlier": _earlier(error),
@@ -170,7 +171,7 @@ def finding_of(error: EmulatorError) -> dict[str, Any]:
 
 
 def _certain(remark: Any) -> dict[str, Any]:
-    """A fault that the compiler is certain of, as a finding; no schedule shows or hides it."""
+    """Returns a finding for a fault that the compiler proves; it does not depend on a schedule."""
     place = f"{remark.span.file}:{remark.span.line}" if remark.span else ""
     return {
         "kind": remark.topic, "text": remark.message, "place": place, "earlier": "", "count": 1,
@@ -191,7 +192,7 @@ def _earlier(error: EmulatorError) -> str:
 
 
 def _times(report: Report) -> dict[str, Any]:
-    """The predicted time of a launch and what it is made of."""
+    """Returns the document of the predicted time of a launch, and its parts."""
     timing = report.timing
     engines = dict(zip(timing.engine_name, map(float, timing.engine_share), strict=True))
     limit = max(_WORK, key=lambda name: engines.get(name, 0.0))
@@ -220,16 +221,16 @@ def _times(report: Report) -> dict[str, Any]:
 def examine(
     program: Program, target: str, schedules: Sequence[str | int], kinds: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Runs a program for a target, once by each schedule, and then with inputs that break kernels.
+    """Runs a program once with each schedule, and then with inputs that break kernels.
 
     Args:
-        program: what to run.
-        target: "sm_90a".
-        schedules: of asynchronous operations.
-        kinds: names of trials; the ones that the program does not have are ignored.
+        program: the program to run.
+        target: name of the target, such as "sm_90a".
+        schedules: schedules of its asynchronous operations.
+        kinds: names of trials; names that the program does not have are ignored.
 
     Returns:
-        The document of the target, as in ``check --json``.
+        The document of the target, as ``check --json`` prints it.
 
     Raises:
         UserError: the program could not be run.
@@ -237,6 +238,7 @@ def examine(
     recorder = Recorder(timed=True, repeats=program.repeats)
     runs = []
     for number, schedule in enumerate(schedules):
+        step(f"{target}: schedule {schedule}")
         message = _message(recorder, program.run, target, schedule, second=number % 2 == 1)
         runs.append({"schedule": schedule, "ok": not message, "message": message})
     kernels, unwritten = list(recorder.kernels.values()), recorder.unwritten()
@@ -245,6 +247,7 @@ def examine(
     inputs = []
     if right and program.compared:
         chosen = [each for each in program.trials if each.name in kinds]
+        expect(len(chosen))
         inputs = [_tried(trial, target) for trial in chosen]
         right = all(each["ok"] is not False for each in inputs)
     verdict = "wrong" if not right else "right" if program.compared else "ran"
@@ -258,7 +261,7 @@ def _message(
     recorder: Recorder, run: Callable[[str], list[Comparison]], target: str,
     schedule: str | int, second: bool = False,
 ) -> str:  # fmt: skip
-    """Runs a program and compares its outputs; returns what is wrong, "" if nothing is."""
+    """Runs a program and compares its outputs; returns what is wrong, or ""."""
     try:
         with recorder.recording(schedule, second=second), contextlib.redirect_stdout(io.StringIO()):
             comparisons = run(target)
@@ -279,8 +282,9 @@ def _message(
 
 
 def _tried(trial: Trial, target: str) -> dict[str, Any]:
-    """The outcome of a trial: ``ok`` is None if it could not be tried, and the message says why."""
+    """Returns the outcome of a trial; ``ok`` is None if it could not run, and the message why."""
     recorder = Recorder(timed=False)
+    step(f"{target}: inputs {trial.name}")
     try:
         message = _message(recorder, trial.run, target, "late")
     except (NotTried, TileLangError) as error:

@@ -1,14 +1,15 @@
-"""Waiting for a launch: progress bar, Ctrl-C."""
+"""Waits for a launch, with a progress bar and Ctrl-C."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import contextvars
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
 
 from tilelang import _ffi
 
@@ -63,6 +64,21 @@ class DaemonLaunches:
 DAEMONS = DaemonLaunches()
 
 
+_listener: contextvars.ContextVar[Callable[[float], None] | None] = contextvars.ContextVar(
+    "listener", default=None
+)
+
+
+@contextlib.contextmanager
+def listening(tell: Callable[[float], None]) -> Iterator[None]:
+    """Calls ``tell`` with the share of a launch that is done, every tenth of a second."""
+    token = _listener.set(tell)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
 class Progress:
     """Waits for a launch; the wait can be interrupted, which stops the launch."""
 
@@ -76,12 +92,14 @@ class Progress:
         Raises:
             SystemExit: this is a daemon thread, and the interpreter ends.
         """
-        wait = _ffi.get("emulator.Wait")
+        wait, tell = _ffi.get("emulator.Wait"), _listener.get()
         begin = time.monotonic()
         try:
             with DAEMONS.launching():
                 while not wait(self._handle, _INTERVAL):
                     DAEMONS.check()
+                    if tell is not None:
+                        tell(float(_ffi.get("emulator.Progress")(self._handle)))
                     if self._line and time.monotonic() - begin > _DELAY:
                         self._line.show(self._text(time.monotonic() - begin))
         except BaseException:
@@ -103,7 +121,7 @@ def _line() -> _Line | None:
     """Returns where a bar can be drawn over and over; None if there is no such place."""
     if "ipykernel" in sys.modules:
         return _NotebookLine()
-    return _TerminalLine() if sys.stderr.isatty() else None
+    return TerminalLine(sys.stderr) if sys.stderr.isatty() else None
 
 
 class _Line:
@@ -124,14 +142,20 @@ class _Line:
         raise NotImplementedError
 
 
-class _TerminalLine(_Line):
+class TerminalLine(_Line):
+    """A line of a terminal that replaces itself."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
     def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
+        self._stream.write(f"\r\x1b[K{text}")
+        self._stream.flush()
 
 
 class _NotebookLine(_Line):
-    """An output that is updated in place: notebooks do not erase what a stream has printed."""
+    """A line that replaces itself: a notebook cannot erase the output of a stream."""
 
     def __init__(self) -> None:
         super().__init__()

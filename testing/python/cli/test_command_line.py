@@ -245,18 +245,22 @@ def test_cache(monkeypatch, tmp_path: Path) -> None:
     verdict("k.py::scale --shapes N=64 --seeds 0 --inputs none", 0)
     (entry,) = document("cache list")["entries"]
     assert entry["bytes"] > 0
-    assert "1 entries" in command("cache size").output
+    assert "1 entry" in command("cache size").output
     assert document("cache clear")["entries"] == 1
     assert document("cache size")["bytes"] == 0
 
 
-def test_doctor_names_a_second_owner_of_the_package(monkeypatch) -> None:
+def test_doctor_names_a_second_owner_of_the_package(monkeypatch, tmp_path: Path) -> None:
     found = document("doctor")
     names = [each["name"] for each in found["findings"]]
     assert {"package", "emulator", "GPU", "NVRTC", "torch", "cache"} <= set(names)
-    monkeypatch.setattr(
-        doctor.metadata, "packages_distributions", lambda: {"tilelang": ["tilelang"]}
-    )
+    other = tmp_path / "tilelang-0.1.15.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: tilelang\nVersion: 0.1.15\n")
+    (other / "RECORD").write_text("tilelang/__init__.py,,\n")
+    assert "tilelang" not in doctor.owners()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "tilelang" in doctor.owners()
     result = command("doctor")
     assert result.exit_code == 1 and "pip uninstall tilelang" in result.output
 

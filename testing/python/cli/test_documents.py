@@ -12,13 +12,14 @@ from cli.documents import command, document, validate
 
 from tilelang.cli import main, schema
 
-#: Commands that print no document: they print the schema, or speak a protocol.
-_WITHOUT = {"schema", "mcp"}
+#: Commands that print no document: they print the schema or a script, or speak a protocol.
+_WITHOUT = {"schema", "completion", "mcp"}
 
 
 def _commands(group: click.Group, prefix: str = "") -> set[str]:
-    found = set()
-    for name, each in group.commands.items():
+    found, context = set(), click.Context(group)
+    for name in group.list_commands(context):
+        each = group.get_command(context, name)
         nested = isinstance(each, click.Group)
         found |= _commands(each, f"{prefix}{name}.") if nested else {prefix + name}
     return found
