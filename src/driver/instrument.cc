@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "ir/error.h"
-#include "ir/printer.h"
+#include "ir/print_places.h"
 
 namespace tilelang::driver {
 
@@ -21,13 +21,13 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Dumps of an earlier compilation of the function.
+// Removes the dumps of an earlier compilation of the function.
 void RemoveDumps(const std::filesystem::path& directory) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    std::string name = entry.path().filename();
+    std::string name = entry.path().filename(), ending = entry.path().extension();
     bool dump = name.size() > 7 && std::isdigit(name[0]) && std::isdigit(name[1]) &&
-                name[2] == '_' && name.substr(name.size() - 4) == ".txt";
+                name[2] == '_' && (ending == ".txt" || ending == ".places");
     if (dump) std::filesystem::remove(entry.path(), error);
   }
 }
@@ -60,11 +60,16 @@ void PassContext::Dump(const std::string& name, const Func& func, double millise
   if (dumped_ == 0) RemoveDumps(directory);
   char number[16];
   std::snprintf(number, sizeof(number), "%02d_", dumped_++);
-  std::ofstream file(directory / (number + name + ".txt"));
+  std::filesystem::path path = directory / (number + name + ".txt");
+  std::ofstream file(path);
   char time[64];
   std::snprintf(time, sizeof(time), "# %.3f ms\n", milliseconds);
-  std::string text = ir::Print(func);
+  auto [text, places] = ir::PrintWithPlaces(func);
   file << "# " << name << "\n" << time << (text == last_text_ ? "(unchanged)\n" : text);
+  if (text != last_text_) {
+    std::ofstream lines(path.replace_extension(".places"));
+    for (const std::string& place : places) lines << place << "\n";
+  }
   if (!file) {
     TL_USER_ERROR(kSemantics, func->span,
                   "TILELANG_DUMP_IR: cannot write to " << directory.string());

@@ -16,7 +16,8 @@ namespace tilelang::driver {
 
 // One compilation. Environment:
 //   TILELANG_DUMP_IR=dir   writes dir/<function>/NN_<pass>.txt after each pass: its time, then
-//                          the function, or "(unchanged)"
+//                          the function, or "(unchanged)"; NN_<pass>.places has the Python
+//                          line of each of its lines
 //   TILELANG_VERIFY=1      checks the invariants of the stage after each pass
 //   TILELANG_VERIFY_SYNCHRONIZATION=1
 //                          checks what the result waits for (verify/verify_synchronization.h)

@@ -6,8 +6,11 @@
 #include <sstream>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "ir/async.h"
+#include "ir/print_places.h"
 #include "ir/visitor.h"
 #include "registry/functions.h"
 
@@ -71,6 +74,24 @@ class Printer : public StmtVisitor {
   using StmtVisitor::Visit;
 
   std::string Take() { return os_.str(); }
+  // Returns the Python line of each line of the text: of the first statement that begins there.
+  std::vector<std::string> Places() const {
+    std::vector<std::string> places;
+    std::istringstream lines(os_.str());
+    auto start = starts_.begin();
+    size_t end = 0;
+    for (std::string line; std::getline(lines, line);) {
+      end += line.size() + 1;
+      std::string place;
+      for (; start != starts_.end() && start->first < end; ++start) {
+        const Span& span = start->second;
+        if (!place.empty() || !span.defined()) continue;
+        place = std::string(span->file) + ":" + std::to_string(span->line);
+      }
+      places.push_back(place);
+    }
+    return places;
+  }
 
   void PrintFunc(const Func& func) {
     os_ << "def " << std::string(func->name) << "(";
@@ -154,6 +175,7 @@ class Printer : public StmtVisitor {
   }
 
   void VisitStmt(const Stmt& s) override {
+    starts_.emplace_back(static_cast<size_t>(os_.tellp()), s->span);
     if (s->kind != StmtKind::kSeq) os_ << std::string(2 * indent_, ' ');
     StmtVisitor::VisitStmt(s);
   }
@@ -503,6 +525,7 @@ class Printer : public StmtVisitor {
   }
 
   std::ostringstream os_;
+  std::vector<std::pair<size_t, Span>> starts_;  // of statements in the text
   int indent_ = 0;
   int context_ = 0;
   std::unordered_map<const ffi::Object*, std::string> names_;
@@ -515,6 +538,12 @@ std::string Print(const Func& func) {
   Printer printer;
   printer.PrintFunc(func);
   return printer.Take();
+}
+
+PlacedText PrintWithPlaces(const Func& func) {
+  Printer printer;
+  printer.PrintFunc(func);
+  return {printer.Take(), printer.Places()};
 }
 
 std::string Print(const Stmt& stmt) {

@@ -32,9 +32,11 @@ def test_dumps_are_numbered_and_say_what_changed(tmp_path, monkeypatch):
     directory = tmp_path / "accumulate"
     directory.mkdir()
     (directory / "07_old_pass.txt").write_text("old")
+    (directory / "07_old_pass.places").write_text("old")
     (directory / "notes.txt").write_text("mine")
     run_pass("check_program", _accumulate())
     assert sorted(p.name for p in directory.iterdir()) == [
+        "00_input.places",
         "00_input.txt",
         "01_check_program.txt",
         "notes.txt",
@@ -43,6 +45,12 @@ def test_dumps_are_numbered_and_say_what_changed(tmp_path, monkeypatch):
     assert title == "# check_program" and text == "(unchanged)\n"
     assert time.endswith(" ms") and float(time.split()[1]) >= 0
     assert "i * 4 // 4" in (directory / "00_input.txt").read_text()
+    text = (directory / "00_input.txt").read_text().splitlines()[2:]
+    places = (directory / "00_input.places").read_text().splitlines()
+    assert len(places) == len(text) and places[0] == ""
+    line = next(i for i, each in enumerate(text) if "i * 4 // 4" in each)
+    number = int(places[line].removeprefix(f"{__file__}:"))
+    assert "(i * 4) // 4" in Path(__file__).read_text().splitlines()[number - 1]
     run_pass("simplify", _accumulate())
     changed = (directory / "01_simplify.txt").read_text()
     assert "def accumulate(" in changed and "//" not in changed
