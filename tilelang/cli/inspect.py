@@ -1,13 +1,9 @@
-"""``tilelang ir``, ``export`` and ``run``: what a kernel became, and running it."""
+"""``tilelang ir``, ``export`` and ``run``: show, write and run compiled kernels."""
 
 from __future__ import annotations
 
 import contextlib
-import difflib
-import html
 import io
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,9 +12,12 @@ import click
 
 from ..errors import UserError
 from ..jit.kernel import JITKernel, compiling
-from .options import chosen_target, request_of, request_options, shapes_option
+from . import passes_page
+from .options import chosen_target, request_of, request_options, shapes_option, target_option
 from .output import document, emit, guarded, json_option
+from .passes import changes, dumped
 from .programs import Request, answering, judged, program_of
+from .supervise import supervised
 
 _FORMS: dict[str, Callable[[JITKernel], str | bytes]] = {
     "cuda": JITKernel.get_kernel_source, "ptx": JITKernel.get_ptx,
@@ -28,7 +27,7 @@ _ENDINGS = {"cuda": "cu", "ptx": "ptx", "cubin": "cubin", "sass": "sass"}
 
 
 def _compiled(request: Request, target: str) -> list[JITKernel]:
-    """The kernels that a program compiles, each name once."""
+    """Returns the kernels that a program compiles, one of each name."""
     program = program_of(request)
     found: dict[str, JITKernel] = {}
 
@@ -47,80 +46,56 @@ def _subject(subject: str, shapes: dict[str, int]) -> Request:
     return Request(Path(path), name, shapes=shapes)
 
 
-@contextlib.contextmanager
-def _dumping(folder: str) -> Any:
-    before = {name: os.environ.get(name) for name in ("TILELANG_DUMP_IR",)}
-    os.environ["TILELANG_DUMP_IR"] = folder
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 @click.command()
 @click.argument("subject", metavar="FILE[::NAME]")
 @shapes_option
-@click.option("--target", help="sm_80, sm_90a or sm_100a.")
-@click.option("--html", "page", metavar="FILE", help="Write a page with the changes highlighted.")
+@target_option()
+@click.option(
+    "--html",
+    "page",
+    metavar="FILE",
+    help="Write a page with source, passes, CUDA C++ and PTX side by side.",
+)
 @json_option
+@supervised
 @guarded
 def ir(
     subject: str, shapes: dict[str, int], target: str | None, page: str | None, as_json: bool
 ) -> None:
-    """Shows the program after every pass that changes it, as differences."""
-    with tempfile.TemporaryDirectory() as folder, _dumping(folder):
-        _compiled(_subject(subject, shapes), chosen_target(target))
-        stages = [(path.stem, path.read_text()) for path in sorted(Path(folder).rglob("*"))
-                  if path.is_file()]  # fmt: skip
-    steps, before = [], ""
-    for name, text in stages:
-        if text != before:
-            lines = list(difflib.unified_diff(before.splitlines(), text.splitlines(), "", name,
-                                              lineterm="", n=2))  # fmt: skip
-            steps.append({"stage": name, "text": text, "diff": "\n".join(lines[2:])})
-        before = text
+    """Show how each compiler pass changes the program.
+
+    Passes that change nothing are left out, and each difference is against the last change.
+    """
+    with dumped() as folder:
+        kernels = _compiled(_subject(subject, shapes), chosen_target(target))
+        found = list(changes(folder))
     if page:
-        Path(page).write_text(_page(subject, steps), encoding="utf-8")
-    shown = "\n\n".join(f"== {step['stage']}\n{step['diff']}" for step in steps)
-    emit(document("ir", ok=True, subject=subject, stages=steps), shown, as_json)
-
-
-def _page(subject: str, steps: list[dict[str, str]]) -> str:
-    """The stages side by side with what was there before, changes highlighted."""
-    table = difflib.HtmlDiff(wrapcolumn=100)
-    parts, before = [], ""
-    for step in steps:
-        rows = table.make_table(before.splitlines(), step["text"].splitlines(), "before", "after",
-                                context=True, numlines=2)  # fmt: skip
-        parts.append(f"<h2>{html.escape(step['stage'])}</h2>{rows}")
-        before = step["text"]
-    style = (
-        "body{font:14px system-ui}table.diff{font:12px monospace;border:0}"
-        ".diff_add{background:#cfc}.diff_chg{background:#ffb}.diff_sub{background:#fcc}"
-        ".diff_header{color:#999;padding:0 .5em}"
-    )
-    return (
-        f"<!doctype html><meta charset='utf-8'><title>{html.escape(subject)}</title>"
-        f"<style>{style}</style><h1>{html.escape(subject)}</h1>{''.join(parts)}"
-    )
+        Path(page).write_text(passes_page.page(subject, found, kernels), encoding="utf-8")
+    stages = [
+        {"kernel": each.kernel, "stage": f"{each.number:02d}_{each.name}", "text": each.text,
+         "ms": each.milliseconds, "diff": each.diff}
+        for each in found
+    ]  # fmt: skip
+    shown = "\n\n".join(f"== {each['kernel']}: {each['stage']}\n{each['diff']}" for each in stages)
+    emit(document("ir", ok=True, subject=subject, stages=stages), shown, as_json)
 
 
 @click.command()
 @click.argument("subject", metavar="FILE[::NAME]")
 @shapes_option
-@click.option("--target", help="sm_80, sm_90a or sm_100a.")
-@click.option("--form", type=click.Choice(list(_FORMS)), default="ptx", show_default=True)
-@click.option("--output", default=".", metavar="FOLDER", help="Where to write.")
+@target_option()
+@click.option("--form", type=click.Choice(list(_FORMS)), default="ptx", show_default=True,
+              help="Form of the code.")  # fmt: skip
+@click.option(
+    "--output", default=".", metavar="FOLDER", show_default=True, help="Folder to write to."
+)
 @json_option
+@supervised
 @guarded
 def export(
     subject: str, shapes: dict[str, int], target: str | None, form: str, output: str, as_json: bool
 ) -> None:
-    """Writes what the kernels of FILE became: CUDA C++, PTX, cubin, or SASS."""
+    """Write the generated CUDA C++, PTX, cubin or SASS of the kernels in FILE."""
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     files = []
@@ -136,11 +111,11 @@ def export(
 @click.command()
 @request_options
 @shapes_option
-@click.option("--target", help="sm_80, sm_90a or sm_100a.")
+@target_option()
 @json_option
 @guarded
 def run(subject: str, target: str | None, as_json: bool, **options: Any) -> None:
-    """Runs FILE once, as it stands; AssertionErrors end it with status 1."""
+    """Run FILE once as it stands; a failed assertion gives exit status 1."""
     program = program_of(request_of(subject, options))
     printed = io.StringIO()
     message = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -222,7 +223,15 @@ def test_profile_and_compare() -> None:
 def test_ir_export_run_and_emulate() -> None:
     scale()
     stages = document("ir k.py::scale --shapes N=256 --html p.html")
-    assert len(stages["stages"]) > 3 and "<table" in Path("p.html").read_text()
+    texts = [each["text"] for each in stages["stages"]]
+    assert len(texts) > 3 and texts[0].startswith("def scale(")
+    assert all(first != second for first, second in itertools.pairwise(texts))
+    line = 1 + Path("k.py").read_text().splitlines().index(
+        "            Y[block * 128 + i] = X[block * 128 + i] * 2.0"
+    )
+    columns = Path("p.html").read_text().split("<div class='column'>")[1:]
+    assert len(columns) == 4  # source, passes, CUDA C++, PTX
+    assert all(f"k.py:{line}'" in column for column in columns)
     assert "__global__" in _exported("cuda") and ".entry" in _exported("ptx")
     Path("s.py").write_text("print('hello')\n")
     assert command("run s.py").output == "hello\n"
