@@ -20,7 +20,7 @@ from .runtime.cache import get_cache_dir, set_cache_dir
 _owner.warn_of_another()
 _missing.install()
 _as_tvm.install()
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "JITKernel",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import changelog
 import pytest
+
+import tilelang
 
 ROOT = Path(__file__).resolve().parents[3]
 LOG = """# Changelog
@@ -64,3 +67,9 @@ def test_the_fragments_of_the_project_are_right():
     for texts in changelog.read(ROOT / "changes").values():
         for text in texts:
             assert text.endswith("."), text
+
+
+def test_the_latest_release_is_the_version_of_the_package():
+    latest = re.search(r"^## \[(\d[^\]]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert latest and cited and latest[1] == cited[1] == tilelang.__version__
