@@ -8,7 +8,6 @@
 
 namespace tilelang::verify {
 
-using analysis::MemoryAccess;
 using analysis::OwnerMap;
 using ir::Expr;
 using ir::Stmt;
@@ -32,39 +31,14 @@ class Resolver : public ir::StmtMutator {
     auto it = values_.find(op->buffer.get());
     return it == values_.end() ? StmtMutator::Rewrite(op) : it->second;
   }
-  // Calls whose buffers are listed name the elements by addresses, too.
-  Expr Rewrite(const ir::CallNode* op) override {
-    Expr call = StmtMutator::Rewrite(op);
-    auto extents = op->attrs.Get("extents");
-    if (!extents) return call;
-    auto attrs = op->attrs;
-    attrs.erase("reads");
-    attrs.erase("writes");
-    attrs.Set("elements", (*extents).cast<ir::Array<int64_t>>()[0]);
-    return ir::Call(op->dtype, op->name, call.as<ir::CallNode>()->args, attrs, op->span);
-  }
 
  private:
   const Values& values_;
 };
 
-// Holds calls in which lanes of a warp fetch, or store, elements of the buffer for each other.
-bool IsByWarps(const Stmt& s, const ir::Buffer& buffer, bool writes) {
-  bool found = false;
-  ir::WalkExprs(s, [&](const Expr& e) {
-    const auto* call = e.as<ir::CallNode>();
-    if (call == nullptr || call->attrs.count("extents") == 0) return true;
-    for (const ir::MemoryEffect& effect : ir::CallEffects(call)) {
-      found |= effect.buffer.same_as(buffer) && effect.write == writes;
-    }
-    return !found;
-  });
-  return found;
+analysis::PlacedOwners Placed(const ElementAccess& access) {
+  return {*access.owners, access.base, access.element_bytes};
 }
-
-}  // namespace
-
-namespace {
 
 // Each thread touches elements of its own.
 bool IsByThreads(const Site& site) {
@@ -75,14 +49,13 @@ bool IsByThreads(const Site& site) {
 
 ConflictQuery::ConflictQuery(const Program& program, const Agents& agents,
                              const Instances& instances, const Scenario& scenario)
-    : program_(program), agents_(agents), instances_(instances) {
-  context_.most_points = 1 << 20;  // no other analysis comes after this one
+    : program_(program), agents_(agents), instances_(instances), operands_(program.launch()) {
   const ir::KernelLaunchNode* launch = program.launch();
   for (const auto& [var, value] : ConstantsOf(program, scenario)) {
     constants_.emplace(var.get(), ir::Const(var.dtype(), value));
   }
   for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
-    context_.threads.push_back({launch->thread_vars[i], 0, *ir::AsInt(launch->threads[i])});
+    threads_.push_back({launch->thread_vars[i], 0, *ir::AsInt(launch->threads[i])});
   }
   analysis::BlockThreads threads(launch);
   for (int i = 0; i < program.num_steps(); ++i) {
@@ -131,10 +104,10 @@ const ConflictQuery::Accesses& ConflictQuery::AccessesOf(const Access& access) {
   auto [it, is_new] = accesses_.try_emplace(key);
   if (!is_new) return it->second;
   const Step& step = program_.step(access.site->step);
-  analysis::AccessContext context = context_;
+  Surroundings around{threads_, {}};
   for (const Expr& guard : step.guards) {
     Stmt resolved = Resolved(ir::Evaluate(guard), step, access.touch.instance);
-    context.guards.push_back(resolved.as<ir::EvaluateNode>()->value);
+    around.guards.push_back(resolved.as<ir::EvaluateNode>()->value);
   }
   Stmt s = step.stmt;
   if (const auto* op = s.as<ir::IfNode>(); op != nullptr && step.kind == StepKind::kIf) {
@@ -145,31 +118,17 @@ const ConflictQuery::Accesses& ConflictQuery::AccessesOf(const Access& access) {
              op != nullptr && step.kind == StepKind::kWhile) {
     s = ir::Evaluate(op->condition);
   }
-  ir::Map<ir::Buffer, int64_t> offsets;
-  offsets.Set(access.site->buffer, access.site->begin);
-  Accesses all;
-  analysis::CollectAccesses(Resolved(s, step, access.touch.instance), context, offsets, &all);
-  bool together[] = {IsByWarps(s, access.site->buffer, false),
-                     IsByWarps(s, access.site->buffer, true)};
-  for (const analysis::AccessPtr& part : all) {
-    bool wanted = (access.site->reads && part->read) || (access.site->writes && part->write);
-    if (!wanted) continue;
-    auto copy = std::make_shared<MemoryAccess>(*part);
-    if (together[part->write] && copy->owners != nullptr) {
-      // Which lane gets an element is not the one that names its address.
-      copy->owners = std::make_shared<OwnerMap>(*copy->owners);
-      for (int32_t& owner : copy->owners->owner) {
-        if (owner != OwnerMap::kNobody) owner = OwnerMap::kMany;
-      }
-    }
-    it->second.push_back(copy);
+  for (ElementAccess& part : ElementsOf(Resolved(s, step, access.touch.instance), around,
+                                        access.site->buffer, access.site->begin, operands_)) {
+    bool wanted = (access.site->reads && part.reads) || (access.site->writes && part.writes);
+    if (wanted) it->second.push_back(std::move(part));
   }
   return it->second;
 }
 
 bool ConflictQuery::IsOf(int32_t owner, size_t agent) const {
-  if (owner >= MemoryAccess::kElected) {
-    auto warp = static_cast<size_t>(owner - MemoryAccess::kElected) * kWarp;
+  if (owner >= ElementAccess::kElected) {
+    auto warp = static_cast<size_t>(owner - ElementAccess::kElected) * kWarp;
     return agents_[agent].elected &&
            agents_[agent].warp == agents_[static_cast<size_t>(agents_.of_thread[warp])].warp;
   }
@@ -181,19 +140,16 @@ std::pair<int64_t, int64_t> ConflictQuery::SpanOf(const Access& access) {
   auto known = spans_.find(key);
   if (known != spans_.end()) return known->second;
   std::pair<int64_t, int64_t> span{access.site->end, access.site->begin};
-  for (const analysis::AccessPtr& part : AccessesOf(access)) {
-    bool exact = part->owners != nullptr && ir::AsInt(part->uniform).has_value();
-    if (!exact) {
-      span = {std::min(span.first, part->begin), std::max(span.second, part->end)};
+  for (const ElementAccess& part : AccessesOf(access)) {
+    if (!part.owners) {
+      span = {std::min(span.first, part.begin), std::max(span.second, part.end)};
       continue;
     }
-    int64_t size = ir::Bytes(part->buffer->dtype);
-    for (size_t i = 0; i < part->owners->owner.size(); ++i) {
-      int32_t owner = part->owners->owner[i];
+    analysis::PlacedOwners placed = Placed(part);
+    for (size_t i = 0; i < part.owners->owner.size(); ++i) {
+      int32_t owner = part.owners->owner[i];
       if (owner == OwnerMap::kNobody || !IsOf(owner, access.agent)) continue;
-      int64_t at = part->begin + (part->owners->Begin(i) + *ir::AsInt(part->uniform)) * size;
-      int64_t end = at + part->owners->unit * size;
-      span = {std::min(span.first, at), std::max(span.second, end)};
+      span = {std::min(span.first, placed.Begin(i)), std::max(span.second, placed.End(i))};
     }
   }
   return spans_[key] = span;
@@ -204,35 +160,26 @@ bool ConflictQuery::TouchesBytes(const Access& access, int64_t begin, int64_t en
   if (last <= first || last <= begin || end <= first) return false;
   // The first and the last byte are touched.
   if ((begin <= first && first < end) || (begin < last && last <= end)) return true;
-  for (const analysis::AccessPtr& part : AccessesOf(access)) {
-    bool exact = part->owners != nullptr && ir::AsInt(part->uniform).has_value();
-    if (!exact) {
-      if (part->begin < end && begin < part->end) return true;
+  for (const ElementAccess& part : AccessesOf(access)) {
+    if (!part.owners) {
+      if (part.begin < end && begin < part.end) return true;
       continue;
     }
-    int64_t size = ir::Bytes(part->buffer->dtype);
-    for (size_t i = 0; i < part->owners->owner.size(); ++i) {
-      int32_t owner = part->owners->owner[i];
+    analysis::PlacedOwners placed = Placed(part);
+    for (size_t i = 0; i < part.owners->owner.size(); ++i) {
+      int32_t owner = part.owners->owner[i];
       if (owner == OwnerMap::kNobody || !IsOf(owner, access.agent)) continue;
-      int64_t element = part->owners->Begin(i) + *ir::AsInt(part->uniform);
-      int64_t at = part->begin + element * size;
-      if (at < end && begin < at + part->owners->unit * size) return true;
+      if (placed.Begin(i) < end && begin < placed.End(i)) return true;
     }
   }
   return false;
 }
 
-bool ConflictQuery::OwnersConflict(const MemoryAccess& a, size_t agent_a, const MemoryAccess& b,
+bool ConflictQuery::OwnersConflict(const ElementAccess& a, size_t agent_a, const ElementAccess& b,
                                    size_t agent_b, bool same, bool own) const {
-  auto shift_a = a.owners != nullptr ? ir::AsInt(a.uniform) : std::nullopt;
-  auto shift_b = b.owners != nullptr ? ir::AsInt(b.uniform) : std::nullopt;
-  if (!shift_a || !shift_b) return true;
+  if (!a.owners || !b.owners) return true;
   // By bytes: tiles of different types may lie in the same place.
-  auto placed = [](const MemoryAccess& access, int64_t shift) {
-    int64_t size = ir::Bytes(access.buffer->dtype);
-    return analysis::PlacedOwners{*access.owners, access.begin + shift * size, size};
-  };
-  return AnyCommon(placed(a, *shift_a), placed(b, *shift_b), [&](int32_t x, int32_t y) {
+  return AnyCommon(Placed(a), Placed(b), [&](int32_t x, int32_t y) {
     // Threads that store one element at a time store the same value.
     if (same && x == OwnerMap::kReplicated) return false;
     return (own || x != y || x < 0) && IsOf(x, agent_a) && IsOf(y, agent_b);
@@ -267,10 +214,11 @@ bool ConflictQuery::ThreadsConflict(const Access& a, const Access& b, bool own) 
   const Accesses& of_a = AccessesOf(a);
   const Accesses& of_b = AccessesOf(b);
   bool one_site = a.site == b.site && a.touch.instance == b.touch.instance;
-  for (const auto& x : of_a) {
-    for (const auto& y : of_b) {
-      if (x->end <= y->begin || y->end <= x->begin) continue;
-      if (OwnersConflict(*x, a.agent, *y, b.agent, one_site && x == y, own)) return true;
+  for (size_t i = 0; i < of_a.size(); ++i) {
+    for (size_t j = 0; j < of_b.size(); ++j) {
+      const ElementAccess &x = of_a[i], &y = of_b[j];
+      if (x.end <= y.begin || y.end <= x.begin) continue;
+      if (OwnersConflict(x, a.agent, y, b.agent, one_site && i == j, own)) return true;
     }
   }
   return false;

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/memory_access.h"
 #include "analysis/thread_set.h"
 #include "arith/mix_hash.h"
+#include "verify/elements.h"
 #include "verify/trace.h"
 
 namespace tilelang::verify {
@@ -42,7 +42,7 @@ class ConflictQuery {
   bool IsEmpty(const Access& access);
 
  private:
-  using Accesses = std::vector<analysis::AccessPtr>;
+  using Accesses = std::vector<ElementAccess>;
 
   // Site, instance and agent of both accesses, and `own`.
   using Pair = std::array<int, 7>;
@@ -59,15 +59,16 @@ class ConflictQuery {
   bool TouchesBytes(const Access& access, int64_t begin, int64_t end);
   // The bytes of shared memory between the first and the last that the agent's threads touch.
   std::pair<int64_t, int64_t> SpanOf(const Access& access);
-  bool OwnersConflict(const analysis::MemoryAccess& a, size_t agent_a,
-                      const analysis::MemoryAccess& b, size_t agent_b, bool same, bool own) const;
+  bool OwnersConflict(const ElementAccess& a, size_t agent_a, const ElementAccess& b,
+                      size_t agent_b, bool same, bool own) const;
   ir::Stmt Resolved(const ir::Stmt& s, const Step& step, int instance) const;
   bool IsOf(int32_t owner, size_t agent) const;
 
   const Program& program_;
   const Agents& agents_;
   const Instances& instances_;
-  analysis::AccessContext context_;
+  OperandReader operands_;
+  std::vector<VariableRange> threads_;
   std::unordered_map<const ir::ffi::Object*, ir::Expr> constants_;  // of the launch
   std::unordered_map<const ir::ffi::Object*, ir::Expr> bound_;  // variables that differ by thread
   std::map<std::pair<int, int>, Accesses> accesses_;            // by site and instance

@@ -32,17 +32,17 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
   return table;
 }
 
-std::string_view BaseName(std::string_view name) {
-  if (name.starts_with("tl::")) name.remove_prefix(4);
-  return name.substr(0, name.find('<'));
-}
-
 bool IsCall(const ir::Expr& e) {
   const auto* call = e.as<ir::CallNode>();
   return call != nullptr && OperationOf(call).kind != kNone;
 }
 
 }  // namespace
+
+std::string_view BaseName(std::string_view name) {
+  if (name.starts_with("tl::")) name.remove_prefix(4);
+  return name.substr(0, name.find('<'));
+}
 
 Operation OperationOf(const ir::CallNode* call) {
   switch (call->builtin) {

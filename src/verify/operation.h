@@ -63,6 +63,8 @@ struct Operation {
   bool of_range = false;  // threads from number `barrier` on, before barriers have numbers
 };
 
+// The name of a function without its namespace and template arguments.
+std::string_view BaseName(std::string_view name);
 // What a call is; kNone: it neither orders nor is ordered, but as its effects on memory say.
 Operation OperationOf(const ir::CallNode* call);
 // Of a statement that orders, or is one call; kNone for others.

@@ -16,14 +16,11 @@ namespace {
 
 using Objects = std::unordered_set<const ir::ffi::Object*>;
 
-// Of an answer of cluster launch control: whoever asked orders its accesses, not the placement.
-bool IsQuery(const ir::CallNode* call) { return call->Is(ir::Builtin::kAnswerOfClc); }
-
 // Accesses by threads, statement by statement.
 class AccessWalker : public ir::StmtVisitor {
  public:
   using Add = std::function<void(const ir::Buffer&, bool, bool, bool, const ir::Span&)>;
-  explicit AccessWalker(const Add& add) : add_(add) {}
+  AccessWalker(const OperandReader& operands, const Add& add) : operands_(operands), add_(add) {}
 
   using StmtVisitor::Visit;
   void VisitStmt(const Stmt& s) override {
@@ -46,14 +43,14 @@ class AccessWalker : public ir::StmtVisitor {
       return;
     }
     StmtVisitor::Visit(op);
-    if (IsQuery(op)) add_(ir::AddressedElement(op->args[0])->buffer, true, false, false, span_);
-    bool atomic = ir::IsAtomic(op);
-    for (const ir::MemoryEffect& effect : ir::CallEffects(op)) {
-      add_(effect.buffer, effect.read, effect.write, atomic, span_);
+    for (const Operand& operand : operands_.Of(op)) {
+      if (!operand.buffer.defined()) continue;
+      add_(operand.buffer, operand.reads, operand.writes, operand.atomic, span_);
     }
   }
 
  private:
+  const OperandReader& operands_;
   const Add& add_;
   ir::Span span_;
 };
@@ -61,7 +58,7 @@ class AccessWalker : public ir::StmtVisitor {
 }  // namespace
 
 SiteFinder::SiteFinder(const ir::KernelLaunchNode* launch, const Program* program)
-    : program_(program) {
+    : program_(program), operands_(launch) {
   for (const auto& vars : {launch->thread_vars, launch->block_vars}) {
     for (const ir::Var& var : vars) constant_.insert(var.get());
   }
@@ -118,28 +115,40 @@ std::vector<Site> SiteFinder::Find(const Stmt& s) const {
     site.atomic = atomic;
     sites.push_back(site);
   };
-  AccessWalker(add).VisitStmt(s);
+  AccessWalker(operands_, add).VisitStmt(s);
   return sites;
 }
 
-Site SiteFinder::EngineSite(const ir::CallNode* call, const ir::MemoryEffect& effect,
-                            size_t operand, OperationKind kind, const ir::Span& span) const {
-  Site site = MakeSite(effect.buffer, span);
-  site.reads = effect.read;
-  site.writes = effect.write;
+Site SiteFinder::EngineSite(const ir::CallNode* call, const Operand& operand, size_t number,
+                            OperationKind kind, const ir::Span& span) const {
+  Site site = MakeSite(operand.buffer, span);
+  site.reads = operand.reads;
+  site.writes = operand.writes;
   site.by = kind;
-  site.extent = effect.extent;
-  // Descriptors are in the order of the operands.
-  size_t before = operand;
-  for (size_t i = 0; i < call->args.size(); ++i) {
-    const ir::LoadNode* load = ir::AddressedElement(call->args[i]);
-    bool names = load != nullptr && load->buffer.same_as(effect.buffer);
-    bool descriptor = load == nullptr && call->args[i].dtype() == ir::dtypes::kUInt64;
-    if (!names && !descriptor) continue;
-    if (names || before-- == 0) {
-      site.argument = static_cast<int>(i);
-      break;
-    }
+  site.argument = operand.argument;
+  // How far an instruction reaches from there on; without it, anywhere in the buffer.
+  auto given = call->attrs.Get("extents");
+  auto extents = given ? (*given).cast<ir::Array<int64_t>>() : ir::Array<int64_t>();
+  if (number < extents.size()) site.extent = extents[static_cast<int64_t>(number)];
+  return site;
+}
+
+Site SiteFinder::TmemSite(const ir::CallNode* call, const Operand& operand, OperationKind kind,
+                          const ir::Span& span) {
+  Site site;
+  site.space = Space::kTmem;
+  site.span = span;
+  site.by = kind;
+  site.reads = operand.reads;
+  site.writes = operand.writes;
+  auto given = call->attrs.Get("tmem");
+  if (!given) return site;
+  // (argument, lanes, columns, ...) of each.
+  for (const auto& box : (*given).cast<ir::Array<ir::Array<int64_t>>>()) {
+    if (box[0] != operand.argument) continue;
+    site.argument = operand.argument;
+    site.lanes = box[1];
+    site.extent = box[2];
   }
   return site;
 }
@@ -166,41 +175,21 @@ std::vector<Site> SiteFinder::FindOfOperation(const Stmt& s, OperationKind kind)
   bool device = kind >= OperationKind::kTmaLoad;
   bool memory = device && kind != OperationKind::kHold && kind != OperationKind::kFreeTmem &&
                 kind != OperationKind::kCommitTensorCore;
-  if (call->Is(ir::Builtin::kAskForBlock)) {
-    ir::MemoryEffect answer{ir::AddressedElement(call->args[0])->buffer};
-    answer.write = true;
-    sites.push_back(EngineSite(call, answer, 0, kind, span));
-  } else if (memory) {
-    size_t operand = 0;
-    for (const ir::MemoryEffect& effect : ir::CallEffects(call)) {
-      if (effect.buffer.IsShared()) {
-        sites.push_back(EngineSite(call, effect, operand++, kind, span));
-      }
-      if (effect.buffer.IsLocal() && kind != OperationKind::kWgmma && IsTracked(effect.buffer)) {
-        Site site = MakeSite(effect.buffer, span);
-        site.reads = effect.read;
-        site.writes = effect.write;
-        sites.push_back(site);
-      }
+  size_t shared = 0;
+  for (const Operand& operand : operands_.Of(call)) {
+    if (!memory) break;
+    if (!operand.buffer.defined()) {
+      sites.push_back(TmemSite(call, operand, kind, span));
+    } else if (operand.buffer.IsShared()) {
+      sites.push_back(EngineSite(call, operand, shared++, kind, span));
+    } else if (kind != OperationKind::kWgmma && IsTracked(operand.buffer)) {
+      Site site = MakeSite(operand.buffer, span);
+      site.reads = operand.reads;
+      site.writes = operand.writes;
+      sites.push_back(site);
     }
   }
   if (kind == OperationKind::kWgmma) AddRegisters(call, span, &sites);
-  // The address is written, nothing is read.
-  for (Site& site : sites) site.reads = site.reads && kind != OperationKind::kAllocTmem;
-  for (const ir::TmemEffect& effect : ir::TmemEffects(call)) {
-    Site site;
-    site.space = Space::kTmem;
-    site.span = span;
-    site.by = kind;
-    site.reads = !effect.write;
-    site.writes = effect.write;
-    site.extent = effect.columns;
-    site.lanes = effect.lanes;
-    auto at = std::find_if(call->args.begin(), call->args.end(),
-                           [&](const Expr& arg) { return arg.same_as(effect.address); });
-    site.argument = static_cast<int>(at - call->args.begin());
-    sites.push_back(site);
-  }
   if (kind == OperationKind::kFreeTmem) {
     Site site;
     site.space = Space::kTmem;

@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "ir/intrinsics.h"
+#include "verify/operands.h"
 #include "verify/program.h"
 
 namespace tilelang::verify {
@@ -29,12 +29,15 @@ class SiteFinder {
     return buffer.IsShared() || registers_.count(buffer.get()) != 0;
   }
   Site MakeSite(const ir::Buffer& buffer, const ir::Span& span) const;
-  // operand: the how-manieth in shared memory
-  Site EngineSite(const ir::CallNode* call, const ir::MemoryEffect& effect, size_t operand,
+  // number: of the operand among those in shared memory.
+  Site EngineSite(const ir::CallNode* call, const Operand& operand, size_t number,
                   OperationKind kind, const ir::Span& span) const;
+  static Site TmemSite(const ir::CallNode* call, const Operand& operand, OperationKind kind,
+                       const ir::Span& span);
   void AddRegisters(const ir::CallNode* call, const ir::Span& span, std::vector<Site>* sites) const;
 
   const Program* program_;
+  OperandReader operands_;
   std::unordered_set<const ir::ffi::Object*> registers_;  // that wgmma reads and writes
   std::unordered_set<const ir::ffi::Object*> constant_;   // variables with one value in a launch
   std::unordered_map<const ir::ffi::Object*, ir::Expr> of_threads_;  // that differ by thread
