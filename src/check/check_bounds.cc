@@ -50,6 +50,17 @@ class BoundsChecker : public analysis::ScopedVisitor {
     Loop(op->vars, mins, op->extents, [&] { ScopedVisitor::Visit(op); });
     in_parallel_ = outer;
   }
+  // All threads of a program run it, up to its conditions. Passes add warps that do not.
+  void Visit(const ir::KernelLaunchNode* op) override {
+    size_t before = loops_.size();
+    for (size_t i = 0; i < op->thread_vars.size() && written_ == Written::kByUser; ++i) {
+      if (auto extent = ir::AsInt(op->threads[i])) {
+        loops_.push_back({op->thread_vars[i], {0, *extent - 1}});
+      }
+    }
+    ScopedVisitor::Visit(op);
+    loops_.erase(loops_.begin() + static_cast<int64_t>(before), loops_.end());
+  }
   void Visit(const ir::WhileNode* op) override {
     ++conditions_;
     ScopedVisitor::Visit(op);
@@ -156,8 +167,8 @@ class BoundsChecker : public analysis::ScopedVisitor {
                .str());
   }
 
-  // The least and greatest value that the index really takes: it is a sum of multiples of loop
-  // variables that run through all their values.
+  // The least and greatest value that the index really takes: it is a sum of multiples of variables
+  // of loops and threads, which run through all their values.
   std::optional<Interval> Attained(const Expr& index) {
     Interval sum = Interval::Point(0);
     ir::Map<ir::Var, Expr> zero;

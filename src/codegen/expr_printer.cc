@@ -104,16 +104,19 @@ std::string ExprPrinter::Element(const Buffer& buffer, const Array<Expr>& indice
            "code generation needs one index for " << buffer->name << ", not " << indices.size());
   const std::string& name = names_->Of(buffer);
   if (buffer->scope == "local.var") return name;
-  return name + "[" + Print(indices[0]) + "]";
+  return name + "[" + Index(buffer, indices[0], 1).text + "]";
 }
 
-std::string ExprPrinter::Pointer(const Buffer& buffer, const Array<Expr>& indices) {
+std::string ExprPrinter::Pointer(const Buffer& buffer, const Array<Expr>& indices,
+                                 int64_t elements) {
   TL_CHECK(indices.size() == 1, buffer->span,
            "code generation needs one index for " << buffer->name << ", not " << indices.size());
   const std::string& name = names_->Of(buffer);
   if (buffer->scope == "local.var") return "&" + name;
   if (IsConst(indices[0], 0)) return name;
-  return name + " + " + Operand(indices[0], kPrecAdd + 1);
+  ExprText index = Index(buffer, indices[0], elements);
+  bool parenthesize = index.precedence <= kPrecAdd;
+  return name + " + " + (parenthesize ? "(" + index.text + ")" : index.text);
 }
 
 ExprText ExprPrinter::Text(const Expr& e) {
@@ -160,10 +163,13 @@ ExprText ExprPrinter::Narrowed(DType dtype, ExprText text) {
 
 ExprText ExprPrinter::Infix(const char* symbol, int precedence, const BinaryNode* op) {
   // && and || chains associate; the right operand of the others must bind more tightly.
-  bool associative = op->Op() == BinaryOp::kAnd || op->Op() == BinaryOp::kOr;
-  int right = associative ? precedence : precedence + 1;
+  bool is_and = op->Op() == BinaryOp::kAnd;
+  bool is_or = op->Op() == BinaryOp::kOr;
+  int right = is_and || is_or ? precedence : precedence + 1;
   ExprText a = Text(op->a);
-  ExprText b = Text(op->b);
+  ExprText b = is_and  ? TextUnder(op->a, op->b)
+               : is_or ? TextUnder(Not(op->a), op->b)
+                       : Text(op->b);
   auto operand = [&](const ExprText& text, int needed) {
     // Adds parentheses that C++ does not need but readers do: around shifts and bit operations, and
     // around && inside ||.
@@ -218,10 +224,14 @@ ExprText ExprPrinter::Text(const UnaryNode* op) {
 }
 
 ExprText ExprPrinter::Text(const SelectNode* op) {
-  std::string text = Operand(op->condition, kPrecTernary + 1) + " ? " +
-                     Operand(op->true_value, kPrecTernary + 1) + " : " +
-                     Operand(op->false_value, kPrecTernary);
-  return {text, kPrecTernary};
+  auto bracketed = [](const ExprText& part, int precedence) {
+    return part.precedence < precedence ? "(" + part.text + ")" : part.text;
+  };
+  ExprText chosen = TextUnder(op->condition, op->true_value);
+  ExprText otherwise = TextUnder(Not(op->condition), op->false_value);
+  return {Operand(op->condition, kPrecTernary + 1) + " ? " + bracketed(chosen, kPrecTernary + 1) +
+              " : " + bracketed(otherwise, kPrecTernary),
+          kPrecTernary};
 }
 
 ExprText ExprPrinter::Text(const CastNode* op) {

@@ -43,8 +43,9 @@ class ExprPrinter {
   std::string Print(const ir::Expr& e) { return Text(e).text; }
   // The expression as an operand of something that binds as tightly as `precedence`.
   std::string Operand(const ir::Expr& e, int precedence);
-  // The address of an element: "A + i", or "A" for element 0.
-  std::string Pointer(const ir::Buffer& buffer, const ir::Array<ir::Expr>& indices);
+  // The address of an element, from which on so many are accessed: "A + i", or "A" for element 0.
+  std::string Pointer(const ir::Buffer& buffer, const ir::Array<ir::Expr>& indices,
+                      int64_t elements = 1);
   std::string Element(const ir::Buffer& buffer, const ir::Array<ir::Expr>& indices);
 
   // `text` stands for this load or select from now on (a vector's element), until Forget.
@@ -74,6 +75,11 @@ class ExprPrinter {
 
  private:
   ExprText Text(const ir::Expr& e);
+  // `e` where the condition holds.
+  ExprText TextUnder(const ir::Expr& condition, const ir::Expr& e);
+  // The index of the first of so many elements; of shared memory by way of a function that reports
+  // indices outside of the buffer, unless the index is proven to lie inside (tile_index.cc).
+  ExprText Index(const ir::Buffer& buffer, const ir::Expr& index, int64_t elements);
   ExprText Text(const ir::BinaryNode* op);
   ExprText Text(const ir::UnaryNode* op);
   ExprText Text(const ir::SelectNode* op);

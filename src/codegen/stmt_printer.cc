@@ -44,7 +44,7 @@ void StmtPrinter::Print(const Stmt& s) {
       break;
     case StmtKind::kWhile:
       out_->Open("while (" + exprs_->Print(s.as<WhileNode>()->condition) + ")");
-      Print(s.as<WhileNode>()->body);
+      PrintUnder(s.as<WhileNode>()->condition, s.as<WhileNode>()->body);
       out_->Close();
       break;
     case StmtKind::kBreak:
@@ -57,6 +57,7 @@ void StmtPrinter::Print(const Stmt& s) {
       Print(s.as<AllocNode>());
       break;
     case StmtKind::kAssume:
+      exprs_->analyzer()->Assume(s.as<AssumeNode>()->condition);
       out_->Line("__builtin_assume(" + exprs_->Print(s.as<AssumeNode>()->condition) + ");");
       break;
     case StmtKind::kAssert: {
@@ -106,14 +107,20 @@ std::string StmtPrinter::Ordering(const Stmt& s) {
   return exprs_->Print(call);
 }
 
+void StmtPrinter::PrintUnder(const Expr& condition, const Stmt& body) {
+  arith::Analyzer::Scope scope(exprs_->analyzer(), condition);
+  Print(body);
+}
+
 void StmtPrinter::Print(const IfNode* op, const std::string& opening) {
   if (opening != "if") out_->Dedent();
   out_->Open(opening + " (" + exprs_->Print(op->condition) + ")");
-  Print(op->then_case);
+  PrintUnder(op->condition, op->then_case);
   if (!op->else_case.defined()) {
     out_->Close();
     return;
   }
+  arith::Analyzer::Scope scope(exprs_->analyzer(), Not(op->condition));
   if (const auto* chained = op->else_case.as<IfNode>()) {
     Print(chained, "} else if");
     return;

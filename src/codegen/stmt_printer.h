@@ -20,6 +20,8 @@ class StmtPrinter {
  private:
   // A statement that orders: one call of a device function.
   std::string Ordering(const ir::Stmt& s);
+  // `body` runs where the condition holds.
+  void PrintUnder(const ir::Expr& condition, const ir::Stmt& body);
   void Print(const ir::IfNode* op, const std::string& opening);
   void Print(const ir::ForNode* op);
   void Print(const ir::AllocNode* op);

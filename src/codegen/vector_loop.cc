@@ -152,13 +152,14 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
   LoadFinder finder(loop);
   finder.VisitExpr(store->value);
   bool vector_store = IsVectorAccess(loop, store->buffer, store->indices);
+  int64_t width = *AsInt(loop->extent);
   std::string target =
-      vector_store ? exprs_->Pointer(store->buffer, at_first_lane(store->indices)) : "";
+      vector_store ? exprs_->Pointer(store->buffer, at_first_lane(store->indices), width) : "";
 
   const auto* copied = store->value.as<LoadNode>();
   if (vector_store && copied != nullptr && finder.loads.size() == 1 &&
       finder.loads[0].load == copied && copied->dtype == store->buffer->dtype) {
-    std::string source = exprs_->Pointer(copied->buffer, at_first_lane(copied->indices));
+    std::string source = exprs_->Pointer(copied->buffer, at_first_lane(copied->indices), width);
     out_->Line(Moving("store", loop, store->buffer) + "(" + target + ", " +
                Moving("load", loop, copied->buffer) + "<" + lanes + ">(" + source + "));");
     return;
@@ -168,6 +169,8 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
   std::unordered_map<std::string, std::string> loaded;  // source text -> vector
   for (const VectorLoad& access : finder.loads) {
     const Buffer& buffer = access.load->buffer;
+    Expr holds = access.guard.defined() ? access.guard : Expr(Const(dtypes::kBool, 1));
+    arith::Analyzer::Scope scope(exprs_->analyzer(), holds);
     std::string at = exprs_->Pointer(buffer, at_first_lane(access.load->indices));
     std::string call = Moving("load", loop, buffer) + "<" + lanes + ">(" + at + ")";
     std::string otherwise = access.whole == nullptr ? "" : exprs_->Print(access.whole->false_value);

@@ -20,7 +20,7 @@ from tilelang.errors import UserError
 FINDINGS = (
     "race", "missing-wait", "missing-proxy-fence", "missing-mbarrier-fence",
     "missing-tcgen05-fence", "missing-wgmma-fence", "missed-phase", "ld-before-wait",
-    "uninitialised-register", "uninitialised-tmem",
+    "uninitialised-register", "uninitialised-tmem", "outside-tile",
 )  # fmt: skip
 _SCHEDULES = ("late", "eager")
 _LINTS = ("ld-before-wait",)

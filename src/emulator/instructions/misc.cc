@@ -5,6 +5,7 @@
 #include "emulator/core/families.h"
 #include "emulator/core/function_decoder.h"
 #include "emulator/instructions/elementwise.h"
+#include "emulator/instructions/tile_index.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -184,6 +185,7 @@ void RegisterMisc() {
   FamilyRegistry::Add("pmevent", DecodeEvent);
   FamilyRegistry::Add("mapa", DecodeMapAddress);
   FamilyRegistry::Add("getctarank", DecodeCtaRank);
+  FamilyRegistry::Add("tilelang.index", DecodeTileIndex);
 }
 
 }  // namespace tilelang::emulator

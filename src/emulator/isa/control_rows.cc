@@ -118,6 +118,8 @@ constexpr Row kControlRows[] = {
      .cost = Cost::kAlu,
      .effect = Effect::kWrite,
      .targets = kSm100},
+    // No instruction of PTX: an index that our compiler tells in a comment.
+    {.families = "tilelang.index", .kind = InstructionClass::kControl, .cost = Cost::kFree},
 };
 
 static_assert(AllSet(kControlRows));

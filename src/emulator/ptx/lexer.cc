@@ -13,6 +13,10 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsWordStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; }
 
+// Begins a comment that holds an instruction for the emulator (instructions/tile_index.cc).
+constexpr std::string_view kForUs = "//@ tilelang.";
+constexpr size_t kMark = 4;  // "//@ "
+
 class Lexer {
  public:
   explicit Lexer(const std::string& text) : text_(text) {}
@@ -57,6 +61,8 @@ class Lexer {
         ++position_;
       } else if (std::isspace(static_cast<unsigned char>(c)) || c == '\0') {
         ++position_;
+      } else if (c == '/' && text_.compare(position_, kForUs.size(), kForUs) == 0) {
+        position_ += kMark;
       } else if (c == '/' && At(position_ + 1) == '/') {
         while (position_ < text_.size() && text_[position_] != '\n') ++position_;
       } else if (c == '/' && At(position_ + 1) == '*') {

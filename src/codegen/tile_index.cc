@@ -1,0 +1,72 @@
+// Indices of buffers in shared memory. All buffers of a block lie in one array of bytes, so PTX
+// cannot tell an index past the end of a tile from an index of its neighbour. An index that the
+// analyzer does not prove to lie inside goes through a function of the tile:
+//
+//   x[tl::index_of_x_128(t + 1)]
+//
+// The function returns the index as it is. It leaves a comment in the PTX,
+//
+//   //@ tilelang.index.s32 %r5, 128, x;
+//
+// which the emulator executes: it reports an index that is not below 128. For ptxas it is a
+// comment, so the machine code has no instruction for it. The assembly is not volatile: it is
+// executed where the access is, as no compiler speculates assembly, and goes when the access goes.
+#include <optional>
+#include <string>
+
+#include "codegen/expr_printer.h"
+#include "ir/visitor.h"
+
+namespace tilelang {
+
+using namespace ir;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+bool LoadsShared(const Expr& e) {
+  return HasExpr(e, [](const Expr& part) {
+    const auto* load = part.as<LoadNode>();
+    return load != nullptr && (load->buffer.IsShared() || load->buffer.IsBarrier());
+  });
+}
+
+// The function for the first of `elements` elements of a buffer that has `size`.
+std::string Definition(const std::string& function, const std::string& tile, int64_t size,
+                       bool is_long) {
+  std::string type = is_long ? "long long" : "int";
+  return "namespace tl {\n"
+         "// Returns the index; in the emulator it must be one of " +
+         tile + ".\nTL_DEVICE " + type + " " + function + "(" + type +
+         " index) {\n  asm(\"//@ tilelang.index.s" + (is_long ? "64" : "32") + " %0, " +
+         std::to_string(size) + ", " + tile + ";\" : \"+" + (is_long ? "l" : "r") +
+         "\"(index));\n  return index;\n}\n}  // namespace tl\n";
+}
+
+}  // namespace
+
+ExprText ExprPrinter::TextUnder(const Expr& condition, const Expr& e) {
+  // Only indices of shared memory ask what is known.
+  if (!LoadsShared(e)) return Text(e);
+  arith::Analyzer::Scope scope(&analyzer_, condition);
+  return Text(e);
+}
+
+ExprText ExprPrinter::Index(const Buffer& buffer, const Expr& index, int64_t elements) {
+  ExprText text = Text(index);
+  std::optional<int64_t> size = AsInt(buffer->shape[0]);
+  if (!(buffer.IsShared() || buffer.IsBarrier()) || !size) return text;
+  arith::Interval bounds = analyzer_.ConstBounds(index);
+  int64_t last = *size - elements;
+  if (bounds.lo >= 0 && bounds.hi <= last) return text;
+  if (analyzer_.CanProveNonNegative(index) && analyzer_.CanProveLess(index, Expr(last + 1))) {
+    return text;
+  }
+  std::string tile = Identifier(buffer->name);
+  bool is_long = index.dtype().bits > 32;
+  std::string function = "index_of_" + tile + "_" + std::to_string(last + 1);
+  if (is_long) function += "_long";
+  definitions_.emplace(Definition(function, tile, last + 1, is_long));
+  return {"tl::" + function + "(" + text.text + ")"};
+}
+
+}  // namespace tilelang
