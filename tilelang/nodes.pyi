@@ -23,10 +23,11 @@ class KernelInfo(Object):
     cooperative: bool
     dependent: bool
     params: Sequence[Any]
-    tiles: Sequence[SharedTile]
+    tiles: Sequence[NamedTile]
 from .layout.layout import Layout as Layout
-class SharedTile(Object):
+class NamedTile(Object):
     name: str
+    in_registers: bool
     offset: int
     bytes: int
     span: Span

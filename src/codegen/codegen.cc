@@ -6,7 +6,7 @@
 #include <sstream>
 #include <unordered_set>
 
-#include "codegen/shared_tiles.h"
+#include "codegen/named_tiles.h"
 #include "codegen/stmt_printer.h"
 #include "ir/aliases.h"
 #include "ir/async.h"
@@ -106,7 +106,7 @@ class KernelPrinter {
     info_->cooperative = HasStmt(launch_->body, WaitsForGrid);
     info_->dependent =
         target_->major >= 9 && !info_->cooperative && HasStmt(launch_->body, WaitsForPreviousGrid);
-    info_->tiles = SharedTilesOf(launch_);
+    info_->tiles = NamedTilesOf(launch_);
     CollectParams();
     PrintBody();
     return KernelInfo(ffi::ObjectPtr<KernelInfoNode>(info_));

@@ -43,12 +43,13 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("swizzle_atomicity", &TensorMapInfoNode::swizzle_atomicity)
       .def_ro("dtype", &TensorMapInfoNode::dtype)
       .def_ro("oob_nan", &TensorMapInfoNode::oob_nan);
-  refl::ObjectDef<SharedTileNode>()
-      .def_ro("name", &SharedTileNode::name)
-      .def_ro("offset", &SharedTileNode::offset)
-      .def_ro("bytes", &SharedTileNode::bytes)
-      .def_ro("span", &SharedTileNode::span)
-      .def_ro("uses", &SharedTileNode::uses);
+  refl::ObjectDef<NamedTileNode>()
+      .def_ro("name", &NamedTileNode::name)
+      .def_ro("in_registers", &NamedTileNode::in_registers)
+      .def_ro("offset", &NamedTileNode::offset)
+      .def_ro("bytes", &NamedTileNode::bytes)
+      .def_ro("span", &NamedTileNode::span)
+      .def_ro("uses", &NamedTileNode::uses);
   refl::ObjectDef<KernelInfoNode>()
       .def_ro("name", &KernelInfoNode::name)
       .def_ro("grid", &KernelInfoNode::grid)

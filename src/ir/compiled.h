@@ -38,20 +38,22 @@ class TensorMapInfo : public ffi::ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(TensorMapInfo, ffi::ObjectRef, TensorMapInfoNode);
 };
 
-// Where a tile lies in the dynamic shared memory of a block, and which lines of the program use it.
-class SharedTileNode : public ffi::Object {
+// A tile in the dynamic shared memory of a block, or in the registers of its threads, and which
+// lines of the program use it.
+class NamedTileNode : public ffi::Object {
  public:
   String name;
-  int64_t offset = 0;  // bytes
+  bool in_registers = false;
+  int64_t offset = 0;  // in shared memory, bytes
   int64_t bytes = 0;
   ir::Span span;         // of its allocation; may be null
   Array<ir::Span> uses;  // one for each line
 
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.SharedTile", SharedTileNode, ffi::Object);
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.NamedTile", NamedTileNode, ffi::Object);
 };
-class SharedTile : public ffi::ObjectRef {
+class NamedTile : public ffi::ObjectRef {
  public:
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(SharedTile, ffi::ObjectRef, SharedTileNode);
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(NamedTile, ffi::ObjectRef, NamedTileNode);
 };
 
 // One __global__ function and its launch.
@@ -68,7 +70,7 @@ class KernelInfoNode : public ffi::Object {
   // function, or scratch memory that the launcher allocates). Var: a scalar, that is a parameter
   // of the function or a symbolic dimension. TensorMapInfo: a tensor map by value.
   Array<Any> params;
-  Array<SharedTile> tiles;
+  Array<NamedTile> tiles;
 
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.KernelInfo", KernelInfoNode, ffi::Object);
 };

@@ -21,10 +21,11 @@ from tilelang.emulator.extents import Extents
 from tilelang.emulator.inline_assembly import as_one_statement
 from tilelang.emulator.launch_options import Options, current, remark_unused
 from tilelang.emulator.memory import DeviceMemory, Mapping
+from tilelang.emulator.named_fragments import with_fragment
+from tilelang.emulator.named_tiles import NamedTile, compiled_tiles, fragments_of, static_tiles
 from tilelang.emulator.numbers import integer
 from tilelang.emulator.profiles import Profile, chosen_profile, profile_of
 from tilelang.emulator.progress import Progress
-from tilelang.emulator.shared_tiles import compiled_tiles, static_tiles
 from tilelang.emulator.tensor_map import SWIZZLE_NAMES, TensorMap, encode_tiled, make_tensor_map
 from tilelang.emulator.timed import NOT_TIMED, Timing, TimingOptions, timing_of, timing_options
 from tilelang.emulator.warned import line_by_line
@@ -309,6 +310,8 @@ class Kernel:
         self.communicates = bool(entry["communicates"])
         #: What is known to lie in its shared memory, for reports.
         self.tiles = static_tiles(entry)
+        #: Its tiles in registers, for reports.
+        self.fragments: list[NamedTile] = []
         self._dynamic_begin: int = entry["shared_offset"]
         #: Why the kernel cannot be launched: what it uses is not implemented. Else None.
         self.error: dict[str, Any] | None = entry.get("error")
@@ -319,8 +322,10 @@ class Kernel:
         return bool(_ffi.get("emulator.MemoryDecides")(self.module._handle, self.name))
 
     def name_tiles(self, tiles: Iterable[Any]) -> None:
-        """Tells what lies in dynamic shared memory (``tl.SharedTile`` of the compiler)."""
-        self.tiles += compiled_tiles(tiles, self._dynamic_begin)
+        """Tells what lies in dynamic shared memory and in registers (``tl.NamedTile``)."""
+        named = tuple(tiles)
+        self.tiles += compiled_tiles(named, self._dynamic_begin)
+        self.fragments += fragments_of(named)
 
     def __repr__(self) -> str:
         params = ", ".join(f".{p.type} {p.name}" for p in self.params)
@@ -534,12 +539,14 @@ def _schedule(schedule: str | int) -> tuple[int, int]:
     return _SCHEDULES[schedule], 0
 
 
-def _findings(name: str, report: dict[str, Any], chosen: Options) -> list[EmulatorError]:
+def _findings(kernel: Kernel, report: dict[str, Any], chosen: Options) -> list[EmulatorError]:
     for entry, uses in zip(chosen.suppress, report["suppressed"], strict=False):
         entry.uses += uses
-    findings = [EmulatorError(fields) for fields in report["findings"]]
+    findings = [
+        EmulatorError(with_fragment(fields, kernel.fragments)) for fields in report["findings"]
+    ]
     if findings:
-        print(f"{name}: {len(findings)} findings", file=sys.stderr)
+        print(f"{kernel.name}: {len(findings)} findings", file=sys.stderr)
     for finding in findings:
         print(
             f"  {finding.kind}, PTX line {finding.ptx_line} ({finding.count} times): "
@@ -551,12 +558,12 @@ def _findings(name: str, report: dict[str, Any], chosen: Options) -> list[Emulat
 
 def _finish(kernel: Kernel, handle: Any, chosen: Options, profile: Profile) -> LaunchReport:
     report = json.loads(str(_ffi.get("emulator.LaunchReport")(handle)))
-    findings = _findings(kernel.name, report, chosen)
+    findings = _findings(kernel, report, chosen)
     output = report["output"].encode("latin-1").decode("utf-8", "replace")
     if output:
         sys.stdout.write(output)
     if "error" in report:
-        error = error_of(report["error"])
+        error = error_of(with_fragment(report["error"], kernel.fragments))
         if isinstance(error, EmulatorError):
             error.findings = findings
         raise error

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tilelang.emulator.shared_tiles import SharedTile, at_address
+from tilelang.emulator.named_tiles import NamedTile, at_address
 
 
 def line_by_line(
-    reported: Iterable[dict[str, Any]], tiles: Sequence[SharedTile] = ()
+    reported: Iterable[dict[str, Any]], tiles: Sequence[NamedTile] = ()
 ) -> Iterator[str]:
     """Texts of warnings: one of each kind for a line of the source, in the order of the first.
 
@@ -37,7 +37,7 @@ def line_by_line(
         yield f"{first['short_kernel']}, {line}{others}: {message}{times}"
 
 
-def _where(group: Iterable[dict[str, Any]], tiles: Sequence[SharedTile]) -> str:
+def _where(group: Iterable[dict[str, Any]], tiles: Sequence[NamedTile]) -> str:
     """Returns the tiles of the warnings of a line, and the first address that is in no tile."""
     named: list[str] = []
     for warning in group:

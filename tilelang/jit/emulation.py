@@ -92,7 +92,7 @@ class Emulation:
             arch: the architecture that it is for.
             code: has the PTX.
             outcome: is told how launches end.
-            tiles: in shared memory (``tl.SharedTile``), of kernels by their names.
+            tiles: in shared memory and registers (``tl.NamedTile``), of kernels by their names.
         """
         self._arch = arch
         self._code = code

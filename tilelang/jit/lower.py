@@ -26,7 +26,7 @@ class LoweredKernel:
         remarks: what the passes did, or did not do, and why.
         configs: the normalized pass options that it was made with.
         schedule: of each launch (``tl.schedule.LaunchSchedule``).
-        tiles: in shared memory (``tl.SharedTile``), of kernels by their names.
+        tiles: in shared memory and registers (``tl.NamedTile``), of kernels by their names.
         postprocess: functions that changed the generated source, or had the chance to.
     """
 

@@ -164,6 +164,7 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
                 .bytes = ends.bytes,
                 .collect = CollectPlain,
                 .deliver = deliver,
+                .arriving = {{0, ends.bytes}},
                 .runs = {{ends.destination, ends.bytes}}});
   });
   return Flow::kNext;

@@ -4,6 +4,9 @@
 #include <memory>
 #include <utility>
 
+#include "emulator/core/unwritten_marks.h"
+#include "emulator/sanitizer/undefined_values.h"
+
 namespace tilelang::emulator {
 
 Route TakeRoute(Decoder& d, TransferForm& form, bool reduces, const std::string& instruction) {
@@ -178,8 +181,22 @@ struct CommonStore {
     if (std::exchange(read, true)) return;
     CheckAccess(cluster, issuer, request.source, request.bytes, how, AccessKind::kRead);
     data.resize(request.bytes);
-    request.collect(data, cluster.SharedOwner(request.source)->shared.at(0),
-                    request.source & kWindowMask);
+    SharedMemory& shared = cluster.SharedOwner(request.source)->shared;
+    request.collect(data, shared.at(0), request.source & kWindowMask);
+    if (cluster.launch.observer && !cluster.kernel().unwritten.empty()) {
+      CheckRegisters(cluster.kernel(), shared);
+    }
+  }
+  // Reports bytes that are values of registers that nothing has written.
+  void CheckRegisters(const Kernel& kernel, SharedMemory& shared) const {
+    std::vector<uint8_t> marks(request.bytes);
+    request.collect(marks, shared.written(0), request.source & kWindowMask);
+    for (const auto& [first, count] : request.arriving) {
+      for (uint32_t i = first; i < first + count; ++i) {
+        if (marks[i] < kOfRegister) continue;
+        return ReportUnwritten(issuer, UnwrittenOf(kernel, marks[i]));
+      }
+    }
   }
   void Write() {
     if (!std::exchange(written, true)) request.deliver(data);

@@ -100,6 +100,8 @@ struct StoreRequest {
   std::vector<uint32_t> units = {};  // of 16 bytes of the window that are read, unless empty
   Collect collect;
   Deliver deliver;
+  // The bytes of those collected that arrive in global memory: first and number of each run.
+  std::vector<std::pair<uint32_t, uint32_t>> arriving = {};
   std::vector<GlobalRun> runs = {};  // for timed launches
 };
 

@@ -237,6 +237,17 @@ void WriteRows(Cluster& cluster, const Issuer& issuer, const TensorForm& form,
   }
 }
 
+// Which of the collected bytes lie inside of the tensor.
+std::vector<std::pair<uint32_t, uint32_t>> ArrivingRows(const TensorRequest& request) {
+  std::vector<std::pair<uint32_t, uint32_t>> rows;
+  for (const TensorRow& row : request.walk.rows) {
+    if (row.count == 0) continue;
+    rows.emplace_back(row.offset + request.map.GlobalBytes(row.first),
+                      request.map.GlobalBytes(row.count));
+  }
+  return rows;
+}
+
 void CheckStore(const Issuer& issuer, const TensorForm& form, const TensorMap& map) {
   if (map.Padded()) {
     Fail(issuer, "unsupported", "stores of padded 4- and 6-bit tensors");
@@ -301,6 +312,7 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
                 .units = SparseUnits(request->map, BytesOf(*request), source & 0xFFFFFF),
                 .collect = collect,
                 .deliver = deliver,
+                .arriving = ArrivingRows(*request),
                 .runs = RunsOf(w, *request)});
   });
   return Flow::kNext;

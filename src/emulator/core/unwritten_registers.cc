@@ -192,4 +192,13 @@ void FindUnwrittenRegisters(Kernel* kernel, const std::vector<UnwrittenRegister>
   if (!kernel->unwritten.empty()) MarkWhatSees(kernel);
 }
 
+uint32_t FirstReader(const Kernel& kernel, uint32_t slot) {
+  const auto reader = std::find_if(kernel.code.begin(), kernel.code.end(), [&](const Op& op) {
+    bool reads = false;
+    ForEachRead(kernel.sources[op.source].use, [&](uint32_t each) { reads |= each == slot; });
+    return reads;
+  });
+  return static_cast<uint32_t>(reader - kernel.code.begin());
+}
+
 }  // namespace tilelang::emulator

@@ -14,6 +14,9 @@ namespace tilelang::emulator {
 // kernel alone where functions are called, and predicates are not looked at.
 void FindUnwrittenRegisters(Kernel* kernel, const std::vector<UnwrittenRegister>& declared);
 
+// The index of the first instruction that reads one of the registers found.
+uint32_t FirstReader(const Kernel& kernel, uint32_t slot);
+
 }  // namespace tilelang::emulator
 
 #endif  // TILELANG_EMULATOR_CORE_UNWRITTEN_REGISTERS_H_

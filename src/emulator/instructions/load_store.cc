@@ -7,6 +7,7 @@
 
 #include "emulator/core/families.h"
 #include "emulator/core/function_decoder.h"
+#include "emulator/core/unwritten_marks.h"
 #include "emulator/instructions/elementwise.h"
 #include "emulator/instructions/memory_access.h"
 #include "emulator/instructions/memory_poll.h"
@@ -41,7 +42,7 @@ template <size_t N>
     return all == 0x0101010101010101;
   } else {
     for (size_t i = 0; i < N; ++i) {
-      if (!shadow[i]) return false;
+      if (shadow[i] != 1) return false;
     }
     return true;
   }
@@ -68,6 +69,18 @@ bool IsElementDefined(Warp& w, const MemoryOp& m, uint64_t address, uint32_t fir
   return true;
 }
 
+// The mark of bytes of shared memory that hold the value of a register that nothing has written;
+// 0: of others.
+uint8_t MarkAt(Warp& w, Space space, uint64_t address, uint32_t bytes) {
+  if (!IsShared(space, address)) return 0;
+  Cta* owner = w.cta.cluster.SharedOwner(static_cast<uint32_t>(address));
+  if (!owner) return 0;
+  const uint8_t* marks = owner->shared.written(static_cast<uint32_t>(address) & 0xFFFFFF);
+  const auto found =
+      std::find_if(marks, marks + bytes, [](uint8_t mark) { return mark >= kOfRegister; });
+  return found == marks + bytes ? 0 : *found;
+}
+
 // The elements of one lane, wherever they are.
 template <typename F>
 void ForEachElement(Warp& w, const Op& op, int lane, uint64_t address, uint32_t bytes, F&& body) {
@@ -79,6 +92,9 @@ void ForEachElement(Warp& w, const Op& op, int lane, uint64_t address, uint32_t 
   for (uint32_t k = 0; k < m.vector; ++k) {
     if (op.slots[k] == kNoSlot) continue;
     body(op.slots[k], p + k * bytes);
+    if (const uint8_t mark = MarkAt(w, m.space, address + k * bytes, bytes)) {
+      LoadsUnwritten(w, op.slots[k], lane, mark);
+    }
     if (IsElementDefined(w, m, address, k * bytes, bytes)) continue;
     const bool shared = IsShared(m.space, address);
     w.register_checks().LoadsUndefined(op, op.slots[k], lane, address + k * bytes, shared);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "emulator/core/families.h"
+#include "emulator/core/unwritten_marks.h"
 #include "emulator/instructions/elementwise.h"
 #include "emulator/instructions/memory_access.h"
 
@@ -120,9 +121,23 @@ Flow LoadMatrix(Warp& w, const Op& op, uint32_t mask) {
   return Flow::kNext;
 }
 
+// Marks the bytes of a stored matrix that are of registers that nothing has written.
+void MarkUnwritten(Warp& w, const Op& op, const MatrixOp& m, int matrix) {
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const uint8_t mark = UnwrittenMark(w, op.slots[matrix], lane);
+    for (int i = 0; i < 4 && mark != 0; ++i) {
+      const Place place = PlaceOf(m.fragment, 0, lane, i);
+      const uint64_t line = m.address.At(w, m.lines() * matrix + place.line);
+      Cta* owner = w.cta.cluster.SharedOwner(static_cast<uint32_t>(line));
+      owner->shared.written(static_cast<uint32_t>(line) & 0xFFFFFF)[place.byte] = mark;
+    }
+  }
+}
+
 Flow StoreMatrix(Warp& w, const Op& op, uint32_t mask) {
   if (Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
   const MatrixOp& m = op.Extra<MatrixOp>();
+  const bool follows = w.cta.cluster.launch.observer && !w.cta.cluster.kernel().unwritten.empty();
   for (int k = 0; k < m.count; ++k) {
     Matrix matrix;
     FromRegister(w.Reg<uint32_t>(op.slots[k]), m.fragment, 0, matrix);
@@ -130,6 +145,7 @@ Flow StoreMatrix(Warp& w, const Op& op, uint32_t mask) {
       const int lane = m.lines() * k + line;
       StoreValue(w, lane, m.space, m.address.At(w, lane), matrix[line], kLineBytes);
     }
+    if (follows) MarkUnwritten(w, op, m, k);
   }
   return Flow::kNext;
 }

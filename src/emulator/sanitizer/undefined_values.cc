@@ -5,6 +5,8 @@
 #include <string>
 
 #include "emulator/core/machine.h"
+#include "emulator/core/unwritten_marks.h"
+#include "emulator/core/unwritten_registers.h"
 #include "emulator/isa/row.h"
 
 namespace tilelang::emulator {
@@ -71,6 +73,18 @@ void UndefinedValues::Mark(const Op& op, uint32_t slot, int lane, uint64_t addre
   loaded_ = true;
 }
 
+void UndefinedValues::MarkUnwritten(const Kernel& kernel, uint32_t slot, int lane, uint8_t mark) {
+  Value& value = values_[slot];
+  value = {value.lanes | 1u << lane, nullptr, &UnwrittenOf(kernel, mark), 0, false};
+  loaded_ = true;
+}
+
+uint8_t UndefinedValues::MarkOf(const Kernel& kernel, uint32_t slot, int lane) const {
+  if (!IsUnwritten(slot, lane)) return 0;
+  const UnwrittenRegister* source = values_.find(slot)->second.source;
+  return RegisterMark(static_cast<size_t>(source - kernel.unwritten.data()));
+}
+
 void UndefinedValues::MarkRegisters(const Kernel& kernel, uint32_t lanes) {
   for (const UnwrittenRegister& each : kernel.unwritten) {
     values_[each.slot] = {lanes, nullptr, &each, 0, false};
@@ -80,10 +94,7 @@ void UndefinedValues::MarkRegisters(const Kernel& kernel, uint32_t lanes) {
 void UndefinedValues::Use(const Warp& warp, const Op& op, const Value& value,
                           uint32_t lanes) const {
   if (value.source) {
-    return Report(warp.Here(std::countr_zero(lanes)), "uninitialised-register",
-                  "uses the value of register '" + value.source->name +
-                      "', which nothing has written; initialise the variable, or T.clear the "
-                      "fragment, before it is read");
+    return ReportUnwritten(warp.Here(std::countr_zero(lanes)), *value.source);
   }
   const Kernel& kernel = warp.cta.cluster.kernel();
   const std::string text =
@@ -121,7 +132,7 @@ void UndefinedValues::Executed(const Warp& warp, const Op& op) {
   for (const Stored& each : stored_) {
     ForEachLane(each.lanes, [&](int lane) {
       uint8_t* written = WrittenAt(warp, source, lane);
-      if (written) std::memset(written + size_t{each.element} * bytes, 0, bytes);
+      if (written) std::memset(written + size_t{each.element} * bytes, each.mark, bytes);
     });
   }
   stored_.clear();
@@ -135,9 +146,25 @@ uint32_t UndefinedValues::Store(const Warp& warp, const Op& op, uint32_t slot, u
     if (WrittenAt(warp, source, lane)) rest &= ~(1u << lane);
   });
   for (uint32_t k = 0; k < op.slot_count; ++k) {
-    if (op.slots[k] == slot && rest != lanes) stored_.push_back({k, lanes & ~rest});
+    if (op.slots[k] == slot && rest != lanes) stored_.push_back({k, lanes & ~rest, 0});
   }
   return rest;
+}
+
+// Takes note of those lanes that store the value of an unwritten register in shared memory.
+void UndefinedValues::StoreShared(const Warp& warp, const Op& op, uint32_t slot, const Value& value,
+                                  uint32_t lanes) {
+  const Kernel& kernel = warp.cta.cluster.kernel();
+  const SourceLine& source = kernel.sources[op.source];
+  if (source.row->cost != isa::Cost::kStore || source.use.addresses.empty()) return;
+  lanes &= ~StoresGlobal(warp, source, lanes);
+  uint32_t shared = 0;
+  ForEachLane(lanes,
+              [&](int lane) { shared |= (WrittenAt(warp, source, lane) ? 1u : 0u) << lane; });
+  const auto number = static_cast<size_t>(value.source - kernel.unwritten.data());
+  for (uint32_t k = 0; k < op.slot_count && shared != 0; ++k) {
+    if (op.slots[k] == slot) stored_.push_back({k, shared, RegisterMark(number)});
+  }
 }
 
 UndefinedValues::Value* UndefinedValues::Find(uint32_t slot, bool is_register) {
@@ -190,6 +217,7 @@ UndefinedValues::Value UndefinedValues::CheckRegisters(const Warp& warp, const O
     const uint32_t kept = result.lanes;
     result = *value;
     result.lanes = kept | lanes;
+    StoreShared(warp, op, slot, *value, lanes);
     const uint32_t used = StoresGlobal(warp, source, lanes);
     if (used == 0) continue;
     Use(warp, op, *value, used);
@@ -224,6 +252,21 @@ void UndefinedValues::Check(const Warp& warp, const Op& op, uint32_t mask) {
   // A wgmma without scale-d writes its accumulators; else they stay what they were.
   if (use.engine_writes.empty() || (warp.Predicate(op.a[2]) & mask)) return;
   for (uint32_t slot : use.engine_writes) Write(slot, mask, {});
+}
+
+void ReportUnwritten(const Issuer& issuer, const UnwrittenRegister& source) {
+  const Kernel& kernel = issuer.cta->cluster.kernel();
+  EmulatorError error("uninitialised-register",
+                      "uses the value of register '" + source.name +
+                          "', which nothing has written; initialise the variable, or T.clear the "
+                          "fragment, before it is read",
+                      WhereOf(issuer));
+  error.earlier = PlaceOf(kernel, FirstReader(kernel, source.slot));
+  issuer.cta->cluster.launch.Report(error);
+}
+
+const UnwrittenRegister& UnwrittenOf(const Kernel& kernel, uint8_t mark) {
+  return kernel.unwritten[mark - kOfRegister];
 }
 
 }  // namespace tilelang::emulator

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/core/access.h"
 #include "emulator/core/kernel.h"
 #include "emulator/core/op.h"
 
@@ -19,13 +20,18 @@ namespace tilelang::emulator {
 //
 // Registers are the finding "uninitialised-register". Compilers compare them, merge them with
 // others and store them in shared and tensor memory for elements that the program drops later, so
-// only stores and atomics on global memory use them. Sums and products of floats pass them on, mma
+// only stores and atomics on global memory use them, and bulk stores of shared memory that holds
+// them. Sums and products of floats pass them on, mma
 // and wgmma from accumulator to accumulator, and other instructions where all operands are
 // unwritten.
 class UndefinedValues {
  public:
   // `op` loads such a value into a lane's register.
   void Mark(const Op& op, uint32_t slot, int lane, uint64_t address, bool shared);
+  // A lane's register gets what shared memory holds of the register of this mark.
+  void MarkUnwritten(const Kernel& kernel, uint32_t slot, int lane, uint8_t mark);
+  // See UnwrittenMark of core/unwritten_marks.h.
+  uint8_t MarkOf(const Kernel& kernel, uint32_t slot, int lane) const;
   // At the start of a thread.
   void MarkRegisters(const Kernel& kernel, uint32_t lanes);
   // To be called before `op` executes for the lanes of `mask`.
@@ -44,6 +50,8 @@ class UndefinedValues {
     bool shared = false;
   };
 
+  void StoreShared(const Warp& warp, const Op& op, uint32_t slot, const Value& value,
+                   uint32_t lanes);
   void Use(const Warp& warp, const Op& op, const Value& value, uint32_t lanes) const;
   uint32_t Store(const Warp& warp, const Op& op, uint32_t slot, uint32_t lanes);
   // What `op` computes from loaded values, and reports of those that it uses.
@@ -54,15 +62,22 @@ class UndefinedValues {
   Value* Find(uint32_t slot, bool is_register);
   void Write(uint32_t slot, uint32_t mask, const Value& result);
 
-  // A store of such a value to memory that is followed: the element, and where lanes store it.
+  // A store of such a value to memory that is followed: the element, where lanes store it, and
+  // what its bytes are marked with.
   struct Stored {
     uint32_t element = 0, lanes = 0;
+    uint8_t mark = 0;
   };
 
   std::unordered_map<uint32_t, Value> values_;  // by slot
   std::vector<Stored> stored_;                  // by the instruction that executes
   bool loaded_ = false;                         // one of them has been loaded
 };
+
+// Reports that the issuer's instruction uses the value of the register.
+void ReportUnwritten(const Issuer& issuer, const UnwrittenRegister& source);
+// The register of a mark of shared memory.
+const UnwrittenRegister& UnwrittenOf(const Kernel& kernel, uint8_t mark);
 
 }  // namespace tilelang::emulator
 

@@ -1,5 +1,7 @@
 #include "emulator/sanitizer/warp_checks.h"
 
+#include "emulator/core/unwritten_marks.h"
+
 namespace tilelang::emulator {
 
 WarpChecks::WarpChecks(const Warp& warp) {
@@ -39,6 +41,15 @@ WgmmaRegisters& WarpChecks::OfWgmma(const Warp& warp) {
 
 std::unique_ptr<RegisterChecks> MakeRegisterChecks(const Warp& warp) {
   return std::make_unique<WarpChecks>(warp);
+}
+
+void LoadsUnwritten(Warp& warp, uint32_t slot, int lane, uint8_t mark) {
+  UndefinedValues& values = WarpChecks::Of(warp).undefined_values();
+  values.MarkUnwritten(warp.cta.cluster.kernel(), slot, lane, mark);
+}
+
+uint8_t UnwrittenMark(Warp& warp, uint32_t slot, int lane) {
+  return WarpChecks::Of(warp).undefined_values().MarkOf(warp.cta.cluster.kernel(), slot, lane);
 }
 
 }  // namespace tilelang::emulator

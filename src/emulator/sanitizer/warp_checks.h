@@ -24,6 +24,7 @@ class WarpChecks : public RegisterChecks {
                       bool shared) override;
   bool IsUnwritten(uint32_t slot, int lane) const override;
 
+  UndefinedValues& undefined_values() { return undefined_values_; }
   // Followed from the warp's first wgmma instruction on.
   WgmmaRegisters& OfWgmma(const Warp& warp);
 

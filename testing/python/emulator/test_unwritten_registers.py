@@ -153,3 +153,47 @@ def test_a_forgotten_clear_is_reported(target):
     assert caught.value.kind == f"uninitialised-{where}" and caught.value.span.line > 0
     with options(sanitize=False):
         assert program(a, b, True, 128).isnan().all()
+
+
+def sum_through_shared_memory(A, B, forget: bool, dtype: str):
+    A: T.Tensor[[128, 128], T.bfloat16]
+    B: T.Tensor[[128, 128], T.bfloat16]
+    C = T.empty((100, 128), dtype)
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((128, 64), T.bfloat16)
+        b = T.alloc_shared((64, 128), T.bfloat16)
+        acc = T.alloc_fragment((128, 128), T.float32)
+        out = T.alloc_shared((128, 128), dtype)
+        if not forget:
+            T.clear(acc)
+        for k in T.Pipelined(2, num_stages=2):
+            T.copy(A[0, k * 64], a)
+            T.copy(B[k * 64, 0], b)
+            T.gemm(a, b, acc)
+        T.copy(acc, out)
+        T.copy(out, C[0, 0])
+    return C
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_results_that_leave_through_shared_memory(target, dtype):
+    """By loads and stores of threads, and by stmatrix and a bulk store."""
+    a, b = (torch.randn(128, 128).bfloat16() for _ in range(2))
+    program = tilelang.jit(sum_through_shared_memory, target=target)
+    right = (a.float() @ b.float())[:100].to(getattr(torch, dtype))
+    torch.testing.assert_close(program(a, b, False, dtype), right, atol=2e-1, rtol=2e-2)
+    with pytest.raises(EmulatorError) as caught:
+        program(a, b, True, dtype)
+    assert caught.value.kind == "uninitialised-register"
+    assert "the value of acc (allocated in line" in caught.value.reason
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_the_fragment_is_named(target):
+    a, b = (torch.randn(128, 128).bfloat16() for _ in range(2))
+    with pytest.raises(EmulatorError) as caught:
+        tilelang.jit(sum_of_products, target=target)(a, b, True, 128)
+    line = sum_of_products.__code__.co_firstlineno + 7
+    text = f"the value of c (allocated in line {line}), which nothing has written (register '%"
+    assert text in caught.value.reason and text in str(caught.value)

@@ -10,7 +10,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tilelang.emulator import Device, EmulatorWarning
-from tilelang.emulator.shared_tiles import at_address
+from tilelang.emulator.named_tiles import at_address
 from tilelang.emulator.warned import line_by_line
 
 

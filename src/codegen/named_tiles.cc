@@ -1,4 +1,4 @@
-#include "codegen/shared_tiles.h"
+#include "codegen/named_tiles.h"
 
 #include <set>
 #include <unordered_map>
@@ -9,6 +9,12 @@
 namespace tilelang {
 
 namespace {
+
+// Variables with an initial value need no name: they are written.
+bool IsNamed(const ir::Buffer& buffer) {
+  bool fragment = buffer.IsLocal() && buffer->attrs.count("init") == 0;
+  return buffer.IsShared() || fragment;
+}
 
 // The lines of the statements that name each buffer.
 class TileUses : public ir::StmtVisitor {
@@ -24,12 +30,12 @@ class TileUses : public ir::StmtVisitor {
     span_ = outer;
   }
   void Visit(const ir::AllocNode* op) override {
-    if (op->buffer.IsShared()) allocations.push_back(op);
+    if (IsNamed(op->buffer)) allocations.push_back(op);
   }
 
  protected:
   void VisitBuffer(const ir::Buffer& buffer) override {
-    if (!buffer.IsShared() || !span_.defined()) return;
+    if (!IsNamed(buffer) || !span_.defined()) return;
     bool is_new = lines_[buffer.get()].emplace(span_->file, span_->line).second;
     if (is_new) uses[buffer.get()].push_back(span_);
   }
@@ -41,24 +47,28 @@ class TileUses : public ir::StmtVisitor {
 
 }  // namespace
 
-Array<SharedTile> SharedTilesOf(const ir::KernelLaunchNode* launch) {
-  Array<SharedTile> tiles;
-  auto given = launch->attrs.Get("smem_offsets");
-  if (!given) return tiles;
-  auto offsets = (*given).cast<ir::Map<ir::Buffer, int64_t>>();
+Array<NamedTile> NamedTilesOf(const ir::KernelLaunchNode* launch) {
+  Array<NamedTile> tiles;
+  ir::Map<ir::Buffer, int64_t> offsets;
+  if (auto given = launch->attrs.Get("smem_offsets")) {
+    offsets = (*given).cast<ir::Map<ir::Buffer, int64_t>>();
+  }
   TileUses found;
   found.VisitStmt(launch->body);
   for (const ir::AllocNode* op : found.allocations) {
     const ir::Buffer& buffer = op->buffer;
-    auto offset = offsets.find(buffer);
-    if (offset == offsets.end()) continue;
-    auto node = ffi::make_object<SharedTileNode>();
+    auto node = ffi::make_object<NamedTileNode>();
     node->name = buffer->name;
-    node->offset = (*offset).second;
-    node->bytes = *ir::AsInt(buffer->shape[0]) * ir::Bytes(buffer->dtype);
+    node->in_registers = buffer.IsLocal();
+    if (buffer.IsShared()) {
+      auto offset = offsets.find(buffer);
+      if (offset == offsets.end()) continue;
+      node->offset = (*offset).second;
+      node->bytes = *ir::AsInt(buffer->shape[0]) * ir::Bytes(buffer->dtype);
+    }
     node->span = op->span.defined() ? op->span : buffer->span;
     node->uses = found.uses[buffer.get()];
-    tiles.push_back(SharedTile(std::move(node)));
+    tiles.push_back(NamedTile(std::move(node)));
   }
   return tiles;
 }
