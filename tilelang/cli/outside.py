@@ -68,6 +68,11 @@ class Outside:
 class _Operations(TorchDispatchMode):
     """Tells of operations that compute."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Returns False: else the first operation imports torch._dynamo, which takes a second."""
+        return False
+
     def __init__(self, outside: Outside) -> None:
         super().__init__()
         self._outside = outside

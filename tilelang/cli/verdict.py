@@ -68,7 +68,8 @@ class Recorder:
             stack.enter_context(watching(self._launched))
             stack.enter_context(poison.watching(self._ended, second))
             stack.enter_context(compiling(self._compiled_one))
-            stack.enter_context(assembling())  # registers and spills are part of the answer
+            if self._timed:
+                stack.enter_context(assembling())  # registers and spills are part of the answer
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")  # they are in the reports
             if quiet:

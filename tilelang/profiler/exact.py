@@ -123,6 +123,11 @@ def _wide() -> Iterator[None]:
 class _Float64(TorchDispatchMode):
     """Computes in float64. A cast to fewer bits than float32 has rounds, but stays in float64."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Returns False: else the first operation imports torch._dynamo, which takes a second."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

@@ -262,3 +262,14 @@ def test_a_program_that_kills_the_process_leaves_a_document(end: str) -> None:
         )  # fmt: skip
         assert done.returncode == 1
         assert "before there was a verdict" in validate(json.loads(done.stdout))["error"]
+
+
+def test_a_check_does_not_import_the_compiler_of_torch() -> None:
+    Path("k.py").write_text(kernel() + "\n\ndef copy_reference(x):\n    return x.clone()\n")
+    code = (
+        "import sys\nfrom tilelang.cli import main\n"
+        "try:\n    main(['check', 'k.py::copy', '--shapes', 'M=4,N=40'])\n"
+        "finally:\n    print(sorted({'torch._dynamo', 'torch._inductor'} & sys.modules.keys()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.startswith("right on") and done.stdout.endswith("[]\n"), done.stdout
