@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import _ffi, errors
 from . import span
@@ -54,6 +54,14 @@ class Func(tvm_ffi.Object):
     def script(self) -> str:
         """Returns the IR as text."""
         return _print(self)
+
+    @errors.boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises an error that says how to call the kernel."""
+        raise errors.SemanticsError(
+            f"{self.name} is a T.prim_func, which describes a kernel and cannot be called",
+            notes=[f"compile it: kernel = tilelang.compile({self.name}), then kernel(...)"],
+        )
 
 
 def ir_function(func: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -76,3 +78,16 @@ def _check(gradients: Sequence[Any], tensors: Sequence[Any]) -> None:
                 f"backward returned a gradient of shape {tuple(gradient.shape)} for tensor "
                 f"{number} among the inputs, whose shape is {tuple(tensor.shape)}"
             )
+
+
+def warn_of_lost_gradient(name: str, args: Sequence[Any]) -> None:
+    """Warns if torch expects a gradient from a call of a kernel, which has none by itself."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.is_grad_enabled():
+        return
+    if any(isinstance(each, torch.Tensor) and each.requires_grad for each in args):
+        warnings.warn(
+            f"an argument of {name} requires a gradient, and the results have none: use "
+            "tilelang.differentiable, or call the kernel under torch.no_grad()",
+            stacklevel=5,
+        )

@@ -34,6 +34,7 @@ from ..schedule import Schedule
 from ..schedule.description import from_core as describe_schedule
 from ..target import Target
 from . import torch_op
+from .autograd import warn_of_lost_gradient
 from .emulation import Emulation, Outcome
 from .lower import LoweredKernel, lower, lower_overlapping
 
@@ -98,6 +99,7 @@ class JITKernel:
         self.target = target
         self.spec = lowered.spec
         self.name = str(lowered.spec.name)
+        self._is_new = True  # it has not been called
         self.params = list(lowered.spec.params)
         self.out_idx = normalize_out_idx(out_idx, len(self.params))
         self.remarks = Remarks(lowered.remarks)
@@ -141,6 +143,9 @@ class JITKernel:
 
     def run(self, *args: Any) -> Any:
         """Calls the kernel from code of this package that torch.compile does not trace."""
+        if self._is_new:
+            self._is_new = False
+            warn_of_lost_gradient(self.name, args)
         if self._scalars:
             args = tuple(plain_scalars(args, self._scalars))
         if self._tensorless and len(args) == len(self._inputs):

@@ -210,3 +210,15 @@ def test_two_dimensions_of_one_name():
 
     with pytest.raises(errors.ArgumentError, match=r'two T.dynamic\("n"\) are two dimensions'):
         tilelang.compile(main, target="sm_90a")
+
+
+def test_a_prim_func_says_how_to_call_its_kernel():
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=N):
+            A[T.get_thread_binding()] = 0
+
+    with pytest.raises(
+        errors.SemanticsError, match=r"(?s)main is a T\.prim_func.*tilelang\.compile"
+    ):
+        main(torch.zeros(N))

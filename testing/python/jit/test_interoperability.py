@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -112,6 +113,21 @@ def test_gradients_are_those_of_torch() -> None:
     (function(x, y).t() * weight).sum().backward()
     wanted = torch.autograd.grad(((x * y).t() * weight).sum(), (x, y))
     torch.testing.assert_close((x.grad, y.grad), wanted)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_gradient_that_a_kernel_does_not_have_is_named_once(wanted: bool) -> None:
+    kernel = product()
+    x, y = torch.randn(3, 70, requires_grad=True), torch.randn(70)
+    with warnings.catch_warnings(record=True) as caught, torch.set_grad_enabled(wanted):
+        warnings.simplefilter("always")
+        assert not kernel(x, y).requires_grad
+        kernel(x, y)
+    texts = [str(each.message) for each in caught]
+    assert len(texts) == wanted
+    if wanted:
+        assert "multiply" in texts[0] and "tilelang.differentiable" in texts[0]
+        assert caught[0].filename == __file__
 
 
 def test_gradients_with_scalars_outputs_and_inputs_without() -> None:
