@@ -1,33 +1,16 @@
 #include "tiling/tiling_time.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 
 #include "registry/functions.h"
+#include "target/rates.h"
 #include "target/warp.h"
 #include "tiling/residency.h"
 
 namespace tilelang::tiling {
 
 namespace {
-
-// Of a generation: operations of 16-bit tensor cores a clock and multiprocessor; the time of L2 for
-// 128 lines relative to that of the tensor core for 128 x 128 x 64 products; bytes that HBM gives
-// all multiprocessors a clock; blocks that the GPU starts a clock; Hz. docs/timing.md has what was
-// measured of the H200; the others are published figures, L2 of the RTX 5090 an assumption.
-struct Rates {
-  int generation;
-  double flops;
-  double lines;
-  double hbm_bytes;
-  double starts;
-  double clock;
-};
-constexpr Rates kRates[] = {{8, 2048, 0.4, 1100, 0.95, 1.41e9},
-                            {9, 4096, kLines, 2500, 0.95, 1.75e9},
-                            {10, 8192, 0.67, 4300, 0.95, 1.85e9},
-                            {12, 512, 0.25, 740, 0.95, 2.41e9}};
 
 constexpr double kUnitFlops = 2.0 * 128 * 128 * 64;
 constexpr double kUnitLineBytes = 128 * 128;
@@ -45,14 +28,20 @@ constexpr double kHidden = 0.1;
 // Products of float64 take so many times what their bits say.
 constexpr double kDouble = 4;
 
-Rates RatesOf(const Target& target, int64_t operand_bits) {
-  auto known = [&](const Rates& row) { return row.generation <= target->major; };
-  Rates rates = *std::find_if(std::rbegin(kRates), std::rend(kRates), known);
+// Rates for operands of so many bits, and the time of L2 for 128 lines relative to that of the
+// tensor core for 128 x 128 x 64 products.
+struct GemmRates {
+  Rates rates;
+  double lines;
+};
+GemmRates RatesFor(const Target& target, int64_t operand_bits) {
+  GemmRates of{RatesOf(target), 0};
+  of.lines = kUnitLineBytes / of.rates.l2_bytes / (kUnitFlops / of.rates.tensor_flops);
   if (operand_bits == 64) {
-    rates.flops /= kDouble;
-    rates.lines /= kDouble;
+    of.rates.tensor_flops /= kDouble;
+    of.lines /= kDouble;
   }
-  return rates;
+  return of;
 }
 
 BlockNeeds NeedsOf(const Target& target, const GemmSizes& sizes, const GemmTiling& tiling) {
@@ -73,15 +62,15 @@ BlockNeeds NeedsOf(const Target& target, const GemmSizes& sizes, const GemmTilin
 }
 
 // Clocks of the blocks that a multiprocessor holds together, `count`.
-double ClocksOfRound(const Rates& rates, const GemmSizes& sizes, const GemmTiling& tiling,
+double ClocksOfRound(const GemmRates& of, const GemmSizes& sizes, const GemmTiling& tiling,
                      int64_t count) {
-  double unit = kUnitFlops / rates.flops;
-  double l2_bytes = kUnitLineBytes / (rates.lines * unit);
+  double unit = kUnitFlops / of.rates.tensor_flops;
+  double l2_bytes = kUnitLineBytes / (of.lines * unit);
   auto rows = static_cast<double>(tiling.tile.rows);
   auto columns = static_cast<double>(tiling.tile.columns);
   auto blocks = static_cast<double>(count);
   double row_bits = static_cast<double>(tiling.depth * sizes.operand_bits);
-  double line = rates.lines / kLines * (row_bits < kUnitDepthBits ? kNarrowRows : 1);
+  double line = of.lines / kLines * (row_bits < kUnitDepthBits ? kNarrowRows : 1);
   double exist = std::min(rows, static_cast<double>(sizes.m)) / rows;
   double share = count * tiling.threads <= kWarpgroup ? kAlone : 1;  // of the tensor cores
   TileGrid step = {1, tiling.tile, {share * exist * line, share * line}, row_bits / kUnitDepthBits};
@@ -100,7 +89,7 @@ double ClocksOfRound(const Rates& rates, const GemmSizes& sizes, const GemmTilin
 double GemmSeconds(const Target& target, const GemmSizes& sizes, const GemmTiling& tiling) {
   int64_t resident = BlocksPerSm(NeedsOf(target, sizes, tiling), target);
   if (resident == 0) return std::numeric_limits<double>::infinity();
-  Rates rates = RatesOf(target, sizes.operand_bits);
+  GemmRates rates = RatesFor(target, sizes.operand_bits);
   int64_t blocks = CeilDiv(sizes.m, tiling.tile.rows) * CeilDiv(sizes.n, tiling.tile.columns);
   int64_t on_sm = CeilDiv(blocks, target->sm_count);
   int64_t rest = on_sm % resident;
@@ -112,13 +101,13 @@ double GemmSeconds(const Target& target, const GemmSizes& sizes, const GemmTilin
   double bits = static_cast<double>(sizes.operand_bits) *
                     static_cast<double>(sizes.m * sizes.k + sizes.k * sizes.n) +
                 static_cast<double>(sizes.result_bits) * static_cast<double>(sizes.m * sizes.n);
-  double memory = bits / 8 / rates.hbm_bytes;
+  double memory = bits / 8 / rates.rates.hbm_bytes;
   // What memory hides is not free: of tilings that it limits, those that wait less are faster.
-  return (std::max(clocks, memory) + kHidden * std::min(clocks, memory)) / rates.clock;
+  return (std::max(clocks, memory) + kHidden * std::min(clocks, memory)) / rates.rates.clock;
 }
 
 double SweepSeconds(const Target& target, int64_t blocks, double bytes_of_block, int64_t threads) {
-  Rates rates = RatesOf(target, 0);
+  Rates rates = RatesOf(target);
   int64_t resident =
       std::clamp<int64_t>(target->max_threads_per_sm / threads, 1, target->max_blocks_per_sm);
   int64_t rounds = CeilDiv(CeilDiv(blocks, target->sm_count), resident);

@@ -1,0 +1,31 @@
+#include "target/rates.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace tilelang {
+
+namespace {
+
+struct Row {
+  int major;
+  Rates rates;
+};
+
+// Published figures; docs/timing.md has what was measured of the H200. Those of the B200 are of
+// SemiAnalysis' micro-benchmarks. L2 of the RTX 5090 is an assumption.
+constexpr Row kRows[] = {
+    {8, {2048, 128, 40, 64, 1100, 0.95, 1.41e9}},
+    {9, {4096, 128, 54, 64, 2500, 0.95, 1.75e9}},
+    {10, {8192, 128, 95, 122, 3840, 0.95, 1.85e9}},
+    {12, {512, 128, 16, 64, 740, 0.95, 2.41e9}},
+};
+
+}  // namespace
+
+Rates RatesOf(const Target& target) {
+  auto known = [&](const Row& row) { return row.major <= target->major; };
+  return std::find_if(std::rbegin(kRows), std::rend(kRows), known)->rates;
+}
+
+}  // namespace tilelang

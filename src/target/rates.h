@@ -1,0 +1,26 @@
+// What a GPU does in a clock, for choices that compare programs before they are scheduled.
+#ifndef TILELANG_TARGET_RATES_H_
+#define TILELANG_TARGET_RATES_H_
+
+#include "target/target.h"
+
+namespace tilelang {
+
+// Rates of the data-centre or desktop part that `TargetObj::gpu_name` names. Bytes and operations
+// are per clock.
+struct Rates {
+  double tensor_flops;  // operations of a multiprocessor's tensor cores, 16-bit operands
+  double shared_bytes;  // that its tensor cores and threads read from shared memory
+  double l2_bytes;      // that L2 gives each multiprocessor while all load
+  double l2_alone;      // that it gives one that loads alone
+  double hbm_bytes;     // of all multiprocessors
+  double starts;        // blocks that the GPU starts
+  double clock;         // Hz
+};
+
+// Rates of an architecture.
+Rates RatesOf(const Target& target);
+
+}  // namespace tilelang
+
+#endif  // TILELANG_TARGET_RATES_H_
