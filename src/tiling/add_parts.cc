@@ -79,10 +79,15 @@ bool EndsWithTensors(const PlainGemm& plain) {
 
 class Exchange {
  public:
-  Exchange(const ir::CopyNode* store, const ir::Var& part, int64_t parts)
-      : store_(store), span_(store->span), c_(store->src->buffer), part_(part), parts_(parts) {
-    rows_ = *ir::AsInt(c_->shape[0]) / parts;
-    columns_ = *ir::AsInt(c_->shape[1]);
+  Exchange(const ir::CopyNode* store, const ir::Var& part, int64_t parts, ir::GemmDim along)
+      : store_(store),
+        span_(store->span),
+        c_(store->src->buffer),
+        part_(part),
+        parts_(parts),
+        by_rows_(along == ir::GemmDim::kM) {
+    rows_ = *ir::AsInt(c_->shape[0]) / (by_rows_ ? parts : 1);
+    columns_ = *ir::AsInt(c_->shape[1]) / (by_rows_ ? 1 : parts);
     total_ = Tile("total", c_->dtype, rows_, columns_, "local.fragment");
     for (int64_t d = 1; d < parts; ++d) {
       sent_.push_back(Tile("sent", c_->dtype, columns_, rows_, "shared.dyn"));
@@ -136,9 +141,11 @@ class Exchange {
   }
   Expr Peer(int64_t distance) const { return ir::FloorMod(part_ + I32(distance), I32(parts_)); }
   Expr Arrival(int64_t distance) const { return ir::Load(arrived_, {I32(distance - 1)}, span_); }
-  // An element of the rows that a rank stores.
+  // An element of the rows or columns that a rank stores.
   Expr Sum(int64_t rank, const ir::Var& i, const ir::Var& j) const {
-    return ir::Load(c_, {j + I32(rank * rows_), i}, span_);
+    Expr row = by_rows_ ? j + I32(rank * rows_) : Expr(j);
+    Expr column = by_rows_ ? Expr(i) : i + I32(rank * columns_);
+    return ir::Load(c_, {row, column}, span_);
   }
 
   // Columns first: the neighbours of a fragment's element are in its column.
@@ -159,10 +166,11 @@ class Exchange {
   }
 
   void AppendStore(std::vector<Stmt>* stmts) const {
-    size_t dim = op::Moving(store_->dst).dims[0];
+    size_t dim = op::Moving(store_->dst).dims[by_rows_ ? 0 : 1];
+    int64_t own_extent = by_rows_ ? rows_ : columns_;
     Array<Expr> mins = store_->dst->mins, extents = store_->dst->extents;
-    mins.Set(dim, mins[dim] + ir::CastTo(mins[dim].dtype(), part_ * I32(rows_)));
-    extents.Set(dim, ir::Const(extents[dim].dtype(), rows_));
+    mins.Set(dim, mins[dim] + ir::CastTo(mins[dim].dtype(), part_ * I32(own_extent)));
+    extents.Set(dim, ir::Const(extents[dim].dtype(), own_extent));
     Region own(store_->dst->buffer, mins, extents);
     Region from = Region::Whole(total_);
     if (own->buffer->dtype.bits == kResultBits) {
@@ -179,6 +187,7 @@ class Exchange {
   Buffer c_;
   ir::Var part_;
   int64_t parts_;
+  bool by_rows_;
   int64_t rows_;  // that each block stores
   int64_t columns_;
   Buffer total_;
@@ -198,27 +207,38 @@ class ProductTransposer : public ir::StmtMutator {
   }
 };
 
-class PartAdder : public ir::StmtMutator {
+// Writes one launch in parts.
+class PartWriter : public ir::StmtMutator {
  public:
-  using StmtMutator::Rewrite;
-  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    if (op->attrs.count(kPartsOfK) == 0) return ir::ffi::GetRef<Stmt>(op);
-    parts_ = PartsOfK(op);
-    if (parts_ == 1) return Launch(op, op->block_vars, op->grid, op->body);
-    plain_ = FindPlainGemm(op);
-    TL_CHECK(plain_.loop != nullptr, op->span, "blocks share a loop that is no plain gemm's");
-    part_ = ir::Var("part", ir::dtypes::kInt32, op->span);
-    store_ = OnlyStore(op, plain_);
-    Exchange exchange(store_, part_, parts_);
+  PartWriter(const ir::KernelLaunchNode* launch, int64_t parts, ir::GemmDim along)
+      : launch_(launch),
+        parts_(parts),
+        plain_(FindPlainGemm(launch)),
+        part_("part", ir::dtypes::kInt32, launch->span) {
+    TL_CHECK(plain_.loop != nullptr, launch->span, "blocks share a loop that is no plain gemm's");
+    store_ = OnlyStore(launch, plain_);
+    Exchange exchange(store_, part_, parts_, along);
     replacement_ = exchange.Body();
-    std::vector<Stmt> body = exchange.Allocations();
-    for (const Stmt& s : op->body.as<ir::SeqNode>()->stmts) body.push_back(MutateStmt(s));
-    Array<ir::Var> vars = op->block_vars;
-    Array<Expr> grid = op->grid;
+    body_ = exchange.Allocations();
+  }
+
+  Stmt Write() {
+    for (const Stmt& s : launch_->body.as<ir::SeqNode>()->stmts) body_.push_back(MutateStmt(s));
+    Array<ir::Var> vars = launch_->block_vars;
+    Array<Expr> grid = launch_->grid;
+    Array<int64_t> cluster;
+    for (size_t axis = 0; axis < grid.size(); ++axis) cluster.push_back(1);
     vars.push_back(part_);
     grid.push_back(I32(parts_));
-    return Launch(op, vars, grid, op::Sequence(body, op->span));
+    cluster.push_back(parts_);
+    auto attrs = launch_->attrs;
+    attrs.erase(kPartsOfK);
+    attrs.Set("cluster_dims", cluster);
+    return ir::KernelLaunch(vars, grid, launch_->thread_vars, launch_->threads, attrs,
+                            op::Sequence(body_, launch_->span), launch_->span);
   }
+
+  using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::CopyNode* op) override {
     return op == store_ ? replacement_ : ir::ffi::GetRef<Stmt>(op);
   }
@@ -233,33 +253,46 @@ class PartAdder : public ir::StmtMutator {
   }
 
  private:
-  // Without kPartsOfK.
-  Stmt Launch(const ir::KernelLaunchNode* op, const Array<ir::Var>& vars, const Array<Expr>& grid,
-              const Stmt& body) const {
-    auto attrs = op->attrs;
-    attrs.erase(kPartsOfK);
-    if (parts_ > 1) attrs.Set("cluster_dims", Array<int64_t>{1, 1, parts_});
-    return ir::KernelLaunch(vars, grid, op->thread_vars, op->threads, attrs, body, op->span);
-  }
-
-  int64_t parts_ = 0;
+  const ir::KernelLaunchNode* launch_;
+  int64_t parts_;
   PlainGemm plain_;
   ir::Var part_;
   const ir::CopyNode* store_ = nullptr;
   Stmt replacement_;
+  std::vector<Stmt> body_;
+};
+
+class PartAdder : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    if (op->attrs.count(kPartsOfK) == 0) return ir::ffi::GetRef<Stmt>(op);
+    int64_t parts = PartsOfK(op);
+    if (parts > 1) return PartWriter(op, parts, ir::GemmDim::kM).Write();
+    auto attrs = op->attrs;
+    attrs.erase(kPartsOfK);
+    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
+                            op->span);
+  }
 };
 
 }  // namespace
 
-bool CanShareIterations(const ir::KernelLaunchNode* launch, const PlainGemm& plain, int64_t parts) {
-  if (launch->grid.size() != 2 || OnlyStore(launch, plain) == nullptr) return false;
+bool CanShareIterations(const ir::KernelLaunchNode* launch, const PlainGemm& plain, int64_t parts,
+                        ir::GemmDim along) {
+  if (launch->grid.size() > 2 || OnlyStore(launch, plain) == nullptr) return false;
   if (!BeginsWithZero(launch, plain)) return false;
   auto iterations = ir::AsInt(plain.loop->extent);
   const Array<Expr>& shape = plain.gemms[0]->result()->buffer->shape;
   auto rows = ir::AsInt(shape[0]), columns = ir::AsInt(shape[1]);
   return iterations && ir::IsConst(plain.loop->min, 0) &&
-         (*iterations % parts == 0 || EndsWithTensors(plain)) && rows &&
-         *rows % (parts * kRowUnit) == 0 && columns && *columns % kColumnUnit == 0;
+         (*iterations % parts == 0 || EndsWithTensors(plain)) && rows && columns &&
+         (along == ir::GemmDim::kM ? *rows % (parts * kRowUnit) == 0 && *columns % kColumnUnit == 0
+                                   : *columns % (parts * kRowUnit) == 0);
+}
+
+Stmt WithParts(const ir::KernelLaunchNode* launch, int64_t parts, ir::GemmDim along) {
+  return PartWriter(launch, parts, along).Write();
 }
 
 int64_t BytesOfExchange(const PlainGemm& plain, int64_t parts) {

@@ -82,7 +82,8 @@ class Chooser {
   Stmt Fitted(const ir::KernelLaunchNode* op, int64_t parts) const {
     if (parts == 1) return InParts(op, parts);
     PlainGemm plain = FindPlainGemm(op);
-    if (plain.loop == nullptr || !CanShareIterations(op, plain, parts)) return Stmt();
+    if (plain.loop == nullptr || !CanShareIterations(op, plain, parts, ir::GemmDim::kM))
+      return Stmt();
     Stmt split = InParts(op, parts);
     const auto* launch = split.as<ir::KernelLaunchNode>();
     bool fits = StagesOf(launch, FindPlainGemm(launch)).Fits(kStagesOfParts, target_);
