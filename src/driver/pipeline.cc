@@ -41,6 +41,7 @@
 #include "sync/order_pairs.h"
 #include "sync/place_synchronization.h"
 #include "tiling/add_parts.h"
+#include "tiling/choose_tiles.h"
 #include "tiling/cut_tiles.h"
 #include "tiling/even_tiles.h"
 #include "tiling/fit_blocks.h"
@@ -143,6 +144,7 @@ const std::vector<Step>& Pipeline() {
       {"tile_by_size", tiling::TileBySize, std::nullopt, "tl.disable_launch_versions", Unchanged},
       {"fit_rows", tiling::FitRows, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"cut_tiles", tiling::CutTiles, std::nullopt, "tl.disable_block_fitting", Unchanged},
+      {"choose_tiles", tiling::ChooseTiles, std::nullopt, "tl.disable_tile_choice", Unchanged},
       {"widen_tiles", tiling::WidenTiles, std::nullopt, "tl.disable_tile_widening", Unchanged},
       {"slice_epilogue", epilogue::SliceEpilogue},
       {"mask_results", lower::MaskResults},
@@ -199,7 +201,10 @@ Target Allowed(const Target& target, const PassConfigs& configs) {
 Func Configured(const Func& func, const PassConfigs& configs) {
   static constexpr std::pair<const char*, const char*> kRead[] = {
       {"tl.max_reduction_chunk", ir::kReductionChunk},
-      {"tl.epilogue_subtile", ir::kEpilogueColumns}};
+      {"tl.epilogue_subtile", ir::kEpilogueColumns},
+      {"tl.tile_columns", ir::kTileColumns},
+      {"tl.tile_pairs", ir::kTilePairs},
+      {"tl.tile_parts", ir::kTileParts}};
   auto attrs = func->attrs;
   for (const auto& [key, attr] : kRead) {
     auto given = configs.find(key);

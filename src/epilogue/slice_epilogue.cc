@@ -205,23 +205,31 @@ class EpilogueSlicer : public analysis::ScopedMutator {
   }
 
   // Columns of a slice where registers decide: the results take half of a thread's, and what
-  // follows needs some of its own. A tile that is stored as it is, is best stored whole.
+  // follows needs some of its own. A tile that is stored as it is, is stored whole from registers
+  // that wgmma filled, and from tensor memory by slices of one row of a swizzle, which the tensor
+  // memory accelerator stores.
   int64_t Best(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
     constexpr int64_t kManyRegisters = 128;
     constexpr int64_t kColumns = 32;
+    constexpr int64_t kSwizzleBits = 1024;
     int64_t bytes = 0;
     for (const Buffer& c : candidate.accumulators) {
       bytes += *ir::AsInt(c->shape[0]) * *ir::AsInt(c->shape[1]) * ir::Bytes(c->dtype);
     }
     if (bytes / Threads().count / 4 < kManyRegisters) return kAuto;
     bool reads = false;
+    int64_t stored_bits = 32;
     for (size_t i = candidate.begin; i < op->stmts.size(); ++i) {
       reads |= Combines(op->stmts[i], candidate);
       ir::WalkEffects(op->stmts[i], [&](const ir::Effect& effect) {
-        reads |= effect.buffer.IsGlobal() && effect.kind == ir::EffectKind::kRead;
+        if (!effect.buffer.IsGlobal()) return;
+        reads |= effect.kind == ir::EffectKind::kRead;
+        if (effect.Writes())
+          stored_bits = std::min<int64_t>(stored_bits, effect.buffer->dtype.bits);
       });
     }
-    return reads ? kColumns : kAuto;
+    if (reads) return kColumns;
+    return target_->has_tcgen05 ? kSwizzleBits / std::max<int64_t>(stored_bits, 16) : kAuto;
   }
 
   // Divides into slices of one range of columns, else of as many columns of both halves of a tile

@@ -12,6 +12,12 @@ inline constexpr const char* kDirectResults = "direct_results";
 inline constexpr const char* kWholeSums = "whole_sums";
 // All calls run the same launches (bool): no launches are alternatives.
 inline constexpr const char* kOneForAllCalls = "one_for_all_calls";
+// What tiles of straightforward GEMMs are to be (tiling/choose_tiles.h): their columns (int),
+// whether pairs of blocks compute them (bool), and how many blocks share the iterations of one
+// (int).
+inline constexpr const char* kTileColumns = "tile_columns";
+inline constexpr const char* kTilePairs = "tile_pairs";
+inline constexpr const char* kTileParts = "tile_parts";
 // The largest number of elements along a reduced axis that one iteration takes (int). Tiles of
 // T.alloc_reducer have this attribute, too.
 inline constexpr const char* kReductionChunk = "reduction_chunk";

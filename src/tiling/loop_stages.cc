@@ -18,8 +18,6 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kMostStages = 12;
-
 class StageSetter : public ir::StmtMutator {
  public:
   StageSetter(const ir::ForNode* loop, int64_t stages) : loop_(loop), stages_(stages) {}

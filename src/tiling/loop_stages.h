@@ -10,6 +10,8 @@ namespace tilelang::tiling {
 
 // Loads of this many iterations hide the latency of memory; more only where there is room.
 inline constexpr int64_t kFewestStages = 3;
+// More stages than these only take shared memory.
+inline constexpr int64_t kMostStages = 12;
 // Below this many iterations, a block begins and ends for as long as it loads.
 inline constexpr int64_t kLongLoop = 32;
 // Bytes of shared memory that a block takes besides its tiles: the driver's, barriers.

@@ -82,6 +82,38 @@ int64_t PanelOf(const Loads& loads, int64_t wave, int64_t rows) {
   return (rows + panels - 1) / panels;
 }
 
+bool IsOrdered(const ir::KernelLaunchNode* op) { return op->attrs.count("swizzle_panel") != 0; }
+
+struct GridExtents {
+  int64_t columns;
+  int64_t rows;
+};
+GridExtents ExtentsOf(const ir::KernelLaunchNode* op) {
+  return {ir::AsInt(ir::ExtentInside(op->grid[0])).value_or(kManyBlocks),
+          ir::AsInt(ir::ExtentInside(op->grid[1])).value_or(kManyBlocks)};
+}
+
+// Panels that a wave gains by, and what it loads then; of no rows where there are none.
+struct Panel {
+  int64_t rows = 0;
+  int64_t percent = 100;
+};
+Panel ChoosePanel(const Loads& loads, const GridExtents& grid, int64_t wave) {
+  int64_t panel = PanelOf(loads, wave, grid.rows);
+  double after = BytesOfWave(loads, wave, panel, grid.columns);
+  double before = BytesOfWave(loads, wave, 1, grid.columns);
+  if (panel < 2 || after > kWorthwhile * before) return {};
+  return {panel, static_cast<int64_t>(100 * after / before + 0.5)};
+}
+
+ir::KernelLaunch WithPanels(const ir::KernelLaunchNode* op, int64_t panel) {
+  auto attrs = op->attrs;
+  attrs.Set("swizzle_panel", panel);
+  attrs.Set("swizzle_order", ir::String("row"));
+  return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
+                          op->span);
+}
+
 class BlockOrderer : public ir::StmtMutator {
  public:
   explicit BlockOrderer(const Target& target) : target_(target) {}
@@ -89,21 +121,17 @@ class BlockOrderer : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    bool decided = op->attrs.count("swizzle_panel") != 0 || op->attrs.count("cluster_dims") != 0;
+    bool decided = IsOrdered(op) || op->attrs.count("cluster_dims") != 0;
     if (op->grid.size() < 2 || decided) return self;
     Loads loads = LoadsOf(op);
     if (loads.by_row == 0 || loads.by_column == 0 || !analysis::AreIndependent(op)) return self;
-    int64_t columns = ir::AsInt(ir::ExtentInside(op->grid[0])).value_or(kManyBlocks);
-    int64_t rows = ir::AsInt(ir::ExtentInside(op->grid[1])).value_or(kManyBlocks);
     int64_t wave = target_->sm_count * BlocksPerSm(op, target_, SharedBytes(op));
-    if (std::min(columns * rows, BlocksOf(op)) <= wave) return OneWave(op);
-    int64_t panel = PanelOf(loads, wave, rows);
-    double after = BytesOfWave(loads, wave, panel, columns);
-    double before = BytesOfWave(loads, wave, 1, columns);
-    if (panel < 2 || after > kWorthwhile * before) return self;
-    auto percent = static_cast<int64_t>(100 * after / before + 0.5);
-    return ByPanels(op, panel,
-                    "those that run together load " + std::to_string(percent) +
+    GridExtents grid = ExtentsOf(op);
+    if (std::min(grid.columns * grid.rows, BlocksOf(op)) <= wave) return OneWave(op);
+    Panel panel = ChoosePanel(loads, grid, wave);
+    if (panel.rows < 2) return self;
+    return ByPanels(op, panel.rows,
+                    "those that run together load " + std::to_string(panel.percent) +
                         " % of the tiles of A and B that they would else");
   }
 
@@ -128,11 +156,7 @@ class BlockOrderer : public ir::StmtMutator {
                " rows, as by T.use_swizzle(" + std::to_string(panel) + "): " + why +
                ". T.use_swizzle of the program comes first; the pass option "
                "tl.disable_block_order turns this off");
-    auto attrs = op->attrs;
-    attrs.Set("swizzle_panel", panel);
-    attrs.Set("swizzle_order", ir::String("row"));
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
-                            op->span);
+    return WithPanels(op, panel);
   }
 
   Target target_;
@@ -142,6 +166,17 @@ class BlockOrderer : public ir::StmtMutator {
 
 ir::Func OrderBlocks(const ir::Func& func, const Target& target) {
   return func.WithBody(BlockOrderer(target).MutateStmt(func->body));
+}
+
+ir::KernelLaunch OrderedByPanels(const ir::KernelLaunchNode* launch, int64_t wave) {
+  auto self = ir::ffi::GetRef<ir::KernelLaunch>(launch);
+  if (launch->grid.size() < 2) return self;
+  Loads loads = LoadsOf(launch);
+  if (IsOrdered(launch) || loads.by_row == 0 || loads.by_column == 0) return self;
+  GridExtents grid = ExtentsOf(launch);
+  if (grid.columns * grid.rows <= wave) return self;
+  Panel panel = ChoosePanel(loads, grid, wave);
+  return panel.rows < 2 ? self : WithPanels(launch, panel.rows);
 }
 
 }  // namespace tilelang::tiling

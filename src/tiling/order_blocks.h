@@ -2,6 +2,7 @@
 #define TILELANG_TILING_ORDER_BLOCKS_H_
 
 #include "ir/function.h"
+#include "ir/stmt.h"
 #include "target/target.h"
 
 namespace tilelang::tiling {
@@ -21,6 +22,10 @@ namespace tilelang::tiling {
 // tensors that are read and written, with loops that wait, or with calls of others' code. A remark
 // says what was done.
 ir::Func OrderBlocks(const ir::Func& func, const Target& target);
+
+// Returns the launch with panels for waves of so many blocks, where these load less by them and the
+// program states none.
+ir::KernelLaunch OrderedByPanels(const ir::KernelLaunchNode* launch, int64_t wave);
 
 }  // namespace tilelang::tiling
 

@@ -125,6 +125,10 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
   return LeavesThreadsOpen(launch) && !Writes(launch, found.loads) ? found : PlainGemm{};
 }
 
+int64_t ExtentAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim) {
+  return ir::AsInt(operand->region->extents[*operand->DimAlong(dim)]).value_or(0);
+}
+
 std::optional<size_t> DimOfTensor(const ir::CopyNode* load, size_t dim_of_tile) {
   std::vector<size_t> of_tile = op::Moving(load->dst).dims;
   std::vector<size_t> of_tensor = op::Moving(load->src).dims;

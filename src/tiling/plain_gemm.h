@@ -34,6 +34,9 @@ inline constexpr const char* kMostBlocks = "most_blocks";
 // registers and blocks of an SM that the program sets. Nor does it write a tensor that it loads.
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 
+// The extent of an operand along a dimension; 0 where it is not constant.
+int64_t ExtentAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim);
+
 // The dimension of its tensor along which a load fills a dimension of its tile; none where the tile
 // has one element along it.
 std::optional<size_t> DimOfTensor(const ir::CopyNode* load, size_t dim_of_tile);

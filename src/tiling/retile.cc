@@ -38,9 +38,10 @@ std::vector<Expr> EndsOf(const Expr& extent, int64_t from, const Expr& tensor) {
   return ends;
 }
 
-// The launch with tiles of `to` along the dimension; null where it is not possible.
-Stmt Cut(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, int64_t from,
-         int64_t to, int64_t threads) {
+}  // namespace
+
+Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, int64_t from,
+             int64_t to, int64_t threads) {
   PlainGemm plain = FindPlainGemm(op);
   // Of one block the body may not use the index any more: such axes last.
   std::vector<size_t> axes(op->grid.size());
@@ -68,8 +69,6 @@ Stmt Cut(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, 
   return Stmt();
 }
 
-}  // namespace
-
 bool HasNarrowTiles(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
   if (plain.gemms.size() != 1 || op->threads.size() != 1) return false;
   auto threads = ir::AsInt(op->threads[0]);
@@ -88,10 +87,10 @@ bool HasNarrowTiles(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
 
 Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& tile,
                int64_t threads) {
-  Stmt columns = Cut(func, op, ir::GemmDim::kN, kNarrow.columns, tile.columns, threads);
+  Stmt columns = CutTile(func, op, ir::GemmDim::kN, kNarrow.columns, tile.columns, threads);
   if (!columns.defined() || tile.rows == kNarrow.rows) return columns;
-  return Cut(func, columns.as<ir::KernelLaunchNode>(), ir::GemmDim::kM, kNarrow.rows, tile.rows,
-             threads);
+  return CutTile(func, columns.as<ir::KernelLaunchNode>(), ir::GemmDim::kM, kNarrow.rows, tile.rows,
+                 threads);
 }
 
 std::vector<TileExtents> TilesOfAnyRows() {

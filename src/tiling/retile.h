@@ -22,6 +22,11 @@ std::vector<TileExtents> TilesOfAnyRows();
 // Whether each block computes a kNarrow tile of one gemm of 16-bit operands.
 bool HasNarrowTiles(const ir::KernelLaunchNode* op, const PlainGemm& plain);
 
+// Returns the launch with tiles of `to` instead of `from` elements along a dimension of its GEMM,
+// and blocks of so many threads; null where it is not possible (tiling/tile_cutter.h).
+ir::Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim,
+                 int64_t from, int64_t to, int64_t threads);
+
 // A launch of kNarrow tiles with others; null where it is not possible.
 ir::Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& tile,
                    int64_t threads);

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "arith/analyzer.h"
+#include "ir/effects.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
 
@@ -41,16 +42,43 @@ class BlockNames {
   std::unordered_set<const ir::ffi::Object*> names_;
 };
 
-// Whether what is stored in rows of tiles from number `count` on lies behind the tensor.
-bool EndsWithGrid(const ir::Region& region, const ir::Var& block, int64_t count,
-                  arith::Analyzer* analyzer) {
-  for (size_t d = 0; d < region->mins.size(); ++d) {
-    auto stride = analyzer->StrideOf(region->mins[d], block);
-    auto extent = ir::AsInt(region->buffer->shape[d]);
-    bool inside = analyzer->CanProveNonNegative(region->mins[d]);
+// Whether elements at these places that a block number `count` or later stores lie behind the
+// tensor.
+bool EndsWithGrid(const ir::Buffer& tensor, const ir::Array<Expr>& places, const ir::Var& block,
+                  int64_t count, arith::Analyzer* analyzer) {
+  for (size_t d = 0; d < places.size(); ++d) {
+    auto stride = analyzer->StrideOf(places[d], block);
+    auto extent = ir::AsInt(tensor->shape[d]);
+    bool inside = analyzer->CanProveNonNegative(places[d]);
     if (stride && extent && inside && *stride > 0 && *extent <= count * *stride) return true;
   }
   return false;
+}
+
+// Whether blocks number `count` or later along an axis would store nothing.
+bool StoresEndWithGrid(const Stmt& body, const ir::Var& block, int64_t count,
+                       arith::Analyzer* analyzer) {
+  bool end = true;
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    if (const auto* copy = s.as<ir::CopyNode>()) {
+      end = end && (!copy->dst->buffer.IsGlobal() ||
+                    EndsWithGrid(copy->dst->buffer, copy->dst->mins, block, count, analyzer));
+      return false;
+    }
+    const auto* loop = s.as<ir::ParallelForNode>();
+    if (loop == nullptr) return true;
+    arith::Analyzer::Scope scope(analyzer);
+    for (size_t i = 0; i < loop->vars.size(); ++i) {
+      analyzer->Bind(loop->vars[i], ir::Const(loop->vars[i].dtype(), 0), loop->extents[i]);
+    }
+    ir::WalkEffects(loop->body, [&](const ir::Effect& effect) {
+      if (!effect.Writes() || !effect.buffer.IsGlobal()) return;
+      ir::Array<Expr> places(effect.indices.begin(), effect.indices.end());
+      end = end && EndsWithGrid(effect.buffer, places, block, count, analyzer);
+    });
+    return false;
+  });
+  return end;
 }
 
 // Whether a load brings an operand that has elements along the dimension.
@@ -82,22 +110,17 @@ class LoadSharer : public ir::StmtMutator {
 std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,
                                               const ir::KernelLaunchNode* launch,
                                               const PlainGemm& plain) {
-  auto rows = launch->grid.size() == 2 ? ir::AsInt(launch->grid[kRowAxis]) : std::nullopt;
+  auto rows = launch->grid.size() >= 2 ? ir::AsInt(launch->grid[kRowAxis]) : std::nullopt;
   if (!rows || *rows < 2 || launch->attrs.count("cluster_dims") != 0) return {};
   const ir::Var& block = launch->block_vars[kRowAxis];
   arith::Analyzer analyzer;
   analyzer.BindParams(func->params);
   analyzer.BindLaunch(launch);
-  bool possible = true;
-  ir::WalkStmts(launch->body, [&](const Stmt& s) {
-    const auto* copy = s.as<ir::CopyNode>();
-    bool stores = copy != nullptr && copy->dst->buffer.IsGlobal();
-    possible =
-        possible && (!stores || *rows % 2 == 0 || EndsWithGrid(copy->dst, block, *rows, &analyzer));
-    possible = possible && s->kind != ir::StmtKind::kAssume;  // it may say how many there are
-    return possible;
-  });
-  if (!possible) return {};
+  // An assumption may say how many blocks there are.
+  bool assumes =
+      ir::HasStmt(launch->body, [](const Stmt& s) { return s->kind == ir::StmtKind::kAssume; });
+  bool whole = *rows % 2 == 0;
+  if (assumes || (!whole && !StoresEndWithGrid(launch->body, block, *rows, &analyzer))) return {};
   BlockNames names(launch->body, block);
   std::vector<const ir::CopyNode*> loads;
   std::copy_if(plain.loads.begin(), plain.loads.end(), std::back_inserter(loads),
@@ -110,7 +133,7 @@ std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,
 
 int64_t RowsThatShare(const ir::Func& func, const ir::KernelLaunchNode* launch,
                       const PlainGemm& plain) {
-  if (LoadsToShare(func, launch, plain).empty()) return 0;
+  if (launch->grid.size() != 2 || LoadsToShare(func, launch, plain).empty()) return 0;
   return *ir::AsInt(launch->grid[kRowAxis]);
 }
 

@@ -9,7 +9,7 @@
 
 namespace tilelang::tiling {
 
-// The loads of B of a plain gemm of a two-dimensional grid, where they are the same for all blocks
+// The loads of B of a plain gemm, where they are the same for all blocks
 // whose second index alone differs: one block of a pair of such neighbours can load them for both
 // by a multicast. None where a pair that has one block of the grid only would do what the program
 // does not: store to a tensor that goes on after the grid.

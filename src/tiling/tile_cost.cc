@@ -52,10 +52,6 @@ TileLines LinesOf(const PlainGemm& plain) {
   return lines;
 }
 
-int64_t ExtentOf(const ir::GemmOperandNode* operand, ir::GemmDim dim) {
-  return ir::AsInt(operand->region->extents[*operand->DimAlong(dim)]).value_or(0);
-}
-
 }  // namespace
 
 double TileGrid::CostOfTile() const {
@@ -93,9 +89,9 @@ TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
   const ir::GemmOperandNode* c = gemm->Operand(ir::GemmOperandKind::kC);
   ir::Expr rows = ExtentOfTensor(plain, ir::GemmDim::kM);
   auto iterations = static_cast<double>(ir::AsInt(plain.loop->extent).value_or(kManyIterations));
-  int64_t depth = ExtentOf(gemm->Inputs().front(), ir::GemmDim::kK);
+  int64_t depth = ExtentAlong(gemm->Inputs().front(), ir::GemmDim::kK);
   return {BlocksOf(launch),
-          {ExtentOf(c, ir::GemmDim::kM), ExtentOf(c, ir::GemmDim::kN)},
+          {ExtentAlong(c, ir::GemmDim::kM), ExtentAlong(c, ir::GemmDim::kN)},
           LinesOf(plain),
           iterations * static_cast<double>(depth) / kDepth,
           rows.defined() ? ir::AsInt(rows).value_or(0) : 0};

@@ -32,6 +32,10 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_LOAD_TRIMMING = "tl.disable_load_trimming"
     TL_DISABLE_SPLIT_K = "tl.disable_split_k"
     TL_DISABLE_ROW_REALIGNMENT = "tl.disable_row_realignment"
+    TL_DISABLE_TILE_CHOICE = "tl.disable_tile_choice"
+    TL_TILE_COLUMNS = "tl.tile_columns"
+    TL_TILE_PAIRS = "tl.tile_pairs"
+    TL_TILE_PARTS = "tl.tile_parts"
     TL_DISABLE_TILE_WIDENING = "tl.disable_tile_widening"
     TL_DISABLE_PERSISTENT_BLOCKS = "tl.disable_persistent_blocks"
     TL_DISABLE_RESULT_STAGING = "tl.disable_result_staging"
@@ -116,7 +120,14 @@ _NOT_BOOLEAN = {
     PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL: int,
     PassConfigKey.TL_MAX_REDUCTION_CHUNK: int,
     PassConfigKey.TL_EPILOGUE_SUBTILE: (int, str),
+    PassConfigKey.TL_TILE_COLUMNS: int,
+    PassConfigKey.TL_TILE_PARTS: int,
     PassConfigKey.TL_DEVICE_COMPILE_FLAGS: (str, list, tuple),
+}
+#: The values of options that choose tiles (src/tiling/tcgen05_tiles.h).
+_ONE_OF = {
+    PassConfigKey.TL_TILE_COLUMNS: range(64, 257, 32),
+    PassConfigKey.TL_TILE_PARTS: range(1, 9),
 }
 _LAST_HONOURED = PassConfigKey.TL_DEVICE_COMPILE_FLAGS
 _HONOURED = list(PassConfigKey)[: list(PassConfigKey).index(_LAST_HONOURED) + 1]
@@ -208,6 +219,9 @@ def _checked(key: PassConfigKey, value: Any) -> Any:
         raise ConfigError(f"pass option {str(key)!r} cannot be {value!r}")
     if key is PassConfigKey.TL_MAX_REDUCTION_CHUNK and (isinstance(value, bool) or value < 1):
         raise ConfigError(f"pass option {str(key)!r} is a positive number, not {value!r}")
+    if key in _ONE_OF and (isinstance(value, bool) or value not in _ONE_OF[key]):
+        known = ", ".join(map(str, _ONE_OF[key]))
+        raise ConfigError(f"pass option {str(key)!r} is one of {known}, not {value!r}")
     if key is PassConfigKey.TL_EPILOGUE_SUBTILE:
         return _epilogue_columns(value)
     return bool(value) if key not in _NOT_BOOLEAN else value

@@ -203,12 +203,15 @@ def test_a_pass_option_has_an_effect_or_a_remark(key):
         "tl.disable_block_order", "tl.disable_result_staging", "tl.disable_block_fitting",
         "tl.disable_load_trimming", "tl.disable_tile_widening", "tl.disable_persistent_blocks",
         "tl.disable_launch_versions", "tl.disable_split_k", "tl.disable_row_realignment",
+        "tl.disable_tile_choice", "tl.tile_columns", "tl.tile_pairs", "tl.tile_parts",
         "tl.disable_out_of_bound_warning",  # there is no such warning
     }  # fmt: skip
     numbers = {
         "tl.ptxas_register_usage_level": 3,
         "tl.max_reduction_chunk": 256,
         "tl.epilogue_subtile": 64,
+        "tl.tile_columns": 128,
+        "tl.tile_parts": 2,
     }
     # True asks for what the compiler does anyway.
     switched_off = {"tl.enable_fp32x2_reduction": False, "tl.enable_auto_schedule": False}

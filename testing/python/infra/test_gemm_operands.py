@@ -32,4 +32,6 @@ def test_few_choose_by_kind(kind):
         "op/gemm_fragments.cc",
         "op/gemm_scale_factors.cc",
         "op/gemm_tcgen05.cc",
+        "tiling/gemm_problem.cc",
+        "tiling/pair_blocks.cc",
     }

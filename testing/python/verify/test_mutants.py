@@ -31,10 +31,17 @@ _BOTH = (
 _PHASES = "No gemm of the stream is left then; with several tiles the next loop goes on from there."
 _PACE = "The first turns order nothing: they are for speed. Later ones would run ahead of others."
 _SLOTS = "The number of a tile goes to the other of two slots: the next barrier comes in between."
+_TOGETHER = (
+    "Both slices have slots of their own: the commit after the second one closes both stores."
+)
+_LEFT = "No slice fills a slot again, and the block waits for its last stores before it ends."
 #: (kernel, call, number): why it is not missed
 REDUNDANT = {
     ("counter_sm_80", "sync_threads", 0): _SLOTS,
     ("gemm_sm_100a", "mbarrier_wait_parity", 1): _FIRST,
+    ("gemm_sm_100a", "tl::tma_store_commit", 0): _TOGETHER,
+    ("attention_sm_100a", "tl::tma_store_commit", 0): _TOGETHER,
+    ("attention_sm_100a", "tl::tma_store_wait_read<0>", 0): _LEFT,
     ("attention_sm_100a", "mbarrier_wait_parity", 4): _BOTH,
     ("attention_sm_100a", "mbarrier_wait_parity", 15): _PHASES,
     ("attention_sm_90a", "mbarrier_arrive", 6): _LAST,

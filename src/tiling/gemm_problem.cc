@@ -1,0 +1,52 @@
+#include "tiling/gemm_problem.h"
+
+#include <algorithm>
+
+#include "analysis/kernel_scope.h"
+#include "ir/effects.h"
+#include "ir/launch_extent.h"
+#include "ir/visitor.h"
+
+namespace tilelang::tiling {
+
+namespace {
+
+// Bytes of the tensors that a launch stores to, for an element of each.
+int64_t ResultBytes(const ir::KernelLaunchNode* launch) {
+  int64_t bytes = 0;
+  ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
+    if (effect.Writes() && effect.buffer.IsGlobal()) bytes += ir::Bytes(effect.buffer->dtype);
+  });
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  const ir::GemmNode* gemm = plain.gemms[0];
+  const ir::GemmOperandNode* c = gemm->Operand(ir::GemmOperandKind::kC);
+  const ir::GemmOperandNode* a = gemm->Operand(ir::GemmOperandKind::kA);
+  const ir::GemmOperandNode* b = gemm->Operand(ir::GemmOperandKind::kB);
+  ir::Expr m = ExtentOfTensor(plain, ir::GemmDim::kM);
+  ir::Expr n = ExtentOfTensor(plain, ir::GemmDim::kN);
+  if (!m.defined() || !n.defined()) return std::nullopt;
+  GemmProblem problem;
+  problem.m = ir::AsInt(m).value_or(kDynamicExtent);
+  problem.n = ir::AsInt(n).value_or(kDynamicExtent);
+  problem.tile = {ExtentAlong(c, ir::GemmDim::kM), ExtentAlong(c, ir::GemmDim::kN)};
+  problem.depth = ExtentAlong(a, ir::GemmDim::kK);
+  if (problem.tile.rows == 0 || problem.tile.columns == 0 || problem.depth == 0) {
+    return std::nullopt;
+  }
+  auto iterations = ir::AsInt(plain.loop->extent);
+  problem.k = iterations ? *iterations * problem.depth : kDynamicExtent;
+  for (size_t axis = 2; axis < launch->grid.size(); ++axis) {
+    problem.batches *= ir::AsInt(ir::ExtentInside(launch->grid[axis])).value_or(1);
+  }
+  problem.operand_bits = std::max(a->buffer()->dtype.bits, b->buffer()->dtype.bits);
+  problem.result_bytes = ResultBytes(launch);
+  problem.threads = analysis::ThreadsOf(launch).count;
+  return problem;
+}
+
+}  // namespace tilelang::tiling

@@ -1,0 +1,37 @@
+// The GEMM of a launch as a problem: what is to be computed, apart from the tiles that compute it.
+#ifndef TILELANG_TILING_GEMM_PROBLEM_H_
+#define TILELANG_TILING_GEMM_PROBLEM_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "ir/stmt.h"
+#include "tiling/plain_gemm.h"
+#include "tiling/tile_cost.h"
+
+namespace tilelang::tiling {
+
+// Extents are elements. A dynamic extent counts as `kDynamicExtent`.
+struct GemmProblem {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  int64_t batches = 1;       // grids of tiles, along further axes of the launch
+  TileExtents tile{0, 0};    // of the program
+  int64_t depth = 0;         // elements of K that an iteration loads
+  int64_t operand_bits = 0;  // of an element of A or B, the larger
+  int64_t result_bytes = 0;  // that the epilogue stores for an element of the result
+  int64_t threads = 0;
+
+  int64_t Iterations() const { return CeilDiv(k, depth); }
+};
+
+inline constexpr int64_t kDynamicExtent = 4096;
+
+// Describes the GEMM of a launch; nothing where an extent of a tile is not constant, or an operand
+// is not loaded along its rows and columns.
+std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
+
+}  // namespace tilelang::tiling
+
+#endif  // TILELANG_TILING_GEMM_PROBLEM_H_

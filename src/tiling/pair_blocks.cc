@@ -1,0 +1,111 @@
+#include "tiling/pair_blocks.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/kernel_scope.h"
+#include "ir/visitor.h"
+#include "op/cta_pair.h"
+#include "op/effect.h"
+#include "op/gemm_tcgen05.h"
+#include "tiling/share_loads.h"
+
+namespace tilelang::tiling {
+
+using ir::Buffer;
+using ir::Region;
+using ir::Stmt;
+
+namespace {
+
+// Rows of a block's tile: those of one instruction are 256 for a pair.
+constexpr int64_t kRowsOfBlock = 128;
+// N of the instruction is a multiple of 16 for pairs, and each block has half of it in whole rows
+// of a swizzled tile.
+constexpr int64_t kPairColumns = 32;
+
+const ir::GemmOperandNode* OperandB(const ir::GemmNode* gemm) {
+  return gemm->Operand(ir::GemmOperandKind::kB);
+}
+
+ir::Gemm WithPairs(const ir::GemmNode* op, ir::Array<ir::GemmOperand> operands) {
+  auto annotations = op->annotations;
+  annotations.Set(op::kInPairs, true);
+  return {std::move(operands), op->clear_accum, op->mbar, annotations, op->span, op->k_start};
+}
+
+// Halves the tile of B, its loads and the operand of the GEMM.
+class PairWriter : public ir::StmtMutator {
+ public:
+  PairWriter(const PlainGemm& plain, ir::Expr rank) : rank_(std::move(rank)) {
+    const ir::GemmOperandNode* b = OperandB(plain.gemms[0]);
+    whole_ = b->buffer();
+    dim_ = *b->DimAlong(ir::GemmDim::kN);
+    half_ = *ir::AsInt(whole_->shape[dim_]) / op::kPairBlocks;
+    ir::Array<ir::Expr> shape = whole_->shape;
+    shape.Set(static_cast<int64_t>(dim_), ir::Const(shape[dim_].dtype(), half_));
+    tile_ = Buffer(whole_->name, whole_->dtype, shape, {}, whole_->scope, {}, whole_->span);
+  }
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::AllocNode* op) override {
+    return op->buffer.same_as(whole_) ? ir::Alloc(tile_, op->span) : ir::ffi::GetRef<Stmt>(op);
+  }
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    if (!op->dst->buffer.same_as(whole_)) return ir::ffi::GetRef<Stmt>(op);
+    size_t dim = *DimOfTensor(op, dim_);
+    ir::Array<ir::Expr> mins = op->src->mins, extents = op->src->extents;
+    auto at = static_cast<int64_t>(dim);
+    ir::Expr first = ir::CastTo(mins[dim].dtype(), rank_ * op::I32(half_));
+    mins.Set(at, mins[dim] + first);
+    extents.Set(at, ir::Const(extents[dim].dtype(), half_));
+    return ir::Copy(Region(op->src->buffer, mins, extents), Region::Whole(tile_), op->annotations,
+                    op->span, op->mbar, op->block);
+  }
+  Stmt Rewrite(const ir::GemmNode* op) override {
+    return WithPairs(op, op->WithRegions([&](const ir::GemmOperandNode* operand) {
+      return operand->buffer().same_as(whole_) ? Region::Whole(tile_) : operand->region;
+    }));
+  }
+
+ private:
+  ir::Expr rank_;
+  Buffer whole_;
+  Buffer tile_;
+  size_t dim_ = 0;
+  int64_t half_ = 0;
+};
+
+}  // namespace
+
+bool CanPair(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
+             const Target& target) {
+  if (!target->has_tcgen05 || plain.gemms.size() != 1) return false;
+  const ir::GemmNode* gemm = plain.gemms[0];
+  const ir::GemmOperandNode* a = gemm->Operand(ir::GemmOperandKind::kA);
+  const ir::GemmOperandNode* b = OperandB(gemm);
+  if (gemm->operands.size() != 3 || a->buffer().same_as(b->buffer())) return false;
+  if (!b->region.IsWhole() || ExtentAlong(a, ir::GemmDim::kM) != kRowsOfBlock ||
+      ExtentAlong(b, ir::GemmDim::kN) % kPairColumns != 0) {
+    return false;
+  }
+  std::vector<const ir::CopyNode*> shared = LoadsToShare(func, launch, plain);
+  auto of_b = [&](const ir::CopyNode* load) { return load->dst->buffer.same_as(b->buffer()); };
+  if (std::count_if(plain.loads.begin(), plain.loads.end(), of_b) != 1 ||
+      std::none_of(shared.begin(), shared.end(), of_b)) {
+    return false;
+  }
+  const ir::CopyNode* load = *std::find_if(shared.begin(), shared.end(), of_b);
+  if (!DimOfTensor(load, *b->DimAlong(ir::GemmDim::kN))) return false;
+  op::ThreadRange threads{0, analysis::ThreadsOf(launch).count};
+  ir::Gemm paired = WithPairs(gemm, gemm->operands);
+  return op::Tcgen05Lacks(paired.as<ir::GemmNode>(), threads, {}, target).empty();
+}
+
+Stmt InPairs(const Stmt& sequenced, const PlainGemm& plain, const ir::Expr& rank) {
+  return PairWriter(plain, rank).MutateStmt(sequenced);
+}
+
+}  // namespace tilelang::tiling

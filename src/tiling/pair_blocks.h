@@ -1,0 +1,24 @@
+// Pairs of blocks that compute the tiles of a GEMM together on Blackwell (op/cta_pair.h).
+#ifndef TILELANG_TILING_PAIR_BLOCKS_H_
+#define TILELANG_TILING_PAIR_BLOCKS_H_
+
+#include "ir/function.h"
+#include "target/target.h"
+#include "tiling/plain_gemm.h"
+
+namespace tilelang::tiling {
+
+// Whether two blocks, of tiles one below the other, can compute the GEMM of a launch as a pair:
+// each loads its own rows of A and half of the columns of B, and tcgen05.mma with .cta_group::2
+// multiplies with both halves. The blocks must load the same tile of B, and the block behind the
+// last row of an odd grid must store nothing.
+bool CanPair(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
+             const Target& target);
+
+// Returns the launch `sequenced` (tiling/tile_sequence.h), which was made of that launch, with such
+// GEMMs; `rank`: of a block in its pair.
+ir::Stmt InPairs(const ir::Stmt& sequenced, const PlainGemm& plain, const ir::Expr& rank);
+
+}  // namespace tilelang::tiling
+
+#endif  // TILELANG_TILING_PAIR_BLOCKS_H_
