@@ -1,4 +1,4 @@
-"""Whether a script compares results at all."""
+"""Finds out whether a script compares its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print, and how they end."""
+"""Prints the results of commands, and ends commands."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import click
 
 from ..errors import InternalError, TileLangError
 
-#: Of every document (schema.json); one that lacks or renames a field has another number.
+#: The version of every document (schema.json). Removing or renaming a field changes it.
 SCHEMA_VERSION = 1
-#: Exit statuses: all is right; the kernel is not; it could not be tried; our own
-#: defect; it ran, but was compared with nothing.
+#: Exit statuses: the results are right; they are wrong; the program could not run; tilelang has a
+#: defect; the program ran, but its results were compared with nothing.
 OK, WRONG, REFUSED, INTERNAL, RAN = 0, 1, 2, 3, 4
 
-#: Where documents go; what programs print beside them is no part of them.
+#: The stream for documents; programs print elsewhere.
 _documents: contextvars.ContextVar[Any] = contextvars.ContextVar("documents", default=None)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 def document(command: str, **fields: Any) -> dict[str, Any]:
-    """Returns a document of a command, with its schema's name and number."""
+    """Returns a document of a command, with the name and number of its schema."""
     return {"schema": f"tilelang.{command}", "version": SCHEMA_VERSION, **fields}
 
 
@@ -41,7 +41,7 @@ def telling(tell: Callable[[], Any]) -> None:
 
 
 def emit(content: dict[str, Any], text: str, as_json: bool) -> None:
-    """Prints a document, or the text that stands for it."""
+    """Prints a document, or the text instead of it."""
     printed = json.dumps(content, indent=1) if as_json else text.rstrip("\n")
     click.echo(printed, file=_documents.get() if as_json else None)
     _told()
@@ -54,7 +54,7 @@ def _told() -> None:
 
 
 def refuse(message: str, as_json: bool, status: int = REFUSED) -> NoReturn:
-    """Ends the command that runs with an error."""
+    """Ends the running command with an error."""
     if as_json:
         emit(document(_running(), ok=False, error=message), "", True)
     else:
@@ -64,7 +64,7 @@ def refuse(message: str, as_json: bool, status: int = REFUSED) -> NoReturn:
 
 
 def _running() -> str:
-    """Returns the command that runs, as documents name it."""
+    """Returns the name of the running command in documents."""
     context, names = click.get_current_context(), []
     while context.parent is not None:
         names.append(context.info_name or "")
@@ -74,7 +74,7 @@ def _running() -> str:
 
 @contextlib.contextmanager
 def _apart() -> Iterator[None]:
-    """Programs print to the standard error; the standard output is the document's."""
+    """Sends the output of programs to the standard error; documents keep the standard output."""
     token = _documents.set(sys.stdout)
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -84,7 +84,7 @@ def _apart() -> Iterator[None]:
 
 
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
-    """Errors of the user end the command with a message, ours with a traceback as well."""
+    """Ends the command with a message for user errors, and with a traceback for a defect."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> None:
@@ -101,15 +101,15 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def good(text: str) -> str:
-    """Text in green, on a terminal."""
+    """Returns text that is green on a terminal."""
     return click.style(text, fg="green", bold=True)
 
 
 def bad(text: str) -> str:
-    """Text in red, on a terminal."""
+    """Returns text that is red on a terminal."""
     return click.style(text, fg="red", bold=True)
 
 
 def faint(text: str) -> str:
-    """Text that matters less, on a terminal."""
+    """Returns text that is faint on a terminal."""
     return click.style(text, dim=True)

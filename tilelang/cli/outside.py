@@ -1,4 +1,4 @@
-"""Names what a solution computes with torch, outside of its kernels."""
+"""Finds computations of a solution in torch, outside of its kernels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LAUNCHERS = (str(_PACKAGE), f"{Path(np.__file__).parent}", "/triton/", "/tvm_ff
 
 
 class Outside:
-    """What a solution computes outside of kernels.
+    """The operations of a solution outside of kernels.
 
     Attributes:
         found: how often by the name of the operation and the place in the solution.

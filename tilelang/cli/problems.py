@@ -145,7 +145,7 @@ def _field(content: Mapping[str, Any], path: Path, name: str) -> Any:
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """What is of another shape than the format has is told with the file."""
+    """Adds the name of the file to errors about its format."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:

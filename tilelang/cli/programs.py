@@ -1,4 +1,4 @@
-"""What a command runs: a script, one kernel of a file, or PTX and CUDA C++ with arguments."""
+"""The program that a command runs: a script, a kernel of a file, PTX or CUDA C++."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What the command line asks for.
+    """The request of a command line.
 
     Attributes:
-        path, name: of ``FILE::NAME``; the name may be "".
-        argv: the script's own arguments.
-        shapes: values of dimensions and parameters by name.
+        path, name: the parts of ``FILE::NAME``; the name may be "".
+        argv: arguments of the script.
+        shapes: values of sizes and parameters by name.
         reference: ``"NAME"`` in the file, or ``"file.py::NAME"``; "" to look for one.
-        seed: of random arguments.
+        seed: seed of random arguments.
         entry, grid, block, cluster, smem, args: the launch of PTX or CUDA C++.
     """
 
@@ -64,12 +64,12 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """A further run of a program.
+    """One more run of a program, with other inputs.
 
     Attributes:
-        name: of the inputs.
-        text: the name, and what there is to say about them.
-        run: runs the program with them for a target.
+        name: name of the inputs.
+        text: the name, with details.
+        run: runs the program with these inputs for a target.
     """
 
     name: str
@@ -79,12 +79,12 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What a command runs.
+    """The program that a command runs.
 
     Attributes:
-        run: runs it once for a target, and returns its outputs with what to compare them with.
-            Raises AssertionError where the program itself finds a result wrong.
-        compared: what its results are compared with; "" if with nothing.
+        run: runs it once for a target, and returns its outputs with their references. Raises
+            AssertionError if the program itself finds a wrong result.
+        compared: a text that names the reference; "" if there is none.
         trials: inputs that break kernels, for which there is a reference.
         repeats: whether each run has the same inputs.
     """
@@ -115,7 +115,7 @@ def program_of(request: Request) -> Program:
 
 @contextmanager
 def _as_script(path: Path, argv: tuple[str, ...]) -> Iterator[None]:
-    """The script's arguments and folder, as Python has them."""
+    """Sets the arguments and the folder of a script as Python does."""
     before = sys.argv, list(sys.path)
     sys.argv, sys.path = [str(path), *argv], [str(path.parent.resolve()), *sys.path]
     try:
@@ -126,7 +126,7 @@ def _as_script(path: Path, argv: tuple[str, ...]) -> Iterator[None]:
 
 @contextmanager
 def default_target(target: str) -> Iterator[None]:
-    """Compiles for a target inside of the block what does not name one."""
+    """Sets the target of code inside of the block that names none."""
     before = os.environ.get("TILELANG_DEFAULT_TARGET")
     os.environ["TILELANG_DEFAULT_TARGET"] = target
     try:
@@ -155,7 +155,7 @@ def text_of(path: Path) -> str:
 
 @contextmanager
 def emulated(text: str, target: str) -> Iterator[None]:
-    """Programs in Triton or Helion run on the emulator, too; "cuda" means it where there is no GPU.
+    """Runs Triton and Helion on the emulator inside of the block, and "cuda" if there is no GPU.
 
     Args:
         text: of the program, which tells what it is.
@@ -178,7 +178,7 @@ def emulated(text: str, target: str) -> Iterator[None]:
 
 @contextmanager
 def poisoned() -> Iterator[None]:
-    """What torch allocates without values is NaN, or the largest integer."""
+    """Fills new tensors of torch without values with NaN, or with the largest integer."""
     if not has_torch():
         yield
         return
@@ -223,7 +223,7 @@ class Ended(UserError):
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """What a program raises inside of the block is the user's error: it could not be tried."""
+    """Turns exceptions of a program inside of the block into errors of the user."""
     try:
         yield
     except (TileLangError, OSError):
@@ -254,7 +254,7 @@ def _run_script(request: Request, target: str) -> list[Comparison]:
 
 
 def seeded(seed: int) -> None:
-    """Sets the seeds of what random inputs come from."""
+    """Sets the seed of random inputs."""
     if has_torch():
         import torch
 
@@ -262,7 +262,7 @@ def seeded(seed: int) -> None:
 
 
 def judged(comparisons: Sequence[Comparison], texts: Iterable[str] = ()) -> None:
-    """Compares outputs with what is expected; ``texts`` are the PTX of their kernels.
+    """Compares outputs with expected ones; ``texts`` are the PTX of their kernels.
 
     Raises:
         AssertionError: an output is wrong.
@@ -283,7 +283,7 @@ def judged(comparisons: Sequence[Comparison], texts: Iterable[str] = ()) -> None
 
 
 def names_of(request: Request) -> dict[str, Any]:
-    """What a Python file defines.
+    """Returns the names that a Python file defines.
 
     Raises:
         UserError: there is no such file, or the name that is asked for is not among it.
@@ -328,7 +328,7 @@ def _reference(request: Request, names: Mapping[str, Any]) -> Callable[..., Any]
 
 
 def kernel_of(found: Any, request: Request, target: str) -> Any:
-    """Compiles what a name stands for."""
+    """Compiles the kernel that a name stands for."""
     from ..autotuner import AutotunedFunction
     from ..jit import EagerFunction, JITFunction, JITKernel, compile
 
@@ -442,7 +442,7 @@ def _run_source(request: Request, target: str) -> list[Comparison]:
 
 
 def _arrays(request: Request, args: list[Any], before: list[Any]) -> Comparison:
-    """Compares all arrays with those that the reference changes or returns."""
+    """Compares the arrays that the reference changes or returns."""
     from ..profiler import compare
     from ..profiler.judge import Comparison
 

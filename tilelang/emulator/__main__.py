@@ -229,7 +229,7 @@ def launch(options: argparse.Namespace, module: Module) -> tuple[LaunchReport, l
 
 
 def _run(options: argparse.Namespace) -> bool:
-    """Does what the options ask for; returns whether nothing was found."""
+    """Runs the action that the options choose; returns whether the emulator found nothing."""
     module = load(options, options.ptx)
     if options.list:
         _list(module)

@@ -14,7 +14,7 @@ from .timed import Timing, TimingOptions
 
 
 class Clock:
-    """Adds up what launches take while it runs.
+    """Adds up the predicted times of launches while it runs.
 
     Attributes:
         us: microseconds so far.

@@ -1,4 +1,4 @@
-"""Torch's "cuda" devices on a machine that has none: their memory is that of the host.
+"""Emulates torch's "cuda" devices on a machine without a GPU, in the memory of the host.
 
 Tensors stay ordinary tensors of the CPU. Those that the program puts on "cuda", and what is
 computed from them, are marked and say that they are there; a copy between the devices is a copy.
@@ -69,7 +69,7 @@ def _mark(result: Any, on_gpu: bool) -> Any:
 
 
 class _HostMemory(TorchFunctionMode):
-    """Runs what the program does on "cuda" on the CPU."""
+    """Runs operations of the program on "cuda" on the CPU."""
 
     def __torch_function__(
         self, func: Any, kinds: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -178,7 +178,7 @@ class _ExternalStream(Stream):
 
 
 def _record_stream(tensor: torch.Tensor, stream: Any) -> None:
-    """Memory is not given back while a launch uses it: launches are over when they return."""
+    """Does nothing: launches are over when they return, so no memory is in use."""
 
 
 class Event:
@@ -282,7 +282,7 @@ def _to_user(result: Any, args: Any) -> Any:
 
 
 class _Generator(torch.Generator):
-    """A generator of random numbers for either device: its numbers are those of the CPU."""
+    """A random generator for either device; it gives the numbers of the CPU."""
 
     def __new__(cls, device: Any = "cpu") -> _Generator:
         return super().__new__(cls, device=_on_host(device))  # type: ignore[call-arg]
@@ -298,7 +298,7 @@ def active() -> bool:
 
 @contextlib.contextmanager
 def as_cuda(arch: str = "sm_100a") -> Iterator[None]:
-    """Torch's "cuda" devices mean the emulator inside of the block.
+    """Makes torch's "cuda" devices mean the emulator inside of the block.
 
     Tensors of ``device="cuda"`` lie in the memory of the host, kernels with them run on the
     emulator, those of Triton too, and events tell the predicted time of the launches between them

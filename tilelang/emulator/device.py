@@ -105,7 +105,7 @@ class Stream:
 
     @property
     def may_overlap(self) -> bool:
-        """Whether a ``programmatic`` launch may begin before the last one has ended."""
+        """Returns whether a ``programmatic`` launch may begin before the last one has ended."""
         return bool(_ffi.get("emulator.MayOverlap")(self._handle))
 
 
@@ -322,7 +322,7 @@ class Kernel:
         return bool(_ffi.get("emulator.MemoryDecides")(self.module._handle, self.name))
 
     def name_tiles(self, tiles: Iterable[Any]) -> None:
-        """Tells what lies in dynamic shared memory and in registers (``tl.NamedTile``)."""
+        """Names the tiles in dynamic shared memory and in registers (``tl.NamedTile``)."""
         named = tuple(tiles)
         self.tiles += compiled_tiles(named, self._dynamic_begin)
         self.fragments += fragments_of(named)

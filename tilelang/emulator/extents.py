@@ -1,4 +1,4 @@
-"""The extents of a launch: what a kernel allows, and clusters of two sizes."""
+"""The extents of a launch: limits of the kernel, and clusters of two sizes."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tilelang.emulator.named_tiles import NamedTile, at_address
 def line_by_line(
     reported: Iterable[dict[str, Any]], tiles: Sequence[NamedTile] = ()
 ) -> Iterator[str]:
-    """Texts of warnings: one of each kind for a line of the source, in the order of the first.
+    """Returns texts of warnings: one of each kind for a line of the source, in order.
 
     Code without line numbers gets one for each PTX line. Of addresses in shared memory the tiles
     are named.
