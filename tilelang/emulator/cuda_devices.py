@@ -18,6 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from tilelang.emulator.clock import Clock, ticking
+from tilelang.emulator.gpus import Gpu, choosing, find
 from tilelang.errors import UnsupportedError, UserError
 from tilelang.runtime import outputs
 
@@ -33,12 +34,6 @@ _PROPERTIES: dict[Any, Callable[[Any, bool], Any]] = {
     torch.Tensor.is_cpu.__get__: lambda _, on_gpu: not on_gpu,  # type: ignore[attr-defined]
     torch.Tensor.get_device: lambda _, on_gpu: 0 if on_gpu else -1,
     torch.Tensor.pin_memory: lambda args, _: args[0],
-}
-#: GPU and multiprocessors (data sheets of A100, H200 and B200), and GB of memory.
-_GPUS = {
-    "sm_80": ("NVIDIA A100", 108, 80),
-    "sm_90a": ("NVIDIA H200", 132, 141),
-    "sm_100a": ("NVIDIA B200", 148, 180),
 }
 
 
@@ -225,22 +220,20 @@ def _unsupported(what: str) -> Callable[..., Any]:
     return refuse
 
 
-def _properties(arch: str) -> Any:
-    name, count, gigabytes = _GPUS[arch]
-    major, minor = divmod(int(arch.removeprefix("sm_").removesuffix("a")), 10)
+def _properties(gpu: Gpu) -> Any:
+    major, minor = gpu.capability
     return types.SimpleNamespace(
-        name=f"{name} (emulated)", major=major, minor=minor, multi_processor_count=count,
-        total_memory=gigabytes * 10**9, warp_size=32, max_threads_per_multi_processor=2048,
-        regs_per_multiprocessor=65536,
-        shared_memory_per_block_optin=232448 if major > 8 else 166912,
-        L2_cache_size=(126 if major == 10 else 50 if major == 9 else 40) * 2**20,
+        name=f"NVIDIA {gpu.name} (emulated)", major=major, minor=minor,
+        multi_processor_count=gpu.sms, total_memory=gpu.gigabytes * 10**9, warp_size=32,
+        max_threads_per_multi_processor=gpu.threads, regs_per_multiprocessor=65536,
+        shared_memory_per_block_optin=gpu.shared, L2_cache_size=gpu.l2_mib * 2**20,
         gcnArchName="", is_integrated=0, is_multi_gpu_board=0,
     )  # fmt: skip
 
 
-def replacements(arch: str) -> dict[str, Any]:
+def replacements(gpu: Gpu) -> dict[str, Any]:
     """Returns what stands for names of ``torch.cuda``."""
-    found = _properties(arch)
+    found = _properties(gpu)
     stream = Stream()
 
     def answer(value: Any = None) -> Callable[..., Any]:
@@ -255,7 +248,7 @@ def replacements(arch: str) -> dict[str, Any]:
         "current_device": answer(0), "is_bf16_supported": answer(True),
         "get_device_name": answer(found.name), "get_device_properties": answer(found),
         "get_device_capability": answer((found.major, found.minor)),
-        "get_arch_list": answer([arch]), "mem_get_info": answer((found.total_memory,) * 2),
+        "get_arch_list": answer([gpu.arch]), "mem_get_info": answer((found.total_memory,) * 2),
         "memory_allocated": answer(0), "max_memory_allocated": answer(0),
         "memory_reserved": answer(0), "init": answer(), "_lazy_init": answer(),
         "synchronize": answer(), "set_device": answer(), "empty_cache": answer(),
@@ -270,7 +263,7 @@ def replacements(arch: str) -> dict[str, Any]:
 
 def interface(arch: str) -> Any:
     """Returns what Triton takes for ``torch.cuda``."""
-    return types.SimpleNamespace(**replacements(arch))
+    return types.SimpleNamespace(**replacements(find(arch)))
 
 
 _given = outputs.to_user  # also where that of the module is replaced
@@ -297,7 +290,7 @@ def active() -> bool:
 
 
 @contextlib.contextmanager
-def as_cuda(arch: str = "sm_100a") -> Iterator[None]:
+def as_cuda(arch: str = "sm_100a", gpu: str = "") -> Iterator[None]:
     """Makes torch's "cuda" devices mean the emulator inside of the block.
 
     Tensors of ``device="cuda"`` lie in the memory of the host, kernels with them run on the
@@ -306,18 +299,20 @@ def as_cuda(arch: str = "sm_100a") -> Iterator[None]:
     process, and ``"auto"`` targets are ``arch``.
 
     Args:
-        arch: which GPU torch reports: ``"sm_80"``, ``"sm_90a"`` or ``"sm_100a"``.
+        arch: an architecture of :class:`~tilelang.emulator.Device`, as ``"sm_90a"``.
+        gpu: which GPU of it torch reports and launches are timed for, as ``"GB200"``; "": the
+            usual one.
 
     Raises:
-        UserError: no such architecture.
+        UserError: no such architecture, or no such GPU of it.
     """
     global _depth
     from tilelang.emulator.triton import emulate
 
-    if arch not in _GPUS:
-        raise UserError(f"no architecture {arch!r}; the emulator knows {', '.join(_GPUS)}")
+    device = find(arch, gpu)
     with contextlib.ExitStack() as stack:
-        for name, value in replacements(arch).items():
+        stack.enter_context(choosing(device))
+        for name, value in replacements(device).items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value, create=True))
         stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
         stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _record_stream))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilelang import _ffi
+from tilelang.emulator.gpus import find
 from tilelang.emulator.numbers import integer
 from tilelang.errors import UserError
 
@@ -58,7 +59,8 @@ class TimingOptions:
             if it can be asked (``Kernel.registers``), else an estimate.
         ablate: names of :data:`ABLATIONS`, which cost nothing then: the difference is what they
             cost.
-        gpu: which GPU of the architecture, a name of :func:`timed_gpus`; "": the usual one.
+        gpu: which GPU of the architecture, a name of :func:`timed_gpus`; "": the one that a block
+            of ``as_cuda`` or ``emulate`` chose, else the usual one.
 
     Raises:
         UserError: a value is out of range.
@@ -103,7 +105,7 @@ class TimingOptions:
                 f"{', '.join(map(repr, gpus[arch]))}"
             )
         return (
-            self.gpu or gpus[arch][0], float(self.clock_mhz), int(self.ctas),
+            self.gpu or find(arch).name, float(self.clock_mhz), int(self.ctas),
             bool(self.sampled), self.l2 == "warm", bool(self.record), int(self.registers),
             sorted(self.ablate), bool(self.alone),
         )  # fmt: skip

@@ -8,7 +8,8 @@ import torch
 import tilelang
 import tilelang.language as T
 from tilelang import emulator
-from tilelang.emulator import as_cuda, cuda_devices
+from tilelang.emulator import as_cuda, cuda_devices, gpus
+from tilelang.emulator.timed import timed_gpus
 from tilelang.errors import UnsupportedError, UserError
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -116,6 +117,27 @@ def test_torch_cuda():
         torch.ones(3).cuda(non_blocking=True).record_stream(torch.cuda.current_stream())
     with pytest.raises(UnsupportedError, match="CUDAGraph has no emulated"):
         torch.cuda.CUDAGraph()
+
+
+@pytest.mark.parametrize(("arch", "gpu"), [(gpu.arch, gpu.name) for gpu in gpus.GPUS])
+def test_chosen_gpu(arch, gpu):
+    device = gpus.find(arch, gpu)
+    with as_cuda(arch, gpu=gpu):
+        found = torch.cuda.get_device_properties(0)
+        assert found.multi_processor_count == device.sms and gpu in found.name
+        assert torch.cuda.get_device_capability() == device.capability
+        if arch not in timed_gpus():
+            return
+        assert set(timed_gpus()[arch]) == {g.name for g in gpus.GPUS if g.arch == arch}
+        text = f".version 8.8\n.target {arch}\n.address_size 64\n.visible .entry f() {{ ret; }}\n"
+        timing = emulator.Device(arch).load_ptx(text)["f"].launch(1, 32, [], timing=True).timing
+    assert (timing.gpu, timing.sms) == (gpu, device.sms)
+
+
+def test_gpu_of_another_architecture():
+    known = "'H200' is no GPU of sm_100a; choose from 'B200', 'GB200'"
+    with pytest.raises(UserError, match=known), as_cuda("sm_100a", gpu="H200"):
+        pass
 
 
 def test_it_ends():

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilelang.emulator.device import LaunchReport
+from tilelang.emulator.gpus import choosing, find
 from tilelang.emulator.launch_options import options as launch_options
 from tilelang.errors import ConfigError
 
@@ -28,7 +29,7 @@ class Emulation:
 
 
 @contextlib.contextmanager
-def emulate(arch: str = "sm_100a", **options: Any) -> Iterator[Emulation]:
+def emulate(arch: str = "sm_100a", gpu: str = "", **options: Any) -> Iterator[Emulation]:
     """Programs in Triton run on the emulator inside of the block, with tensors of the CPU::
 
         with tilelang.emulator.triton.emulate("sm_90a"):
@@ -41,11 +42,13 @@ def emulate(arch: str = "sm_100a", **options: Any) -> Iterator[Emulation]:
     Args:
         arch: an architecture of :class:`~tilelang.emulator.Device`: ``"sm_80"``, ``"sm_90a"``,
             ``"sm_100a"``, ``"sm_103a"``, ``"sm_120a"`` or ``"sm_121a"``.
+        gpu: which GPU of it programs see and launches are timed for, as ``"GB200"``; "": the usual
+            one.
         options: of launches, see :class:`tilelang.emulator.Options`.
 
     Raises:
         ConfigError: Triton is not installed.
-        UserError: no such architecture, or no such option.
+        UserError: no such architecture, no such GPU of it, or no such option.
     """
     try:
         from tilelang.emulator.triton.driver import activated
@@ -56,7 +59,7 @@ def emulate(arch: str = "sm_100a", **options: Any) -> Iterator[Emulation]:
             "Triton is needed to emulate its programs", notes=["pip install 'triton>=3.6'"]
         ) from None
     emulation = Emulation(arch)
-    with launch_options(**options), activated(emulation):
+    with choosing(find(arch, gpu)), launch_options(**options), activated(emulation):
         yield emulation
 
 

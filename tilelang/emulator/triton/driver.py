@@ -14,6 +14,7 @@ from triton.backends.nvidia.compiler import get_ptxas
 from triton.runtime import driver as drivers
 
 from tilelang.emulator.device import Device
+from tilelang.emulator.gpus import GPUS, find
 from tilelang.emulator.triton import benchmark
 from tilelang.emulator.triton.launcher import Launcher, Program
 from tilelang.runtime import resources, toolchain
@@ -21,21 +22,6 @@ from tilelang.runtime import resources, toolchain
 if TYPE_CHECKING:
     from tilelang.emulator.triton import Emulation
 
-#: What Triton asks of a GPU: of an A100, an H200 and a B200 (their data sheets; clocks in kHz).
-_PROPERTIES = {
-    80: {"max_shared_mem": 166912, "multiprocessor_count": 108, "sm_clock_rate": 1410000,
-         "mem_clock_rate": 1215000, "mem_bus_width": 5120},
-    90: {"max_shared_mem": 232448, "multiprocessor_count": 132, "sm_clock_rate": 1980000,
-         "mem_clock_rate": 3201000, "mem_bus_width": 6144},
-    100: {"max_shared_mem": 232448, "multiprocessor_count": 148, "sm_clock_rate": 1965000,
-          "mem_clock_rate": 3996000, "mem_bus_width": 8192},
-    # RTX 5090 and DGX Spark by their data sheets.
-    120: {"max_shared_mem": 101376, "multiprocessor_count": 170, "sm_clock_rate": 2410000,
-          "mem_clock_rate": 14000000, "mem_bus_width": 512},
-    121: {"max_shared_mem": 101376, "multiprocessor_count": 48, "sm_clock_rate": 2500000,
-          "mem_clock_rate": 4266000, "mem_bus_width": 256},
-}  # fmt: skip
-_PROPERTIES[103] = _PROPERTIES[100]  # of the B200, for want of a source
 _COMMON = {"max_num_regs": 65536, "warpSize": 32}
 _MAX_THREADS = 1024
 _MOST_REGISTERS = 255
@@ -57,8 +43,13 @@ class _Utils:
     """Functions that Triton calls to load a program and to query the device."""
 
     def get_device_properties(self, device: Any) -> dict[str, int]:
-        number = device if device in _PROPERTIES else _active().capability
-        return {**_PROPERTIES[number], **_COMMON}
+        archs = {capability_of(gpu.arch): gpu.arch for gpu in GPUS}
+        gpu = find(archs.get(device, _active().emulation.arch))
+        return {
+            "max_shared_mem": gpu.shared, "multiprocessor_count": gpu.sms,
+            "sm_clock_rate": gpu.sm_khz, "mem_clock_rate": gpu.memory_khz,
+            "mem_bus_width": gpu.bus_bits, **_COMMON,
+        }  # fmt: skip
 
     def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[Any, ...]:
         """Returns module, function, registers, spilled bytes, and most threads of a block.
@@ -76,7 +67,7 @@ class _Utils:
 
     def cuOccupancyMaxActiveClusters(self, function: Any, shared: int, ctas: int) -> int:
         """Returns the number of clusters that fit at once, with one CTA an SM."""
-        return _PROPERTIES[_active().capability]["multiprocessor_count"] // ctas
+        return find(_active().emulation.arch).sms // ctas
 
 
 @functools.cache
