@@ -10,9 +10,14 @@ namespace {
 constexpr int kQuarterLanes = 32;
 constexpr int kQuarters = 4;
 
-void CheckScaleAddress(uint32_t address, const char* operand) {
+// The two highest bits may repeat which bytes of a word are the factors, as CUTLASS's addresses of
+// factors do (make_runtime_instr_desc_block_scaled takes them from there).
+constexpr int kIdShift = 30;
+
+uint32_t ScaleAddress(uint32_t address, int id, const char* operand) {
+  if (address >> kIdShift == static_cast<uint32_t>(id)) address &= (1u << kIdShift) - 1;
   const int lane = TmemAddress(address).lane();
-  if (lane == 0) return;
+  if (lane == 0) return address;
   throw EmulatorError("tmem", std::string("the scale factors of ") + operand + " start at lane " +
                                   std::to_string(lane) + "; they have all lanes, from 0 on");
 }
@@ -20,14 +25,14 @@ void CheckScaleAddress(uint32_t address, const char* operand) {
 }  // namespace
 
 ScaleOperand ScalesOfA(const InstructionDescriptor& in, uint32_t address) {
-  CheckScaleAddress(address, "A");
-  return {address, in.rows(), 1, in.scale_a_id, in.scale_count};
+  const uint32_t first = ScaleAddress(address, in.scale_a_id, "A");
+  return {first, in.rows(), 1, in.scale_a_id, in.scale_count};
 }
 
 ScaleOperand ScalesOfB(const InstructionDescriptor& in, uint32_t address) {
-  CheckScaleAddress(address, "B");
+  const uint32_t first = ScaleAddress(address, in.scale_b_id, "B");
   const int halves = in.pair && in.m == 128 ? 2 : 1;
-  return {address, in.n / halves, halves, in.scale_b_id, in.scale_count};
+  return {first, in.n / halves, halves, in.scale_b_id, in.scale_count};
 }
 
 std::vector<TmemRegion> ScaleCells(const ScaleOperand& operand) {

@@ -157,12 +157,12 @@ class ScaledCase:
             a, b, c, self.sa, self.sb, self.a_kind, self.b_kind, self.scale_kind, self.fp4
         )
 
-    def check(self, vector=None, expected=None, a="%d20", **options):
-        """Runs and compares all of tensor memory."""
+    def check(self, vector=None, expected=None, a="%d20", high=0, **options):
+        """Runs and compares all of tensor memory; ``high`` is added to the addresses of factors."""
         vector = f".block{self.depth // self.count}" if vector is None else vector
         after = self.cells.copy()
         self.store(after, self.expected() if expected is None else expected)
-        text = mma(self.kind, vector, self.group, a)
+        text = mma(self.kind, vector, self.group, a, SFA_AT + high, SFB_AT + high)
         if self.group == 1:
             text = build(one_cta(text), shared_bytes=IMAGE_BYTES, params=PARAMS)
             out, report = run(text, self.cells[0], self.images[0], self.args, **options)

@@ -231,6 +231,12 @@ def test_scale_factors_in_a_wrong_place(sfa, complaint):
     assert caught.value.kind == "tmem"
 
 
+def test_addresses_of_factors_may_repeat_their_ids():
+    ScaledCase("mxf8f6f4", n=32, ids=(1, 1)).check(high=1 << 30)
+    with pytest.raises(EmulatorError, match="from 0 on"):
+        ScaledCase("mxf8f6f4", n=32, ids=(2, 2)).check(high=1 << 30)
+
+
 STORE = f" tcgen05.st.sync.aligned.32x32b.x4.b32 [%r3+{SFA_AT}], {{%v0, %v1, %v2, %v3}};"
 WAIT = " tcgen05.wait::st.sync.aligned;"
 MEET = """
