@@ -1,15 +1,18 @@
 """The timing model on kernels of others, beside the times that their authors published for a B200.
 
-    python benchmark/published.py --tirx VENV/bin/python [--half looked|once] [--only TEXT]
-                                  [--save FILE] [--list]
+    python benchmark/published.py [--tirx VENV/bin/python] [--gluon FOLDER] [--half looked|once]
+                                  [--only TEXT] [--save FILE] [--list]
     python benchmark/published.py --show FILE
 
-The workloads, and their microseconds on a B200 beside those of a reference library, are those of
-the wheel ``tirx-kernels`` (its ``bench_suite/baseline.json``), which nothing here depends on::
+Two sources have both programs and times. The workloads of the wheel ``tirx-kernels``, and their
+microseconds on a B200 beside those of a reference library, are those of its file
+``bench_suite/baseline.json``; nothing here depends on it::
 
     python -m venv VENV && VENV/bin/pip install tirx-kernels apache-tvm nvidia-cuda-cccl torch -e .
 
-No GPU is needed: ``published_tirx.py`` lets the wheel's own benchmarks run on the emulator.
+No GPU is needed: ``published_tirx.py`` lets the wheel's own benchmarks run on the emulator. The
+tutorials of Gluon (``python/tutorials/gluon`` of a checkout of triton-lang/triton) state figures of
+a GB200 and of an H100, for which an H200 stands; ``published_gluon.py`` imports their kernels.
 
 Half of the workloads may be looked at, and figures of the model chosen by them; the other half is
 measured once, at the end. The last bit of the SHA-256 of ``kernel/config`` decides: 0 is *looked*,
@@ -26,6 +29,7 @@ import argparse
 import contextlib
 import datetime
 import hashlib
+import itertools
 import json
 import statistics
 import subprocess
@@ -43,6 +47,19 @@ KNOWN = (
     "flashinfer_rmsnorm/rms_bf16_m32_h4096_xc_yc_pdl0",
     "act_and_mul/silu_bf16_d16384_t32768", "merge_state/bf16_s16384_h32_d128",
     "mxfp8_quantize/fp16_linear_m4096_k4096", "nvfp4_quantize/fp16_128x4_m16384_k7168",
+    "gluon/03-elementwise_add", "gluon/06-blocked_matmul/64x64x64 w4",
+    "gluon/06-blocked_matmul/64x64x256 w4", "gluon/06-blocked_matmul/128x128x64 w4",
+    "gluon/06-blocked_matmul/128x128x128 w4", "gluon/06-blocked_matmul/128x128x256 w4",
+    "gluon/06-blocked_matmul_pipelined/128x128x64 w4", "gluon/05-blocked_matmul/64x256x128 w4",
+    "gluon/05-blocked_matmul/128x128x128 w4", "gluon/03-elementwise_add_cpasync",
+    "gluon/03-elementwise_add_pipelined/2", "gluon/03-elementwise_add_pipelined/3",
+    "gluon/07-matmul_pipelined/128x2 w4", "gluon/07-matmul_pipelined/64x4 w4",
+    "gluon/07-matmul_pipelined/K=2048", "gluon/07-persistent_matmul/K=2048",
+    "gluon/07-persistent_matmul_pipelined/K=2048", "gluon/08-matmul_warp_specialized/K=2048",
+    "gluon/08-matmul_warp_specialized/K=512", "gluon/14-softmax/32768x1024",
+    "gluon/14-softmax/32768x4096", "gluon/14-softmax/32768x16384", "gluon/14-softmax/32768x32768",
+    "gluon/02-memcpy_1d/2048 R=1", "gluon/02-memcpy_1d/2048 R=2", "gluon/02-memcpy_1d/2048 R=4",
+    "gluon/02-memcpy_1d/2048 R=8", "gluon/02-memcpy_1d/2048 R=16",
 )  # fmt: skip
 AGREE, SMALL_US, CHUNK = 0.03, 10.0, 8
 CLASSES = ("GEMM", "attention", "memory-bound", "small")
@@ -70,9 +87,21 @@ def workloads(python: str) -> list[dict[str, Any]]:
         rows.append({
             "name": name, "published_us": own, "reference_us": reference,
             "agree": reference is not None and abs(reference / own - 1) < AGREE,
-            "half": half_of(name), "source": "tirx-kernels baseline.json",
+            "half": half_of(name), "gpu": "B200", "source": "tirx-kernels baseline.json",
         })  # fmt: skip
     return rows
+
+
+def tutorials(folder: Path) -> list[dict[str, Any]]:
+    """The rows of Gluon's tutorials; each has one source."""
+    command = [sys.executable, str(HERE / "published_gluon.py"), "--tutorials", str(folder)]
+    found = subprocess.run([*command, "--list"], check=True, capture_output=True, text=True)
+    rows = [json.loads(line[4:]) for line in found.stdout.splitlines() if line.startswith("ROW ")]
+    return [
+        {**row, "reference_us": None, "agree": False, "half": half_of(row["name"]),
+         "source": "triton-lang/triton, python/tutorials/gluon"}
+        for row in rows
+    ]  # fmt: skip
 
 
 def class_of(row: dict[str, Any]) -> str:
@@ -89,15 +118,18 @@ def class_of(row: dict[str, Any]) -> str:
     return "attention" if any(each in kernel for each in _ATTENTION) else "GEMM"
 
 
-def predictions(python: str, names: list[str], limit: float) -> Iterator[dict[str, Any]]:
-    """Returns the prediction for each workload; one process predicts several."""
+def predictions(command: list[str], names: list[str], limit: float) -> Iterator[dict[str, Any]]:
+    """Returns the prediction for each workload; one process of the command predicts several."""
     for first in range(0, len(names), CHUNK):
         chunk = names[first : first + CHUNK]
         with tempfile.TemporaryFile("w+") as output:
-            command = [python, str(HERE / "published_tirx.py"), *chunk]
             with contextlib.suppress(subprocess.TimeoutExpired):
                 subprocess.run(
-                    command, stdout=output, stderr=subprocess.DEVNULL, timeout=limit, check=False
+                    [*command, *chunk],
+                    stdout=output,
+                    stderr=subprocess.DEVNULL,
+                    timeout=limit,
+                    check=False,
                 )
             output.seek(0)
             answers = [json.loads(line[4:]) for line in output if line.startswith("ROW ")]
@@ -123,22 +155,24 @@ def error_of(row: dict[str, Any]) -> float:
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Median and 90th percentile of the absolute errors by half, agreement and class."""
+    """Median and 90th percentile of the absolute errors by GPU, half, agreement and class."""
     found = []
-    for half in ("looked", "once"):
-        for agreed in (True, False):
-            for kind in ("all", *CLASSES):
-                errors = [
-                    abs(error_of(row)) for row in rows
-                    if "us" in row and "error" not in row and row["half"] == half
-                    and (row["agree"] or not agreed) and kind in ("all", class_of(row))
-                ]  # fmt: skip
-                if errors:
-                    found.append({
-                        "half": half, "agreeing rows only": agreed, "class": kind,
-                        "rows": len(errors), "median": statistics.median(errors),
-                        "p90": percentile(errors, 0.9),
-                    })  # fmt: skip
+    groups = itertools.product(
+        ("B200, GB200", "H100"), ("looked", "once"), (True, False), ("all", *CLASSES)
+    )
+    for gpu, half, agreed, kind in groups:
+        errors = [
+            abs(error_of(row)) for row in rows
+            if "us" in row and "error" not in row and row["half"] == half
+            and row["gpu"] in gpu.split(", ")
+            and (row["agree"] or not agreed) and kind in ("all", class_of(row))
+        ]  # fmt: skip
+        if errors:
+            found.append({
+                "gpu": gpu, "half": half, "agreeing rows only": agreed, "class": kind,
+                "rows": len(errors), "median": statistics.median(errors),
+                "p90": percentile(errors, 0.9),
+            })  # fmt: skip
     return found
 
 
@@ -158,8 +192,8 @@ def show(rows: list[dict[str, Any]]) -> None:
     for each in summary(rows):
         where = "sources agree" if each["agreeing rows only"] else "every row"
         print(
-            f"{each['half']:6} {where:14} {each['class']:13} {each['rows']:3} rows: median "
-            f"{100 * each['median']:.1f} %, 90th percentile {100 * each['p90']:.1f} %"
+            f"{each['gpu']:11} {each['half']:6} {where:14} {each['class']:13} {each['rows']:3} "
+            f"rows: median {100 * each['median']:.1f} %, 90th percentile {100 * each['p90']:.1f} %"
         )
 
 
@@ -174,8 +208,9 @@ def commit() -> str:
 def save(path: Path, rows: list[dict[str, Any]]) -> None:
     """Writes the rows and their errors."""
     document = {
-        "date": datetime.date.today().isoformat(), "device": "B200 by the timing model",
-        "published on": "B200", "commit": commit(), "summary": summary(rows), "rows": rows,
+        "date": datetime.date.today().isoformat(), "device": "the timing model",
+        "published on": "B200, GB200, H100", "commit": commit(), "summary": summary(rows),
+        "rows": rows,
     }  # fmt: skip
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n")
@@ -184,7 +219,8 @@ def save(path: Path, rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     """Predicts what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tirx", default=sys.executable, help="Python with tirx-kernels")
+    parser.add_argument("--tirx", help="Python with tirx-kernels")
+    parser.add_argument("--gluon", type=Path, help="folder of the tutorials of Gluon")
     parser.add_argument("--half", choices=("looked", "once"))
     parser.add_argument("--only", default="", help="part of the names")
     parser.add_argument("--limit", type=float, default=600, help="seconds for eight workloads")
@@ -194,21 +230,28 @@ def main() -> None:
     options = parser.parse_args()
     if options.show:
         return show(json.loads(options.show.read_text())["rows"])
-    rows = [
-        row for row in workloads(options.tirx)
-        if options.only in row["name"] and options.half in (None, row["half"])
-    ]  # fmt: skip
-    if options.list:
-        print(*(f"{row['half']:6} {row['name']}" for row in rows), sep="\n")
-        return None
-    answers = {
-        answer["name"]: answer
-        for answer in predictions(options.tirx, [row["name"] for row in rows], options.limit)
-    }
-    rows = [{**row, **answers[row["name"]]} for row in rows]
-    show(rows)
+    suites = []
+    if options.tirx:
+        suites.append((workloads(options.tirx), [options.tirx, str(HERE / "published_tirx.py")]))
+    if options.gluon:
+        command = [sys.executable, str(HERE / "published_gluon.py"), "--tutorials"]
+        suites.append((tutorials(options.gluon), [*command, str(options.gluon)]))
+    results = []
+    for known, command in suites:
+        rows = [
+            row for row in known
+            if options.only in row["name"] and options.half in (None, row["half"])
+        ]  # fmt: skip
+        if options.list:
+            print(*(f"{row['half']:6} {row['name']}" for row in rows), sep="\n")
+            continue
+        names = [row["name"] for row in rows]
+        answers = {answer["name"]: answer for answer in predictions(command, names, options.limit)}
+        results += [{**row, **answers[row["name"]]} for row in rows]
+    if not options.list:
+        show(results)
     if options.save:
-        save(options.save, rows)
+        save(options.save, results)
     return None
 
 

@@ -46,7 +46,7 @@ class Host:
     """What TVM's host programs call instead of the CUDA driver.
 
     Attributes:
-        grids: of the workload that runs: name, microseconds, clock and seconds of the prediction.
+        grids: of the workload that runs: name, microseconds, clock and seconds of the processor.
     """
 
     def __init__(self, l2: str, dry: bool) -> None:
@@ -123,7 +123,7 @@ class Host:
             x, y, z = (extents.get(f"{name}.{axis}", 1) for axis in "xyz")
             return x, y, z
 
-        begin = time.monotonic()
+        begin = time.process_time()
         values = [
             self._argument(param, value) for param, value in zip(kernel.params, given, strict=True)
         ]
@@ -145,7 +145,7 @@ class Host:
             "kernel": kernel.name, "us": timing.grid_us, "clock": timing.power_factor,
             "dram_mb": round(timing.dram_bytes / 1e6, 2),
             "ctas": timing.ctas, "timed": timing.timed_ctas,
-            "seconds": time.monotonic() - begin,
+            "seconds": time.process_time() - begin,
             "busy": {name: round(share, 3) for name, share in shares.items() if share > 0.1},
         })  # fmt: skip
 
