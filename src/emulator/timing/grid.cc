@@ -65,17 +65,18 @@ void TimedRun::Extrapolate(TimingResult* result) const {
   // No queue is served faster than it works; what it still holds at the end counts, too.
   const bool all_resident = static_cast<double>(clusters) <= groups * static_cast<double>(at_once);
   const double uneven = all_resident ? Unevenness(span) : 0;
-  double queues = 0;
+  const double rest = GridOverTimed(), scale = static_cast<double>(clusters) / timed;
+  double busy = 0;
   for (const auto& memory : memories_) {
-    queues = std::max(
-        {queues, (1 + uneven) * memory->dram().busy().cycles(), memory->l2().busy().cycles()});
-    result->dram_bytes += memory->dram_bytes();
+    const double once = memory->once_bytes(), all = memory->dram_bytes();
+    const double dram = memory->dram().busy().cycles();
+    const double of_grid = all > 0 ? dram * ((all - once) * rest + once) / all : 0;
+    busy = std::max({busy, (1 + uneven) * of_grid, memory->l2().busy().cycles() * rest});
+    result->dram_bytes += (all - once) * scale + once * scale / rest;
     result->l2_bytes += memory->l2_bytes();
   }
-  const double busy = queues * GridOverTimed();
   const double ramp = std::min(figures_.dram_ramp, busy / 10);
   result->grid_cycles = std::max(result->grid_cycles, busy + figures_.dram_latency + ramp);
-  const double scale = static_cast<double>(clusters) / timed;
   result->tensor_flops = machine_->tensor_flops;
   for (uint32_t pc = 0; pc < costs_.size(); ++pc) {
     if (costs_[pc].flops == 0) continue;
@@ -86,7 +87,6 @@ void TimedRun::Extrapolate(TimingResult* result) const {
   }
   result->flops = (result->flops + result->tensor_flops) * scale;
   result->tensor_flops *= scale;
-  result->dram_bytes *= scale;
   result->l2_bytes *= scale;
   result->timed_ctas = static_cast<uint64_t>(timed * cluster);
 }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "emulator/memory/global.h"
-
 namespace tilelang::emulator {
 namespace {
 
@@ -13,10 +11,6 @@ constexpr int kBurst = 1024;
 constexpr double kWindow = 2000;
 // Lines of which the neighbours are awaited.
 constexpr int kRecentBits = 14;
-// A buffer is 2^36 bytes of addresses: so many bits of a line's number are inside of it.
-constexpr int kBufferLines = kBufferShift - 7;
-// CTAs of a cluster, at most.
-constexpr uint64_t kMostOfCluster = 16;
 // So many, on average, are a cluster of four or more.
 constexpr double kWide = 3.5;
 
@@ -25,50 +19,6 @@ double DramBytes(const Figures& figures, double clock_mhz) {
 }
 
 }  // namespace
-
-void Sharing::Note(uint64_t line, uint64_t cluster, uint64_t rank) {
-  const uint64_t cta = cluster * kMostOfCluster + rank;
-  const auto [seen, first] = last_cta_.try_emplace(line, cta);
-  if (!first && seen->second == cta) return;
-  Buffer& buffer = buffers_[line >> kBufferLines];
-  buffer.touches += 1;
-  buffer.lines += first ? 1 : 0;
-  buffer.clusters += first || seen->second / kMostOfCluster != cluster ? 1 : 0;
-  seen->second = cta;
-}
-
-void Sharing::Extend(double grid_over_part, double l2_bytes, const GlobalMemory& memory) {
-  constexpr double kMost = 0.25, kRoom = 0.5;
-  for (auto& [number, buffer] : buffers_) {
-    const double size = static_cast<double>(memory.SizeAt(number << kBufferShift));
-    bytes_ += size;
-    const bool small = size > 0 && size < kRoom * l2_bytes;
-    if (small) buffer.kept = size;
-    if (small && buffer.lines * 128 > kMost * size) buffer.rest = grid_over_part;
-  }
-}
-
-double Sharing::WaveSharersOf(uint64_t line) const {
-  const auto found = buffers_.find(line >> kBufferLines);
-  return found == buffers_.end() ? 1 : found->second.touches / found->second.lines;
-}
-
-double Sharing::ClusterSharersOf(uint64_t line) const {
-  const auto found = buffers_.find(line >> kBufferLines);
-  return found == buffers_.end() ? 1 : found->second.touches / found->second.clusters;
-}
-
-bool Sharing::Loaded(uint64_t line, double bytes) {
-  const auto found = buffers_.find(line >> kBufferLines);
-  if (found == buffers_.end() || found->second.kept == 0) return false;
-  found->second.loaded += bytes;
-  return found->second.loaded > found->second.kept;
-}
-
-double Sharing::SharersOf(uint64_t line) const {
-  const auto found = buffers_.find(line >> kBufferLines);
-  return found == buffers_.end() ? 1 : WaveSharersOf(line) * found->second.rest;
-}
 
 MemorySystem::MemorySystem(const Figures& figures, int timed, int active, bool warm,
                            double clock_mhz)
@@ -119,31 +69,33 @@ double MemorySystem::QueueOf(Cycle from) {
 
 Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Asker asker, bool wide) {
   const bool whole = asker == Asker::kTensorMap;
-  const double sharers = sharing.SharersOf(access.line);
+  Sharing::Buffer& buffer = sharing.Of(access.line);
   const double least = whole ? figures_.l2_tensor_request_bytes : figures_.l2_request_bytes;
   const double served = std::max<double>(access.bytes(), least);
   l2_bytes_ += access.bytes();
   // What copies ask for of parts of lines is served one by one.
   const bool alone = asker != Asker::kThread && access.sectors != 0xF;
-  const double neighbours = sharing.ClusterSharersOf(access.line);
-  const double merged =
-      alone ? 1
-            : std::max(std::min(sharing.WaveSharersOf(access.line), figures_.l2_merge),
-                       std::min(neighbours, figures_.l2_cluster_merge));
+  const double neighbours = buffer.cluster_sharers();
+  const double merged = alone ? 1
+                              : std::max(std::min(buffer.sharers(), figures_.l2_merge),
+                                         std::min(neighbours, figures_.l2_cluster_merge));
   const auto [missing, far] = Misses(access, whole);
   const double beyond_half = far ? figures_.l2_far_ns * 1e-3 * figures_.clock_mhz : 0;
   const Cycle l2 =
       TakeL2(from, served / merged) + figures_.l2_latency + start_clock_ * clock_ * beyond_half;
+  if (others_ > 1) sharing.Follow(buffer, access.line);
   if (missing == 0) return l2;
-  // The others that want it in the same wave wait for the same bytes.
-  const double bytes = missing / sharers;
+  // The others that want it in the same wave wait for the same bytes; where all are timed, the
+  // first one alone finds that it misses them.
+  const double sharers = others_ > 1 ? buffer.sharers() : 1;
+  const double share = others_ > 1 ? sharing.Load(buffer, missing * others_ / sharers) : 1;
+  if (share == 0) return l2;
+  const double bytes = missing * share / sharers;
   dram_bytes_ += bytes;
-  if (sharing.Loaded(access.line, missing * others_ / sharing.WaveSharersOf(access.line)))
-    return l2;
   // The first of two neighbours does not know of the second one, which makes good for both.
   const double lone =
       HasNeighbour(access.line) ? -figures_.dram_lone_load : figures_.dram_lone_load;
-  const double taken = std::max(0.0, bytes + lone / sharers);
+  const double taken = std::max(0.0, bytes + lone * share / sharers);
   const double more = whole                   ? figures_.tma_dram_latency
                       : asker == Asker::kCopy ? figures_.copy_dram_latency
                                               : 0;
@@ -151,8 +103,10 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Asker asker, bool
   const double times = wide || neighbours > kWide ? figures_.dram_wide_cluster : 1;
   const double beyond_l2 =
       times * (figures_.dram_latency - figures_.l2_latency) + more + QueueOf(from);
-  return std::max(l2,
-                  ClaimDram(from, taken) + figures_.l2_latency + start_clock_ * clock_ * beyond_l2);
+  const Cycle claimed = ClaimDram(from, taken);
+  // A line of which a share misses is taken from L2 in most cases if that is less than a half.
+  if (share < 0.5) return l2;
+  return std::max(l2, claimed + figures_.l2_latency + start_clock_ * clock_ * beyond_l2);
 }
 
 Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {
@@ -166,6 +120,7 @@ Cycle MemorySystem::Store(Cycle from, const LineAccess& access) {
   if (sent == 0) return l2;
   const double bytes = LineAccess{access.line, sent}.bytes();
   dram_bytes_ += bytes;
+  sharing.Store(bytes * others_);
   const double lone =
       HasNeighbour(access.line) ? -figures_.dram_lone_store : figures_.dram_lone_store;
   const double taken = std::max(0.0, bytes * figures_.dram_store_cost + lone);

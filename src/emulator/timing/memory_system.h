@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "emulator/memory/global.h"
 #include "emulator/timing/capacity.h"
 #include "emulator/timing/figures.h"
+#include "emulator/timing/sharing.h"
 
 namespace tilelang::emulator {
 
@@ -19,35 +19,6 @@ struct LineAccess {
   // Without a special instruction std::popcount is slow: four bits have their counts in one word.
   uint32_t count() const { return 0x4332'3221'3221'2110u >> 4 * sectors & 7; }
   uint32_t bytes() const { return count() * 32; }
-};
-
-// How many CTAs of a wave read the same lines, on average over a buffer.
-class Sharing {
- public:
-  // A CTA of the wave reads a line; it is the `rank`-th one of its cluster.
-  void Note(uint64_t line, uint64_t cluster, uint64_t rank);
-  // The CTAs were a part of those of the grid: buffers that L2 holds, and that the part has read
-  // for the most, are read again by the rest.
-  void Extend(double grid_over_part, double l2_bytes, const GlobalMemory& memory);
-  double SharersOf(uint64_t line) const;
-  // Those of one wave.
-  double WaveSharersOf(uint64_t line) const;
-  // Those of one cluster.
-  double ClusterSharersOf(uint64_t line) const;
-  // Bytes of all buffers that are read.
-  double bytes() const { return bytes_; }
-  // All SMs together have loaded so many bytes more of the line's buffer. True once that is all of
-  // a buffer that L2 keeps.
-  bool Loaded(uint64_t line, double bytes);
-
- private:
-  struct Buffer {
-    double touches = 0, lines = 0, clusters = 0, rest = 1;
-    double kept = 0, loaded = 0;  // bytes of it, if L2 keeps them; that were loaded
-  };
-  std::unordered_map<uint64_t, uint64_t> last_cta_;  // by line
-  std::unordered_map<uint64_t, Buffer> buffers_;
-  double bytes_ = 0;
 };
 
 // Loads of threads, cp.async, and tensor maps, for which L2 fetches whole lines.
@@ -74,6 +45,8 @@ class MemorySystem {
   const Capacity& dram() const { return dram_; }
   double dram_bytes() const { return dram_bytes_; }
   double l2_bytes() const { return l2_bytes_; }
+  // Of `dram_bytes`, those that the first wave alone loads, since L2 keeps them for the others.
+  double once_bytes() const { return sharing.once_bytes() / others_; }
 
  private:
   Cycle TakeL2(Cycle from, double bytes) {

@@ -14,6 +14,7 @@ namespace {
 // Addresses and temporaries of ptxas.
 constexpr int kOwnRegisters = 4;
 constexpr int kMostRegisters = 255;
+constexpr int kTensorColumns = 512;  // of an SM
 
 int Product(const std::vector<int>& extents) {
   int product = extents.empty() ? 0 : 1;
@@ -28,6 +29,19 @@ int BoundRegisters(const Kernel& kernel, const Figures& figures) {
   if (threads == 0) return kMostRegisters;
   const int ctas = std::max(1, kernel.minnctapersm);
   return std::clamp(figures.registers / (threads * ctas) / 8 * 8, 16, kMostRegisters);
+}
+
+// Columns of tensor memory that a CTA allocates, where instructions say how many. Another CTA waits
+// for its own until they are free.
+int TensorColumns(const Kernel& kernel) {
+  uint64_t columns = 0;
+  for (const Op& op : kernel.code) {
+    if (!kernel.sources[op.source].spelling.starts_with("tcgen05.alloc")) continue;
+    for (const SlotInit& constant : kernel.constants) {
+      if (constant.slot == op.a[0]) columns += constant.value;
+    }
+  }
+  return static_cast<int>(std::min<uint64_t>(columns, kTensorColumns));
 }
 
 // Whether lanes of a warp see different values.
@@ -161,6 +175,7 @@ Occupancy OccupancyOf(const Launch& launch, const Figures& figures, int register
   const std::initializer_list<std::pair<int, const char*>> limits = {
       {figures.registers / (warp_registers * (o.threads / kLanes)), "registers"},
       {figures.shared_bytes / static_cast<int>(o.shared_bytes), "shared memory"},
+      {kTensorColumns / std::max(1, TensorColumns(launch.kernel)), "tensor memory"},
       {figures.threads / o.threads, "threads"},
       {figures.ctas, "CTAs"}};
   for (const auto& [ctas, what] : limits) {

@@ -15,6 +15,8 @@ namespace {
 constexpr uint64_t kWarpInstructions = 1000;
 constexpr int kRounds = 24;
 constexpr uint64_t kLines = 1024;
+// Clusters of the second wave that are asked.
+constexpr uint64_t kCompared = 8;
 
 // No clock: only hears what is read.
 class Listener : public Timing {
@@ -35,8 +37,9 @@ class Listener : public Timing {
                        [&](const Split& split) { return hears_[split.pc]; });
   }
 
-  void Restart(uint64_t cluster) {
+  void Restart(uint64_t cluster, bool later) {
     cluster_ = cluster;
+    later_ = later;
     lines_.clear();
   }
 
@@ -80,8 +83,8 @@ class Listener : public Timing {
   }
 
   void Note(uint64_t line, const Cta& cta) {
-    sharing_.Note(line, cluster_, cta.rank);
-    lines_.insert(line);
+    if (!lines_.insert(line).second && later_) return;
+    later_ ? sharing_.Compare(line) : sharing_.Note(line, cluster_, cta.rank);
   }
 
   // That instruction, or one that may come after it.
@@ -121,6 +124,7 @@ class Listener : public Timing {
   bool calls_ = false;
   std::vector<LineAccess> access_;
   uint64_t cluster_ = 0;
+  bool later_ = false;
   std::unordered_set<uint64_t> lines_;
 };
 
@@ -166,20 +170,25 @@ void RunFirst(ClusterRunner& runner, const Listener& listener) {
 
 }  // namespace
 
-void ProbeSharing(Launch& launch, const CostTable& costs, uint64_t clusters, Sharing* sharing) {
+void ProbeSharing(Launch& launch, const CostTable& costs, uint64_t clusters, uint64_t wave,
+                  Sharing* sharing) {
   const Quiet quiet(launch);
   Listener listener(costs, launch.kernel, *sharing);
   ClusterRunner runner(launch, nullptr);
   runner.cluster().timing = &listener;
-  for (uint64_t i = 0; i < clusters && !launch.cancelled; ++i) {
+  const auto ask = [&](uint64_t cluster, bool later) {
+    if (launch.cancelled || cluster >= launch.clusters()) return;
     try {
-      listener.Restart(i);
-      runner.Start(i);
+      listener.Restart(cluster, later);
+      runner.Start(cluster);
       RunFirst(runner, listener);
     } catch (const EmulatorError&) {
       // What is wrong is reported when the cluster runs.
     }
-  }
+  };
+  for (uint64_t i = 0; i < clusters; ++i) ask(i, false);
+  if (clusters < wave) return;
+  for (uint64_t i = 0; i < kCompared; ++i) ask(wave + i * wave / kCompared, true);
 }
 
 }  // namespace tilelang::emulator

@@ -9,8 +9,10 @@
 namespace tilelang::emulator {
 
 // Runs the first instructions of `clusters` clusters, up to their first writes of global memory,
-// and notes what they read. Leaves no trace in the launch.
-void ProbeSharing(Launch& launch, const CostTable& costs, uint64_t clusters, Sharing* sharing);
+// and notes what they read; and those of some of the next `wave`, if all of the first one are
+// asked. Leaves no trace in the launch.
+void ProbeSharing(Launch& launch, const CostTable& costs, uint64_t clusters, uint64_t wave,
+                  Sharing* sharing);
 
 }  // namespace tilelang::emulator
 

@@ -95,7 +95,10 @@ Figures B200() {
     f.tma_dram_latency = 100;
     f.dram_ramp = 0;
     f.dram_stores_once = true;  // L2 writes back
-    f.dram_gbs = 7100;          // SemiAnalysis: 7.0 to 7.26 TB/s of 8 nominal
+    // SemiAnalysis: 7.0 to 7.26 TB/s of 8 nominal. Copies reach 7.0 to 7.2, so a byte that is stored
+    // takes no longer than one that is loaded (Gluon's memcpy_1d and softmax on a GB200).
+    f.dram_gbs = 7200;
+    f.dram_store_cost = 1;
     SetCopiesAndProducts(f);
     SetPower(f);
     return f;
@@ -103,12 +106,12 @@ Figures B200() {
   return figures;
 }
 
-// Of the module with a Grace CPU: 152 SMs (Triton's tutorials), 1200 W.
+// Of the module with a Grace CPU: 152 SMs (Triton's tutorials). They report 1335 to 1548 TFLOP/s of
+// cuBLAS at 8192 x 8192 x 16384, so its limit of power lowers the clock as that of a B200 does.
 Figures Gb200() {
   Figures f = B200();
   f.gpu = "GB200";
   f.sms = 152;
-  f.power_free *= 1.2;
   return f;
 }
 

@@ -85,6 +85,7 @@ uint64_t TimedRun::TakeOver() {
   const uint64_t cluster = queue.back();
   queue.pop_back();
   launch_.timed_clusters[cluster] = true;
+  BeginCluster();
   ++taken_;
   return cluster;
 }
@@ -210,6 +211,7 @@ bool TimedRun::Admit(Resident& resident, Cycle at) {
   const double launch =
       std::max(figures_.cta_launch, figures_.cta_base + figures_.warp_launch * warps);
   at = group.sms[0]->launcher.Claim(at, launch) - launch;
+  BeginCluster();
   ++admitted_;
   resident.runner->Start(index);
   resident.timing->Restart(at);
@@ -225,10 +227,17 @@ void TimedRun::FindSharing() {
       static_cast<uint64_t>(occupancy_.groups) * static_cast<uint64_t>(occupancy_.ctas);
   const uint64_t probed = std::min({wave, launch_.clusters(), kProbed});
   Sharing& sharing = memories_.front()->sharing;
-  ProbeSharing(launch_, costs_, probed, &sharing);
-  sharing.Extend(static_cast<double>(launch_.clusters()) / static_cast<double>(probed),
-                 figures_.l2_capacity, launch_.global);
+  ProbeSharing(launch_, costs_, probed, wave, &sharing);
+  sharing.Extend(static_cast<double>(probed), std::max(1.0, Waves()), figures_.l2_capacity,
+                 launch_.global);
   for (auto& memory : memories_) memory->sharing = memories_.front()->sharing;
+}
+
+void TimedRun::BeginCluster() {
+  const uint64_t before = admitted_ + taken_;
+  const uint64_t at_once = static_cast<uint64_t>(occupancy_.ctas);
+  if (everything_ || before == 0 || before % at_once != 0 || Waves() <= 1) return;
+  for (auto& memory : memories_) memory->sharing.BeginWave();
 }
 
 void TimedRun::Run() {

@@ -42,6 +42,8 @@ class TimedRun {
   void MakeGroup(std::vector<uint64_t> clusters);
   // Which lines CTAs of a wave read in common.
   void FindSharing();
+  // One more cluster of an SM begins.
+  void BeginCluster();
   bool Suffices() const;
   // All that were timed took about as long.
   bool AreAlike() const;
@@ -85,6 +87,11 @@ class TimedRun {
   double Unevenness(double span) const;
   // What SMs have to do in the grid, over what those that are timed have done.
   double GridOverTimed() const;
+  // Rounds of residence of the grid.
+  double Waves() const {
+    return static_cast<double>(launch_.clusters()) /
+           (static_cast<double>(occupancy_.groups) * occupancy_.ctas);
+  }
   void Extrapolate(TimingResult* result) const;
   void CountEngines(TimingResult* result) const;
   void ListInstructions(TimingResult* result) const;

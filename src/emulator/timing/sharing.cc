@@ -1,0 +1,124 @@
+#include "emulator/timing/sharing.h"
+
+#include <algorithm>
+
+namespace tilelang::emulator {
+namespace {
+
+// A buffer is 2^36 bytes of addresses: so many bits of a line's number are inside of it.
+constexpr int kBufferLines = kBufferShift - 7;
+// CTAs of a cluster, at most.
+constexpr uint64_t kMostOfCluster = 16;
+// Loads after which it is asked anew what L2 keeps.
+constexpr int kLoadsOfPlan = 1024;
+
+}  // namespace
+
+void Sharing::Note(uint64_t line, uint64_t cluster, uint64_t rank) {
+  const uint64_t cta = cluster * kMostOfCluster + rank;
+  const auto [seen, first] = last_cta_.try_emplace(line, cta);
+  if (!first && seen->second == cta) return;
+  Buffer& buffer = buffers_[line >> kBufferLines];
+  buffer.touches += 1;
+  buffer.lines += first ? 1 : 0;
+  buffer.clusters += first || seen->second / kMostOfCluster != cluster ? 1 : 0;
+  seen->second = cta;
+}
+
+void Sharing::Compare(uint64_t line) {
+  Buffer& buffer = Of(line);
+  buffer.seen += 1;
+  buffer.repeated += last_cta_.count(line) != 0 ? 1 : 0;
+}
+
+void Sharing::Extend(double clusters, double waves, double l2_bytes, const GlobalMemory& memory) {
+  l2_bytes_ = l2_bytes;
+  waves_ = waves;
+  for (auto& [number, buffer] : buffers_) {
+    buffer.size = static_cast<double>(memory.SizeAt(number << kBufferShift));
+    bytes_ += buffer.size;
+    first_ += buffer.clusters / clusters;
+  }
+}
+
+void Sharing::BeginWave() {
+  if (begun_ == 1) {
+    for (auto& [number, buffer] : buffers_) buffer.first = buffer.loaded;
+  }
+  ++begun_;
+  until_plan_ = 0;
+}
+
+Sharing::Buffer& Sharing::Of(uint64_t line) { return buffers_[line >> kBufferLines]; }
+
+void Sharing::Follow(Buffer& buffer, uint64_t line) {
+  if (waves_ > 1) return;
+  const bool known = last_cta_.count(line) != 0;
+  if (!known) {
+    ++elsewhere_;
+  } else {
+    // It has gone through the rest of its work, and begins as those of the first wave did.
+    if (elsewhere_ > first_) {
+      BeginWave();
+      compared_ = first_;
+    }
+    elsewhere_ = 0;
+  }
+  if (compared_ <= 0) return;
+  --compared_;
+  buffer.seen += 1;
+  buffer.repeated += known ? 1 : 0;
+}
+
+double Sharing::OfWave(const Buffer& buffer) const {
+  const double bytes = waves_ > 1 && begun_ > 1 ? buffer.first : buffer.loaded / begun_;
+  return buffer.size > 0 ? std::min(buffer.size, bytes) : bytes;
+}
+
+bool Sharing::Keeps(const Buffer& buffer) const {
+  const double of_wave = OfWave(buffer);
+  if (buffer.size == 0 || of_wave == 0) return false;
+  // While one buffer is gone through, a wave after the other, the others are used again and again,
+  // and results are stored.
+  double between = buffer.size + stored_ / begun_ * buffer.size / of_wave;
+  for (const auto& [number, other] : buffers_) {
+    if (&other != &buffer) between += OfWave(other);
+  }
+  return between <= l2_bytes_;
+}
+
+double Sharing::ShareOf(const Buffer& buffer) const {
+  const bool all = buffer.size > 0 && buffer.loaded > buffer.size;
+  if (waves_ > 1 && begun_ == 1) return all ? 0 : 1;
+  if (Keeps(buffer)) {
+    if (waves_ == 1) return all ? 0 : 1;
+    const double later = buffer.size / OfWave(buffer) - 1;
+    return std::clamp(later / (waves_ - 1), 0.0, 1.0);
+  }
+  double of_wave = stored_ / begun_;
+  for (const auto& [number, other] : buffers_) of_wave += OfWave(other);
+  return of_wave > l2_bytes_ || buffer.seen == 0 ? 1 : 1 - buffer.repeated / buffer.seen;
+}
+
+void Sharing::Plan() {
+  for (auto& [number, buffer] : buffers_) buffer.share = ShareOf(buffer);
+  until_plan_ = kLoadsOfPlan;
+}
+
+double Sharing::Load(Buffer& buffer, double bytes) {
+  buffer.loaded += bytes;
+  if (until_plan_-- <= 0) Plan();
+  return buffer.share;
+}
+
+double Sharing::once_bytes() const {
+  double once = 0;
+  if (waves_ == 1 || begun_ == 1) return once;
+  for (const auto& [number, buffer] : buffers_) {
+    const double first = buffer.size > 0 ? std::min(buffer.size, buffer.first) : buffer.first;
+    once += first * (1 - buffer.share);
+  }
+  return once;
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,73 @@
+// What the CTAs of a wave read in common, and what L2 keeps of it for later ones.
+#ifndef TILELANG_EMULATOR_TIMING_SHARING_H_
+#define TILELANG_EMULATOR_TIMING_SHARING_H_
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "emulator/memory/global.h"
+
+namespace tilelang::emulator {
+
+// Few clusters are timed, of many that read the same lines at the same time. A part of those of the
+// first wave is asked which lines they read first; from that follows how often a line is read, by
+// buffer. A wave is what runs at once; a persistent cluster does one round of its work in it.
+class Sharing {
+ public:
+  struct Buffer {
+    // Of the part of the first wave: CTAs and clusters that read a line, and lines, added up.
+    double touches = 0, lines = 0, clusters = 0;
+    double size = 0;  // bytes; 0: not known
+    // Bytes that all have loaded so far, and in the first wave; those of one wave count once.
+    double loaded = 0, first = 0;
+    // Lines that a later wave reads first, and those of them that the first wave has read.
+    double seen = 0, repeated = 0;
+    double share = 1;  // of what a wave loads, what has to come from HBM
+    // CTAs that read the same line, of a wave; of a cluster.
+    double sharers() const { return lines == 0 ? 1 : touches / lines; }
+    double cluster_sharers() const { return clusters == 0 ? 1 : touches / clusters; }
+  };
+
+  // A CTA of the first wave reads a line; it is the `rank`-th one of its cluster.
+  void Note(uint64_t line, uint64_t cluster, uint64_t rank);
+  // A CTA of the second wave does.
+  void Compare(uint64_t line);
+  // `clusters` were asked, of a grid of so many waves; 1: each does all of its work itself.
+  void Extend(double clusters, double waves, double l2_bytes, const GlobalMemory& memory);
+  // Those that are timed begin the next wave.
+  void BeginWave();
+  Buffer& Of(uint64_t line);
+  // A cluster that is timed reads a line. It may begin the next round of its work.
+  void Follow(Buffer& buffer, uint64_t line);
+  // All together load so many bytes of the buffer, which those that are timed do not have in L2.
+  // The share that HBM has to send.
+  double Load(Buffer& buffer, double bytes);
+  // All together store so many bytes.
+  void Store(double bytes) { stored_ += bytes; }
+  // What the first wave loads from HBM and later ones do not, all CTAs together.
+  double once_bytes() const;
+  // Bytes of all buffers that are read.
+  double bytes() const { return bytes_; }
+
+ private:
+  // What comes from HBM of each buffer from now on.
+  void Plan();
+  double ShareOf(const Buffer& buffer) const;
+  // Bytes of the buffer that a wave reads.
+  double OfWave(const Buffer& buffer) const;
+  // Whether lines stay in L2 until all others of the buffer have been read.
+  bool Keeps(const Buffer& buffer) const;
+
+  std::unordered_map<uint64_t, uint64_t> last_cta_;  // by line
+  std::unordered_map<uint64_t, Buffer> buffers_;
+  double bytes_ = 0, l2_bytes_ = 0, stored_ = 0, waves_ = 1;
+  double begun_ = 1;      // waves, or rounds of a persistent cluster
+  double first_ = 0;      // lines of a cluster that was asked
+  double elsewhere_ = 0;  // lines in a row that the first wave has not read first
+  double compared_ = 0;   // lines of this round that are still compared with those of the first
+  int until_plan_ = 0;
+};
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_TIMING_SHARING_H_
