@@ -11,6 +11,9 @@ constexpr int kBufferLines = kBufferShift - 7;
 constexpr uint64_t kMostOfCluster = 16;
 // Loads after which it is asked anew what L2 keeps.
 constexpr int kLoadsOfPlan = 1024;
+// Those that are timed may do more than their share: what all have loaded of a buffer is known to
+// be all of it once it looks like so much.
+constexpr double kAll = 1.25;
 
 }  // namespace
 
@@ -31,8 +34,10 @@ void Sharing::Compare(uint64_t line) {
   buffer.repeated += last_cta_.count(line) != 0 ? 1 : 0;
 }
 
-void Sharing::Extend(double clusters, double waves, double l2_bytes, const GlobalMemory& memory) {
+void Sharing::Extend(double clusters, double waves, bool follows, double l2_bytes,
+                     const GlobalMemory& memory) {
   l2_bytes_ = l2_bytes;
+  follows_ = follows;
   waves_ = waves;
   for (auto& [number, buffer] : buffers_) {
     buffer.size = static_cast<double>(memory.SizeAt(number << kBufferShift));
@@ -52,7 +57,7 @@ void Sharing::BeginWave() {
 Sharing::Buffer& Sharing::Of(uint64_t line) { return buffers_[line >> kBufferLines]; }
 
 void Sharing::Follow(Buffer& buffer, uint64_t line) {
-  if (waves_ > 1) return;
+  if (!follows_) return;
   const bool known = last_cta_.count(line) != 0;
   if (!known) {
     ++elsewhere_;
@@ -88,7 +93,7 @@ bool Sharing::Keeps(const Buffer& buffer) const {
 }
 
 double Sharing::ShareOf(const Buffer& buffer) const {
-  const bool all = buffer.size > 0 && buffer.loaded > buffer.size;
+  const bool all = buffer.size > 0 && buffer.loaded > kAll * buffer.size;
   if (waves_ > 1 && begun_ == 1) return all ? 0 : 1;
   if (Keeps(buffer)) {
     if (waves_ == 1) return all ? 0 : 1;

@@ -33,7 +33,9 @@ class Sharing {
   // A CTA of the second wave does.
   void Compare(uint64_t line);
   // `clusters` were asked, of a grid of so many waves; 1: each does all of its work itself.
-  void Extend(double clusters, double waves, double l2_bytes, const GlobalMemory& memory);
+  // `follows`: all were asked, and an SM has one of them, whose rounds of work can be told apart.
+  void Extend(double clusters, double waves, bool follows, double l2_bytes,
+              const GlobalMemory& memory);
   // Those that are timed begin the next wave.
   void BeginWave();
   Buffer& Of(uint64_t line);
@@ -60,6 +62,7 @@ class Sharing {
 
   std::unordered_map<uint64_t, uint64_t> last_cta_;  // by line
   std::unordered_map<uint64_t, Buffer> buffers_;
+  bool follows_ = false;
   double bytes_ = 0, l2_bytes_ = 0, stored_ = 0, waves_ = 1;
   double begun_ = 1;      // waves, or rounds of a persistent cluster
   double first_ = 0;      // lines of a cluster that was asked

@@ -95,8 +95,8 @@ Figures B200() {
     f.tma_dram_latency = 100;
     f.dram_ramp = 0;
     f.dram_stores_once = true;  // L2 writes back
-    // SemiAnalysis: 7.0 to 7.26 TB/s of 8 nominal. Copies reach 7.0 to 7.2, so a byte that is stored
-    // takes no longer than one that is loaded (Gluon's memcpy_1d and softmax on a GB200).
+    // SemiAnalysis: 7.0 to 7.26 TB/s of 8 nominal. Copies reach 7.0 to 7.2, so a byte that is
+    // stored takes no longer than one that is loaded (Gluon's memcpy_1d and softmax on a GB200).
     f.dram_gbs = 7200;
     f.dram_store_cost = 1;
     SetCopiesAndProducts(f);

@@ -228,7 +228,8 @@ void TimedRun::FindSharing() {
   const uint64_t probed = std::min({wave, launch_.clusters(), kProbed});
   Sharing& sharing = memories_.front()->sharing;
   ProbeSharing(launch_, costs_, probed, wave, &sharing);
-  sharing.Extend(static_cast<double>(probed), std::max(1.0, Waves()), figures_.l2_capacity,
+  const bool follows = probed == launch_.clusters() && occupancy_.ctas == 1;
+  sharing.Extend(static_cast<double>(probed), std::max(1.0, Waves()), follows, figures_.l2_capacity,
                  launch_.global);
   for (auto& memory : memories_) memory->sharing = memories_.front()->sharing;
 }
