@@ -61,7 +61,7 @@ KNOWN = (
     "gluon/02-memcpy_1d/2048 R=1", "gluon/02-memcpy_1d/2048 R=2", "gluon/02-memcpy_1d/2048 R=4",
     "gluon/02-memcpy_1d/2048 R=8", "gluon/02-memcpy_1d/2048 R=16",
 )  # fmt: skip
-AGREE, SMALL_US, CHUNK = 0.03, 10.0, 8
+AGREE, SMALL_US = 0.03, 10.0
 CLASSES = ("GEMM", "attention", "memory-bound", "small")
 _ATTENTION = ("attention", "attn", "mla", "bsa", "mqa", "gdn", "kda")
 _OWN = ("tirx", "tir")
@@ -119,13 +119,12 @@ def class_of(row: dict[str, Any]) -> str:
 
 
 def predictions(command: list[str], names: list[str], limit: float) -> Iterator[dict[str, Any]]:
-    """Returns the prediction for each workload; one process of the command predicts several."""
-    for first in range(0, len(names), CHUNK):
-        chunk = names[first : first + CHUNK]
+    """Returns the prediction for each workload; one that fails ends the process of no other."""
+    for name in names:
         with tempfile.TemporaryFile("w+") as output:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 subprocess.run(
-                    [*command, *chunk],
+                    [*command, name],
                     stdout=output,
                     stderr=subprocess.DEVNULL,
                     timeout=limit,
@@ -133,11 +132,7 @@ def predictions(command: list[str], names: list[str], limit: float) -> Iterator[
                 )
             output.seek(0)
             answers = [json.loads(line[4:]) for line in output if line.startswith("ROW ")]
-        yield from answers
-        done = {answer["name"] for answer in answers}
-        for name in chunk:
-            if name not in done:
-                yield {"name": name, "error": f"did not end within {limit:.0f} s"}
+        yield from answers or [{"name": name, "error": f"did not end within {limit:.0f} s"}]
 
 
 def percentile(values: Iterable[float], share: float) -> float:
@@ -176,6 +171,30 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def problem_of(name: str) -> str:
+    """What a row of the tutorials computes, where others do the same in other ways; else ""."""
+    kernel, _, config = name.removeprefix("gluon/").partition("/")
+    if not name.startswith("gluon/") or config.startswith("K="):
+        return ""
+    return f"11 {config}" if kernel.startswith("11-") else kernel
+
+
+def regrets(rows: list[dict[str, Any]]) -> dict[str, tuple[int, float, float]]:
+    """Programs of a problem, slowest over fastest, and what the one that the model picks loses."""
+    problems: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if "us" in row and "error" not in row and problem_of(row["name"]):
+            problems.setdefault(problem_of(row["name"]), []).append(row)
+    found = {}
+    for problem, group in problems.items():
+        times = [row["published_us"] for row in group]
+        chosen = min(group, key=lambda row: row["us"])
+        if len(group) > 2:
+            loss = chosen["published_us"] / min(times) - 1
+            found[problem] = (len(group), max(times) / min(times), loss)
+    return found
+
+
 def show(rows: list[dict[str, Any]]) -> None:
     """Prints the rows, what cannot run, and the errors."""
     for row in rows:
@@ -189,6 +208,11 @@ def show(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         if "error" in row:
             print(f"{row['name'][:72]:72} cannot run: {row['error'][:160]}")
+    for problem, (count, spread, loss) in regrets(rows).items():
+        print(
+            f"{problem[:40]:40} {count:3} programs, slowest / fastest {spread:.2f}: "
+            f"the one of the model loses {100 * loss:.1f} %"
+        )
     for each in summary(rows):
         where = "sources agree" if each["agreeing rows only"] else "every row"
         print(
@@ -210,7 +234,7 @@ def save(path: Path, rows: list[dict[str, Any]]) -> None:
     document = {
         "date": datetime.date.today().isoformat(), "device": "the timing model",
         "published on": "B200, GB200, H100", "commit": commit(), "summary": summary(rows),
-        "rows": rows,
+        "regrets": regrets(rows), "rows": rows,
     }  # fmt: skip
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n")
@@ -223,7 +247,7 @@ def main() -> None:
     parser.add_argument("--gluon", type=Path, help="folder of the tutorials of Gluon")
     parser.add_argument("--half", choices=("looked", "once"))
     parser.add_argument("--only", default="", help="part of the names")
-    parser.add_argument("--limit", type=float, default=600, help="seconds for eight workloads")
+    parser.add_argument("--limit", type=float, default=600, help="seconds for a workload")
     parser.add_argument("--save", type=Path)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--show", type=Path, help="a file that --save wrote")
