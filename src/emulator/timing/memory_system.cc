@@ -80,7 +80,11 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Asker asker, bool
                               : std::max(std::min(buffer.sharers(), figures_.l2_merge),
                                          std::min(neighbours, figures_.l2_cluster_merge));
   const auto [missing, far] = Misses(access, whole);
-  const double beyond_half = far ? figures_.l2_far_ns * 1e-3 * figures_.clock_mhz : 0;
+  // What several multiprocessors read, and no half of L2 holds, comes to some through the other
+  // one.
+  const bool both =
+      whole && buffer.sharers() > 1 && figures_.l2_half > 0 && sharing.bytes() > figures_.l2_half;
+  const double beyond_half = far || both ? figures_.l2_far_ns * 1e-3 * figures_.clock_mhz : 0;
   const Cycle l2 =
       TakeL2(from, served / merged) + figures_.l2_latency + start_clock_ * clock_ * beyond_half;
   if (others_ > 1) sharing.Follow(buffer, access.line);
@@ -102,7 +106,7 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Asker asker, bool
   // What HBM adds to the latency of L2 takes the same time at any clock of the SMs.
   const double times = wide || neighbours > kWide ? figures_.dram_wide_cluster : 1;
   const double beyond_l2 =
-      times * (figures_.dram_latency - figures_.l2_latency) + more + QueueOf(from);
+      times * (figures_.dram_latency - figures_.l2_latency) + more + QueueOf(from) + beyond_half;
   const Cycle claimed = ClaimDram(from, taken);
   // A line of which a share misses is taken from L2 in most cases if that is less than a half.
   if (share < 0.5) return l2;
