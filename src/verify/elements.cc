@@ -24,11 +24,6 @@ constexpr int64_t kBatch = 2048;
 using Columns = arith::HostProgram::Columns;
 using Ranges = std::vector<VariableRange>;
 
-bool Uses(const Expr& e, const Ranges& ranges) {
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [&](const VariableRange& range) { return ir::UsesVar(e, range.var); });
-}
-
 // Integers computed from these variables alone.
 bool IsKnown(const Expr& e, const Ranges& threads, const Ranges& loops) {
   auto has = [](const Ranges& ranges, const Expr& var) {
