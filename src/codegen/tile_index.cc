@@ -11,9 +11,14 @@
 // which the emulator executes: it reports an index that is not below 128. For ptxas it is a
 // comment, so the machine code has no instruction for it. The assembly is not volatile: it is
 // executed where the access is, as no compiler speculates assembly, and goes when the access goes.
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "arith/host_eval.h"
 #include "codegen/expr_printer.h"
 #include "ir/visitor.h"
 
@@ -28,6 +33,44 @@ bool LoadsShared(const Expr& e) {
     const auto* load = part.as<LoadNode>();
     return load != nullptr && (load->buffer.IsShared() || load->buffer.IsBarrier());
   });
+}
+
+// Whether the index lies in [0, last] for all values of its variables, as far as they are known.
+// Swizzled indices of thread and loop variables are, though no bound of their terms shows it.
+bool IsInsideForAllValues(arith::Analyzer* analyzer, const Expr& index, int64_t last) {
+  constexpr int64_t kMostPoints = 1 << 14;
+  Array<Var> vars;
+  std::vector<arith::Interval> ranges;
+  int64_t points = 1;
+  bool known = true;
+  WalkExprs(index, [&](const Expr& part) {
+    known = known && part->kind != ExprKind::kLoad && part->kind != ExprKind::kCall &&
+            IsIntegral(part.dtype());
+    if (!known || part->kind != ExprKind::kVar) return known;
+    auto same = [&](const Var& var) { return var.same_as(part); };
+    if (std::any_of(vars.begin(), vars.end(), same)) return true;
+    arith::Interval range = analyzer->ConstBounds(part);
+    known = range.IsFinite() && range.hi - range.lo < kMostPoints / points;
+    if (!known) return false;
+    points *= range.hi - range.lo + 1;
+    vars.push_back(ffi::GetRef<Var>(part.as<VarNode>()));
+    ranges.push_back(range);
+    return true;
+  });
+  if (!known || vars.empty() || points <= 0) return false;
+  arith::HostProgram::Columns inputs(vars.size());
+  int64_t stride = 1;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    int64_t extent = ranges[i].hi - ranges[i].lo + 1;
+    for (int64_t p = 0; p < points; ++p) {
+      inputs[i].push_back(ranges[i].lo + p / stride % extent);
+    }
+    stride *= extent;
+  }
+  arith::HostProgram::Columns outputs;
+  arith::HostProgram({index}, vars).RunMany(inputs, static_cast<size_t>(points), &outputs);
+  return std::all_of(outputs[0].begin(), outputs[0].end(),
+                     [&](int64_t value) { return value >= 0 && value <= last; });
 }
 
 // The function for the first of `elements` elements of a buffer that has `size`.
@@ -61,6 +104,7 @@ ExprText ExprPrinter::Index(const Buffer& buffer, const Expr& index, int64_t ele
   if (analyzer_.CanProveNonNegative(index) && analyzer_.CanProveLess(index, Expr(last + 1))) {
     return text;
   }
+  if (IsInsideForAllValues(&analyzer_, index, last)) return text;
   std::string tile = Identifier(buffer->name);
   bool is_long = index.dtype().bits > 32;
   std::string function = "index_of_" + tile + "_" + std::to_string(last + 1);
