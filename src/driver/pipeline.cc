@@ -27,6 +27,8 @@
 #include "lower/pair_polynomials.h"
 #include "lower/permute_tensors.h"
 #include "lower/select_instructions.h"
+#include "lower/share_exponentials.h"
+#include "lower/skip_masks.h"
 #include "lower/split_fragments.h"
 #include "lower/stage_tensor_memory.h"
 #include "memory/plan_shared_memory.h"
@@ -34,6 +36,7 @@
 #include "reductions/roll_reductions.h"
 #include "registry/functions.h"
 #include "schedule/description.h"
+#include "schedule/fit_turns.h"
 #include "schedule/pipeline_loops.h"
 #include "schedule/take_turns.h"
 #include "sync/assign_arrivals.h"
@@ -148,7 +151,10 @@ const std::vector<Step>& Pipeline() {
       {"widen_tiles", tiling::WidenTiles, std::nullopt, "tl.disable_tile_widening", Unchanged},
       {"slice_epilogue", epilogue::SliceEpilogue},
       {"mask_results", lower::MaskResults},
+      {"skip_masks", lower::SkipMasks},
       {"stage_tensor_memory", lower::StageTensorMemory},
+      {"share_exponentials", lower::ShareExponentials, std::nullopt, "tl.disable_exp2_polynomials",
+       Unchanged},
       {"roll_reductions", ForAll(reductions::RollReductions)},
       {"check_batch_invariance", Unchanged, std::nullopt, "tl.batch_invariant",
        ForAll(check::CheckBatchInvariance)},
@@ -163,6 +169,7 @@ const std::vector<Step>& Pipeline() {
        Unchanged},
       {"load_first", ForAll(transform::LoadFirst)},
       {"version_strides", ForAll(transform::VersionStrides)},
+      {"fit_stages", schedule::FitStages, std::nullopt, "tl.disable_stage_fitting", Unchanged},
       {"select_instructions", Selection(true), std::nullopt, "tl.disable_tma_lower",
        Selection(false)},
       {"pipeline_loops", Pipelining(true), std::nullopt, "tl.disable_warp_specialized",
@@ -216,6 +223,8 @@ Func Configured(const Func& func, const PassConfigs& configs) {
   if (IsSet(configs, "tl.disable_split_k") || IsSet(configs, "tl.batch_invariant")) {
     attrs.Set(ir::kWholeSums, true);
   }
+  if (IsSet(configs, "tl.disable_stage_fitting")) attrs.Set(ir::kGivenStages, true);
+  if (IsSet(configs, "tl.disable_block_fitting")) attrs.Set(ir::kGivenBlocks, true);
   if (IsSet(configs, "tl.disable_launch_versions")) attrs.Set(ir::kOneForAllCalls, true);
   return Func(func->name, func->params, func->body, attrs, func->span);
 }

@@ -8,6 +8,9 @@ namespace tilelang::ir {
 inline constexpr const char* kEpilogueColumns = "epilogue_columns";
 // Results go from registers to their tensors as the program says (bool).
 inline constexpr const char* kDirectResults = "direct_results";
+// Pipelined loops have the stages, and launches the blocks an SM, that the program says (bool).
+inline constexpr const char* kGivenStages = "given_stages";
+inline constexpr const char* kGivenBlocks = "given_blocks";
 // No blocks share a sum (bool).
 inline constexpr const char* kWholeSums = "whole_sums";
 // All calls run the same launches (bool): no launches are alternatives.

@@ -17,8 +17,9 @@ using ir::Var;
 
 namespace {
 
-// Columns of a piece: as many as one tcgen05.ld brings without registers to spare for it alone.
-constexpr int64_t kPiece = 32;
+// Columns of a piece: as many as leave registers for other tiles; each piece waits for a load.
+constexpr int64_t kUnit = 32;
+int64_t PieceOf(int64_t columns) { return columns % (2 * kUnit) == 0 ? 2 * kUnit : kUnit; }
 
 bool UsesVar(const Array<Expr>& indices, const Var& var) {
   return std::any_of(indices.begin(), indices.end(),
@@ -42,7 +43,7 @@ bool IsElementwise(const ir::ParallelForNode* loop, const Buffer& c) {
   return elementwise;
 }
 
-// The loop on columns [first, first + kPiece), which `piece` holds.
+// The loop on the columns from `first` on that `piece` holds.
 Stmt OnPiece(const ir::ParallelForNode* loop, const Buffer& c, const Buffer& piece, int64_t first) {
   class Shifter : public ir::StmtMutator {
    public:
@@ -69,7 +70,7 @@ Stmt OnPiece(const ir::ParallelForNode* loop, const Buffer& c, const Buffer& pie
   const Var& column = loop->vars[1];
   Expr shifted = column + ir::Const(column.dtype(), first);
   Stmt body = Shifter(c, piece, column, shifted).MutateStmt(loop->body);
-  Array<Expr> extents = {loop->extents[0], ir::Const(loop->extents[1].dtype(), kPiece)};
+  Array<Expr> extents = {loop->extents[0], piece->shape[1]};
   return ir::ParallelFor(loop->vars, extents, body, loop->annotations, loop->span);
 }
 
@@ -83,6 +84,27 @@ Expr ConditionOfRow(const ir::ParallelForNode* loop, const Buffer& c) {
     return of_row &= load == nullptr || !load->buffer.same_as(c);
   });
   return of_row ? branch->condition : Expr();
+}
+
+// The same of a loop that multiplies C by a factor of its row, which a fragment holds: rows stay as
+// they are where it is 1.
+Expr FactorIsNotOne(const ir::ParallelForNode* loop, const Buffer& c) {
+  const auto* store = loop->body.as<ir::StoreNode>();
+  const auto* product = store != nullptr ? store->value.as<ir::BinaryNode>() : nullptr;
+  if (product == nullptr || product->Op() != ir::BinaryOp::kMul) return Expr();
+  auto of = [](const Expr& e, auto fits) {
+    const auto* load = e.as<ir::LoadNode>();
+    return load != nullptr && fits(load->buffer);
+  };
+  auto is_c = [&](const Buffer& buffer) { return buffer.same_as(c); };
+  auto is_other = [&](const Buffer& buffer) { return buffer.IsFragment() && !is_c(buffer); };
+  for (bool first : {true, false}) {
+    const Expr& element = first ? product->a : product->b;
+    const Expr& factor = first ? product->b : product->a;
+    if (!of(element, is_c) || !of(factor, is_other) || !ir::IsFloat(factor.dtype())) continue;
+    return ir::Not(ir::MakeEq(factor, ir::Const(factor.dtype(), 1)));
+  }
+  return Expr();
 }
 
 // `body` by the warps that hold a row for which the condition is true.
@@ -102,11 +124,12 @@ std::vector<Stmt> WhereAnyRow(const ir::ParallelForNode* loop, const Expr& condi
 std::vector<Stmt> InColumnPieces(const Stmt& s, const Buffer& c, const Buffer& tmem) {
   const auto* loop = s.as<ir::ParallelForNode>();
   auto shape = ir::AsInts(c->shape);
-  if (loop == nullptr || !shape || shape->size() != 2 || (*shape)[1] % kPiece != 0) return {};
+  if (loop == nullptr || !shape || shape->size() != 2 || (*shape)[1] % kUnit != 0) return {};
   if (ir::AsInts(loop->extents) != shape || !IsElementwise(loop, c)) return {};
   std::vector<Stmt> stmts;
-  for (int64_t first = 0; first < (*shape)[1]; first += kPiece) {
-    Array<Expr> extents = {c->shape[0], ir::Const(c->shape[1].dtype(), kPiece)};
+  int64_t width = PieceOf((*shape)[1]);
+  for (int64_t first = 0; first < (*shape)[1]; first += width) {
+    Array<Expr> extents = {c->shape[0], ir::Const(c->shape[1].dtype(), width)};
     Buffer piece(ir::String(std::string(c->name) + "_piece"), c->dtype, extents, {}, c->scope, {},
                  c->span);
     Expr zero = ir::Const(c->shape[0].dtype(), 0);
@@ -118,6 +141,7 @@ std::vector<Stmt> InColumnPieces(const Stmt& s, const Buffer& c, const Buffer& t
     stmts.push_back(ir::Copy(whole, columns, {}, s.span()));
   }
   Expr condition = ConditionOfRow(loop, c);
+  if (!condition.defined()) condition = FactorIsNotOne(loop, c);
   return condition.defined() ? WhereAnyRow(loop, condition, c, stmts) : stmts;
 }
 

@@ -206,12 +206,13 @@ class ReduceLowerer {
 
   // acc[result of r] op= src[r] for the thread's source registers. Where a thread holds long rows,
   // each element would wait for the one before: they are taken in turn by several chains, if the
-  // result does not depend on the order.
+  // result does not depend on the order. Sums do, so that they have chains on targets with tensor
+  // memory alone, where a thread may hold a whole row of scores; the order is the same each time.
   void Accumulate(const Buffer& acc, int64_t results, std::vector<Stmt>* stmts) {
     constexpr int64_t kLongRow = 64;
     constexpr int64_t kChains = 4;
-    bool any_order =
-        !ir::IsFloat(type_) || op_->op == "max" || op_->op == "min" || op_->op == "absmax";
+    bool any_order = !ir::IsFloat(type_) || op_->op == "max" || op_->op == "min" ||
+                     op_->op == "absmax" || (op_->op == "sum" && ctx_->target->has_tcgen05);
     auto elements = static_cast<int64_t>(exchange_.result_of.size());
     if (!any_order || elements < kLongRow * results) {
       stmts->push_back(AccumulateLoop(acc, results, 1));

@@ -44,9 +44,14 @@ class LoadFinder : public ir::StmtVisitor {
 
   void Visit(const ir::ForNode* op) override {
     int64_t outer = stages_;
-    if (op->Kind() == ir::ForKind::kPipelined) stages_ = StagesOf(op);
+    int64_t outer_slots = slots_;
+    if (op->Kind() == ir::ForKind::kPipelined) {
+      stages_ = StagesOf(op);
+      slots_ = SlotsOf(op);
+    }
     StmtVisitor::Visit(op);
     stages_ = outer;
+    slots_ = outer_slots;
   }
   void Visit(const ir::SeqNode* op) override {
     if (stages_ >= 2) {
@@ -71,7 +76,7 @@ class LoadFinder : public ir::StmtVisitor {
     auto tile = std::find_if(tiles.begin(), tiles.end(),
                              [&](const Tile& t) { return t.buffer.same_as(buffer); });
     if (tile == tiles.end()) tile = tiles.insert(tiles.end(), {buffer, 0, {}, {}});
-    tile->slots = std::max(tile->slots, stages_);
+    tile->slots = std::max(tile->slots, slots_);
     tile->loads.push_back(seq->stmts[at]);
     auto& handovers = tile->handovers;
     if (handovers.empty() || handovers.back().seq != seq) handovers.push_back({seq, {}, 0, 0});
@@ -80,6 +85,7 @@ class LoadFinder : public ir::StmtVisitor {
 
   Loader loader_;
   int64_t stages_ = 0;  // of the innermost pipelined loop
+  int64_t slots_ = 0;   // of its tiles
 };
 
 int64_t MaskOf(const Stmt& load) {
@@ -201,6 +207,11 @@ int64_t StagesOf(const ir::ForNode* loop) {
   if (loop->Kind() != ir::ForKind::kPipelined) return 0;
   auto stages = loop->annotations.Get("num_stages");
   return stages ? (*stages).cast<int64_t>() : 0;
+}
+
+int64_t SlotsOf(const ir::ForNode* loop) {
+  auto slots = loop->annotations.Get(kTileSlots);
+  return slots ? (*slots).cast<int64_t>() : StagesOf(loop);
 }
 
 void RemarkLoad(const Stmt& load, const std::string& text) {

@@ -39,6 +39,11 @@ struct Channel {
 // The stages of a pipelined loop; 0 for other loops.
 int64_t StagesOf(const ir::ForNode* loop);
 
+// An attribute of pipelined loops (int): the slots of each tile that they load, if they are not as
+// many as the stages.
+inline constexpr const char* kTileSlots = "slots";
+int64_t SlotsOf(const ir::ForNode* loop);
+
 // The loader of a tile: TMA, or threads that each copy single elements (op/copy_async.h).
 enum class Loader : uint8_t { kTma, kThreads };
 

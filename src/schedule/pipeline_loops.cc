@@ -22,6 +22,8 @@
 #include "schedule/channel.h"
 #include "schedule/consumer.h"
 #include "schedule/description.h"
+#include "schedule/early_operands.h"
+#include "schedule/fit_turns.h"
 #include "schedule/gather_gemms.h"
 #include "schedule/gemm_turns.h"
 #include "schedule/load_ahead.h"
@@ -177,7 +179,8 @@ class OrderWriter : public ir::StmtMutator {
 
 class LoopPipeliner : public ir::StmtMutator {
  public:
-  LoopPipeliner(const Target& target, bool with_roles) : target_(target), with_roles_(with_roles) {}
+  LoopPipeliner(const ir::Func& func, const Target& target, bool with_roles)
+      : func_(func), target_(target), with_roles_(with_roles) {}
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
@@ -199,6 +202,7 @@ class LoopPipeliner : public ir::StmtMutator {
   Stmt WithRoles(const Stmt& launch) const;
   Stmt OneRole(const Stmt& launch, const std::string& reason) const;
 
+  ir::Func func_;
   Target target_;
   bool with_roles_;
 };
@@ -338,7 +342,8 @@ void DescribeOwn(const std::vector<Channel>& channels, Description* description)
 }
 
 // The threads of the program do everything: `reason` is why nobody loads for them.
-Stmt LoopPipeliner::OneRole(const Stmt& launch, const std::string& reason) const {
+Stmt LoopPipeliner::OneRole(const Stmt& given, const std::string& reason) const {
+  Stmt launch = WithStagesOfProgram(given);
   Stmt ahead = LoadAhead(launch.as<ir::KernelLaunchNode>(),
                          analysis::ThreadsOf(launch.as<ir::KernelLaunchNode>()).count);
   const auto* op = ahead.as<ir::KernelLaunchNode>();
@@ -467,8 +472,11 @@ const char* WhyNoLoads(const Target& target) {
 }
 
 Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
-  const Stmt overlaid = OverlayOperands(GatherGemms(launch), target_->tmem_columns);
-  Stmt self = overlaid;
+  const Stmt gathered = StoreOperandsEarly(GatherGemms(launch));
+  const bool own_roles = !OwnRoles(launch.as<ir::KernelLaunchNode>()).empty();
+  const Stmt fitted = own_roles ? OverlayOperands(gathered, target_->tmem_columns)
+                                : FitTurns(func_, gathered, target_);
+  Stmt self = fitted;
   const auto* op = self.as<ir::KernelLaunchNode>();
   std::vector<Channel> channels = FindChannels(op, Loader::kTma);
   analysis::LaunchThreads threads = analysis::ThreadsOf(op);
@@ -530,7 +538,7 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
 }  // namespace
 
 ir::Func PipelineLoops(const ir::Func& func, const Target& target, bool with_roles) {
-  return func.WithBody(LoopPipeliner(target, with_roles).MutateStmt(func->body));
+  return func.WithBody(LoopPipeliner(func, target, with_roles).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::schedule

@@ -1,0 +1,120 @@
+#include "lower/share_exponentials.h"
+
+#include <utility>
+
+#include "ir/build.h"
+#include "ir/gemm.h"
+#include "ir/remark.h"
+#include "ir/visitor.h"
+#include "layout/tcgen05_layout.h"
+#include "schedule/channel.h"
+
+namespace tilelang::lower {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr int64_t kMufuRate = 16;      // exponentials of an SM a cycle
+constexpr int64_t kTensorRate = 4096;  // products of 16-bit operands
+constexpr int64_t kPeriod = 8;         // pairs of columns, of which some are polynomials
+constexpr int64_t kPolynomials = 2;
+constexpr int kOperandBits = 16;
+
+bool IsExponential(const Expr& e) {
+  const auto* call = e.as<ir::CallNode>();
+  return call != nullptr && call->name == "exp2" && call->dtype == ir::dtypes::kFloat32;
+}
+
+// The elements of a loop that stores one exponential each, in rows of whole warps; 0 for others.
+int64_t ExponentialsOf(const ir::ParallelForNode* loop) {
+  const auto* store = loop->body.as<ir::StoreNode>();
+  auto extents = ir::AsInts(loop->extents);
+  bool fits = store != nullptr && store->buffer.IsFragment() && extents && extents->size() == 2 &&
+              (*extents)[0] % layout::kTmemLanes == 0 && (*extents)[1] % (2 * kPeriod) == 0 &&
+              store->indices.size() == 2 && store->indices[1].same_as(loop->vars[1]);
+  if (!fits) return 0;
+  int count = 0;
+  ir::WalkExprs(store->value, [&](const Expr& e) {
+    count += IsExponential(e) ? 1 : 0;
+    return true;
+  });
+  return count == 1 ? (*extents)[0] * (*extents)[1] : 0;
+}
+
+// The products of a gemm into tensor memory, as many of 16-bit operands as take as long.
+int64_t ProductsOf(const ir::GemmNode* gemm) {
+  if (!gemm->result()->buffer.IsTmem()) return 0;
+  int64_t products = 1;
+  for (const Expr& extent : gemm->result()->extents) products *= ir::AsInt(extent).value_or(1);
+  for (const ir::GemmOperandNode* input : gemm->Inputs()) {
+    auto k = input->DimAlong(ir::GemmDim::kK);
+    if (!k) continue;
+    return products * ir::AsInt(input->region->extents[*k]).value_or(1) *
+           input->buffer()->dtype.bits / kOperandBits;
+  }
+  return 0;
+}
+
+class ExponentialSharer : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::ForNode* op) override {
+    if (schedule::StagesOf(op) < 1) return StmtMutator::Rewrite(op);
+    int64_t exponentials = 0;
+    int64_t products = 0;
+    ir::WalkStmts(op->body, [&](const Stmt& s) {
+      if (const auto* loop = s.as<ir::ParallelForNode>()) exponentials += ExponentialsOf(loop);
+      if (const auto* gemm = s.as<ir::GemmNode>()) products += ProductsOf(gemm);
+      return true;
+    });
+    int64_t mufu = exponentials / kMufuRate;
+    int64_t tensor = products / kTensorRate;
+    if (2 * mufu < tensor || 2 * mufu > 3 * tensor) return StmtMutator::Rewrite(op);
+    int64_t outer = std::exchange(pairs_, kPolynomials);
+    Remark(op->span, "exponentials",
+           "T.Pipelined: " + std::to_string(pairs_) +
+               " of 8 exponentials are polynomials on the FMA pipe, with the error of exp2f: the "
+               "unit of special functions takes as long as the gemms. The pass option "
+               "tl.disable_exp2_polynomials turns this off");
+    Stmt result = StmtMutator::Rewrite(op);
+    pairs_ = outer;
+    return result;
+  }
+  Stmt Rewrite(const ir::ParallelForNode* op) override {
+    if (pairs_ == 0 || ExponentialsOf(op) == 0) return StmtMutator::Rewrite(op);
+    const ir::Var& column = op->vars[1];
+    auto of = [&](int64_t value) { return ir::Const(column.dtype(), value); };
+    Expr pair = ir::FloorMod(ir::FloorDiv(column, of(2)), of(kPeriod));
+    Stmt body = Replacer(pair < of(pairs_)).MutateStmt(op->body);
+    return ir::ParallelFor(op->vars, op->extents, body, op->annotations, op->span);
+  }
+
+ private:
+  // exp2 of some columns by a polynomial.
+  class Replacer : public ir::StmtMutator {
+   public:
+    explicit Replacer(Expr chosen) : chosen_(std::move(chosen)) {}
+    Expr Mutate(const Expr& e) override {
+      if (!IsExponential(e)) return StmtMutator::Mutate(e);
+      const auto* call = e.as<ir::CallNode>();
+      ir::Call polynomial(call->dtype, "exp2_fma5", call->args, {}, call->span);
+      return ir::Select(chosen_, polynomial, e);
+    }
+
+   private:
+    Expr chosen_;
+  };
+
+  int64_t pairs_ = 0;  // of kPeriod that are polynomials in this loop
+};
+
+}  // namespace
+
+ir::Func ShareExponentials(const ir::Func& func, const Target& target) {
+  if (!target->has_packed_f32x2 || target->tmem_columns == 0) return func;
+  return func.WithBody(ExponentialSharer().MutateStmt(func->body));
+}
+
+}  // namespace tilelang::lower

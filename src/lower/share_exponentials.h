@@ -1,0 +1,22 @@
+#ifndef TILELANG_LOWER_SHARE_EXPONENTIALS_H_
+#define TILELANG_LOWER_SHARE_EXPONENTIALS_H_
+
+#include "ir/function.h"
+#include "target/target.h"
+
+namespace tilelang::lower {
+
+// Divides the exponentials of a pipelined loop between the unit of special functions (MUFU) and the
+// FMA pipe. Attention of 128 dimensions computes 128 x 128 weights in 1024 cycles on MUFU, as long
+// as the tensor core multiplies.
+//
+// In T.Parallel loops over fragments of float32, in a pipelined loop whose gemms tcgen05.mma does,
+// every eighth to third pair of columns gets the polynomial of T.exp2_fma of degree 5. Its largest
+// error is that of exp2f (2 units in the last place). Where MUFU takes less than half of the time
+// of the gemms it keeps all exponentials. On targets with packed float32 operations and tensor
+// memory; others keep exp2 as it is.
+ir::Func ShareExponentials(const ir::Func& func, const Target& target);
+
+}  // namespace tilelang::lower
+
+#endif  // TILELANG_LOWER_SHARE_EXPONENTIALS_H_

@@ -1,0 +1,282 @@
+#include "schedule/fit_turns.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/kernel_scope.h"
+#include "arith/analyzer.h"
+#include "ir/effects.h"
+#include "ir/remark.h"
+#include "ir/settings.h"
+#include "ir/visitor.h"
+#include "op/copy_cluster.h"
+#include "op/cta_pair.h"
+#include "op/gemm_tcgen05.h"
+#include "op/instruction.h"
+#include "op/tmem.h"
+#include "schedule/channel.h"
+#include "schedule/overlay_operands.h"
+#include "schedule/turn_loop.h"
+#include "target/warp.h"
+
+namespace tilelang::schedule {
+
+using ir::Buffer;
+using ir::Stmt;
+
+namespace {
+
+// Tiles of so many iterations hide the latency of memory from a loop with turns.
+constexpr int64_t kMostSlots = 3;
+constexpr int64_t kBlocks = 2;
+// Bytes of shared memory of a block besides its tiles: barriers, scratch, alignment, the driver's.
+constexpr int64_t kOtherBytes = 4096;
+// Registers of a thread besides its largest fragment.
+constexpr int64_t kOtherRegisters = 40;
+
+int64_t BytesOf(const Buffer& buffer) {
+  int64_t elements = layout::Product(op::StaticShape(buffer));
+  return (elements * buffer->dtype.bits * buffer->dtype.lanes + 7) / 8;
+}
+
+bool IsTmaLoad(const Stmt& s) {
+  const auto* copy = s.as<ir::CopyNode>();
+  const op::TileInstruction* instruction = copy != nullptr ? op::InstructionOf(copy) : nullptr;
+  return instruction != nullptr && instruction->engine() == op::Engine::kTmaLoad;
+}
+
+// Whether threads work on what gemms of the loop's body write or read in tensor memory.
+bool HasTurns(const ir::ForNode* loop) {
+  const auto* body = loop->body.as<ir::SeqNode>();
+  if (body == nullptr || StagesOf(loop) < 2) return false;
+  std::vector<Buffer> tiles;
+  for (const Stmt& s : body->stmts) {
+    const ir::GemmNode* gemm = AsTurnGemm(s);
+    if (gemm == nullptr) continue;
+    for (const ir::GemmOperand& operand : gemm->operands) {
+      if (operand->buffer().IsTmem()) tiles.push_back(operand->buffer());
+    }
+  }
+  return std::any_of(body->stmts.begin(), body->stmts.end(), [&](const Stmt& s) {
+    if (AsTurnGemm(s) != nullptr) return false;
+    return std::any_of(tiles.begin(), tiles.end(),
+                       [&](const Buffer& tile) { return ir::CountEffects(s, tile) > 0; });
+  });
+}
+
+// A launch and its one loop with turns.
+struct TurnLaunch {
+  const ir::KernelLaunchNode* launch;
+  const ir::ForNode* loop = nullptr;
+  int64_t threads = 0;
+  int64_t slot_bytes = 0;   // of the tiles of an iteration
+  int64_t other_bytes = 0;  // of all other shared memory
+  int64_t registers = 0;    // of the largest fragment
+  int64_t blocks = 1;       // of the grid, at most
+
+  // Slots of each tile for which `blocks` have room on an SM.
+  int64_t Room(int64_t blocks, const Target& target) const {
+    int64_t bytes = std::min<int64_t>(target->shared_memory_per_block,
+                                      target->shared_memory_per_sm / blocks - 1024);
+    return (bytes - kOtherBytes - other_bytes) / slot_bytes;
+  }
+};
+
+int64_t BlocksOfGrid(const ir::KernelLaunchNode* launch) {
+  constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
+  arith::Analyzer analyzer;
+  int64_t blocks = 1;
+  for (const ir::Expr& extent : launch->grid) {
+    int64_t most = analyzer.ConstBounds(extent).hi;
+    if (most >= kMany / blocks) return kMany;
+    blocks *= most;
+  }
+  return blocks;
+}
+
+// Nothing where the launch has no such loop, or several.
+std::optional<TurnLaunch> FindTurns(const ir::KernelLaunchNode* launch) {
+  TurnLaunch found{launch};
+  int loops = 0;
+  std::vector<const tvm::ffi::Object*> tiles;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::ForNode>();
+    if (loop == nullptr || !HasTurns(loop)) return true;
+    ++loops;
+    found.loop = loop;
+    for (const Stmt& inner : loop->body.as<ir::SeqNode>()->stmts) {
+      if (IsTmaLoad(inner)) tiles.push_back(inner.as<ir::CopyNode>()->dst->buffer.get());
+    }
+    return true;
+  });
+  if (loops != 1 || tiles.empty()) return std::nullopt;
+  found.threads = analysis::ThreadsOf(launch).count;
+  found.blocks = BlocksOfGrid(launch);
+  int64_t outer = 1;  // stages of loops around
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* around = s.as<ir::ForNode>();
+    if (around != nullptr && around != found.loop) outer = std::max(outer, StagesOf(around));
+    const auto* alloc = s.as<ir::AllocNode>();
+    if (alloc == nullptr) return true;
+    int64_t bytes = BytesOf(alloc->buffer);
+    bool slot = std::count(tiles.begin(), tiles.end(), alloc->buffer.get()) != 0;
+    if (alloc->buffer.IsShared()) (slot ? found.slot_bytes : found.other_bytes) += bytes;
+    if (alloc->buffer.IsFragment()) {
+      found.registers = std::max(found.registers, bytes / 4 / found.threads);
+    }
+    return true;
+  });
+  found.other_bytes *= outer;
+  return found.slot_bytes > 0 ? std::optional(found) : std::nullopt;
+}
+
+// Columns of the tiles of a launch, of which some take those of others.
+int64_t ColumnsOf(const Stmt& launch) {
+  int64_t columns = op::ColumnsOfTiles(launch);
+  ir::WalkStmts(launch, [&](const Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    if (alloc != nullptr && alloc->buffer->attrs.count(op::kColumnsOf) != 0) {
+      columns -= op::ColumnsOfTiles(s);
+    }
+    return true;
+  });
+  return columns;
+}
+
+// Gives the loop over a variable so many slots.
+class SlotSetter : public ir::StmtMutator {
+ public:
+  SlotSetter(ir::Var var, int64_t slots) : var_(std::move(var)), slots_(slots) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::ForNode* op) override {
+    if (!op->var.same_as(var_)) return StmtMutator::Rewrite(op);
+    auto annotations = op->annotations;
+    annotations.Set(kTileSlots, slots_);
+    return ir::For(op->var, op->min, op->extent, op->Kind(), op->body, annotations, op->span);
+  }
+
+ private:
+  ir::Var var_;
+  int64_t slots_;
+};
+
+// Whether an SM has room for two blocks, but for their columns of tensor memory.
+bool FitsTwice(const TurnLaunch& turns, const Target& target) {
+  const ir::KernelLaunchNode* launch = turns.launch;
+  int64_t service = turns.threads > kWarpgroup ? kWarpgroup : 2 * kWarp;
+  int64_t registers = target->registers_per_sm / kBlocks / (turns.threads + service);
+  return launch->attrs.count("min_blocks_per_sm") == 0 &&
+         launch->attrs.count("set_max_nreg") == 0 && op::ClusterSize(launch) == 1 &&
+         !op::HasGemmsInPairs(launch->body) && turns.blocks > target->sm_count &&
+         turns.registers + kOtherRegisters <= registers && turns.Room(kBlocks, target) >= 1;
+}
+
+Stmt WithTwoBlocks(const Stmt& s) {
+  const auto* op = s.as<ir::KernelLaunchNode>();
+  auto attrs = op->attrs;
+  attrs.Set("min_blocks_per_sm", kBlocks);
+  return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
+                          op->span);
+}
+
+void RemarkBlocks(const ir::KernelLaunchNode* launch) {
+  Remark(launch->span, "blocks",
+         "T.Kernel: two blocks share a multiprocessor: the tensor core multiplies for one while "
+         "the threads of the other compute. The pass option tl.disable_block_fitting turns this "
+         "off");
+}
+
+void RemarkSlots(const ir::ForNode* loop, int64_t given, int64_t slots) {
+  if (given == slots) return;
+  Remark(loop->span, "pipeline",
+         "T.Pipelined: " + std::to_string(slots) + (slots == 1 ? " slot" : " slots") +
+             " of each tile instead of " + std::to_string(given) +
+             ", by what shared memory has room for. The pass option tl.disable_stage_fitting turns "
+             "this off");
+}
+
+}  // namespace
+
+Stmt FitTurns(const ir::Func& func, const Stmt& launch, const Target& target) {
+  const auto* op = launch.as<ir::KernelLaunchNode>();
+  auto turns = FindTurns(op);
+  if (!turns) return OverlayOperands(launch, target->tmem_columns);
+  Stmt result = OverlayOperands(launch, target->tmem_columns / kBlocks);
+  bool as_given = func->attrs.count(ir::kGivenStages) != 0;
+  auto of_program = turns->loop->annotations.Get(kStagesOfProgram);
+  int64_t stages = StagesOf(turns->loop);
+  int64_t given = of_program ? (*of_program).cast<int64_t>() : stages;
+  bool twice = func->attrs.count(ir::kGivenBlocks) == 0 && FitsTwice(*turns, target) &&
+               ColumnsOf(result) <= target->tmem_columns / kBlocks &&
+               (!as_given || turns->Room(kBlocks, target) >= given);
+  if (!twice) result = OverlayOperands(launch, target->tmem_columns);
+  int64_t room = std::min(turns->Room(twice ? kBlocks : 1, target), kMostSlots);
+  int64_t slots = twice || of_program ? std::max<int64_t>(room, 1) : std::max(room, stages);
+  if (as_given) slots = given;
+  RemarkSlots(turns->loop, given, slots);
+  if (twice) RemarkBlocks(op);
+  result = SlotSetter(turns->loop->var, slots).MutateStmt(result);
+  return twice ? WithTwoBlocks(result) : result;
+}
+
+namespace {
+
+class StageFitter : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::ForNode* op) override {
+    Stmt inner = StmtMutator::Rewrite(op);
+    const auto* loop = inner.as<ir::ForNode>();
+    if (StagesOf(loop) != 1 || !HasGemmAndLoad(loop->body)) return inner;
+    auto annotations = loop->annotations;
+    annotations.Set("num_stages", int64_t{2});
+    annotations.Set(kStagesOfProgram, int64_t{1});
+    return ir::For(loop->var, loop->min, loop->extent, loop->Kind(), loop->body, annotations,
+                   loop->span);
+  }
+
+ private:
+  static bool HasGemmAndLoad(const Stmt& body) {
+    bool gemm = false;
+    bool load = false;
+    ir::WalkStmts(body, [&](const Stmt& s) {
+      if (const auto* g = s.as<ir::GemmNode>()) {
+        gemm |= g->result()->buffer.IsTmem() && op::WaitsItself(g);
+      } else if (const auto* copy = s.as<ir::CopyNode>()) {
+        load |= copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
+      }
+      return true;
+    });
+    return gemm && load;
+  }
+};
+
+class StageRestorer : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::ForNode* op) override {
+    Stmt inner = StmtMutator::Rewrite(op);
+    const auto* loop = inner.as<ir::ForNode>();
+    auto given = loop->annotations.Get(kStagesOfProgram);
+    if (!given) return inner;
+    auto annotations = loop->annotations;
+    annotations.Set("num_stages", *given);
+    return ir::For(loop->var, loop->min, loop->extent, loop->Kind(), loop->body, annotations,
+                   loop->span);
+  }
+};
+
+}  // namespace
+
+ir::Func FitStages(const ir::Func& func, const Target& target) {
+  if (!target->has_tcgen05 || !target->has_tma) return func;
+  return func.WithBody(StageFitter().MutateStmt(func->body));
+}
+
+Stmt WithStagesOfProgram(const Stmt& launch) { return StageRestorer().MutateStmt(launch); }
+
+}  // namespace tilelang::schedule
