@@ -37,7 +37,7 @@ constexpr int64_t kOtherBytes = 4096;
 // Registers of a thread besides its largest fragment.
 constexpr int64_t kOtherRegisters = 40;
 
-int64_t BytesOf(const Buffer& buffer) {
+int64_t TileBytes(const Buffer& buffer) {
   int64_t elements = layout::Product(op::StaticShape(buffer));
   return (elements * buffer->dtype.bits * buffer->dtype.lanes + 7) / 8;
 }
@@ -121,7 +121,7 @@ std::optional<TurnLaunch> FindTurns(const ir::KernelLaunchNode* launch) {
     if (around != nullptr && around != found.loop) outer = std::max(outer, StagesOf(around));
     const auto* alloc = s.as<ir::AllocNode>();
     if (alloc == nullptr) return true;
-    int64_t bytes = BytesOf(alloc->buffer);
+    int64_t bytes = TileBytes(alloc->buffer);
     bool slot = std::count(tiles.begin(), tiles.end(), alloc->buffer.get()) != 0;
     if (alloc->buffer.IsShared()) (slot ? found.slot_bytes : found.other_bytes) += bytes;
     if (alloc->buffer.IsFragment()) {
