@@ -31,7 +31,7 @@ def _write(folder: Path, outcomes: dict[int, Outcome]) -> None:
     for seed, outcome in outcomes.items():
         if outcome.is_find:
             program = generate.generate(seed)
-            text = f'"""{outcome.kind}\n{outcome.detail}\n{program.calls}"""\n'
+            text = f'"""{outcome.kind}\n{outcome.detail}\n{program.calls}\n{dict(program.options)}"""\n'
             (folder / f"{outcome.kind}_{seed}.py").write_text(text + source.module(program))
 
 
@@ -40,7 +40,10 @@ def main() -> int:
     if options.print:
         for seed in pool.seeds_of(options):
             program = generate.generate(seed)
-            print(f"# seed {seed}, {program.target}, {program.sm_count} SMs, {program.calls}")
+            print(
+                f"# seed {seed}, {program.target}, {program.sm_count} SMs, "
+                f"{dict(program.options)}, {program.calls}"
+            )
             print(source.kernel(program))
         return 0
     os.environ.setdefault("TILELANG_VERIFY_SYNCHRONIZATION", "1")

@@ -73,7 +73,9 @@ def run_file(
     """Compiles and runs the kernel that a file defines; ``runs``: what each call must leave."""
 
     def outcome() -> Outcome:
-        kernel = tilelang.compile(load(path), target=target_of(program))
+        kernel = tilelang.compile(
+            load(path), target=target_of(program), pass_configs=dict(program.options)
+        )
         for call, run in zip(program.calls, runs, strict=True):
             for schedule in schedules:
                 result = _call(kernel, program, call, run, schedule)

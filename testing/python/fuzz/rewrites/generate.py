@@ -30,7 +30,7 @@ class Gemm:
 
     def __init__(self, seed: int, rng: random.Random) -> None:
         self.seed, self.rng = seed, rng
-        self.target = self.pick(("sm_90a", "sm_90a", "sm_90a", "sm_100a"))
+        self.target = self.pick(("sm_90a", "sm_100a"))
         self.plain = self.chance(0.6)  # as the compiler looks for
         #: Copies of sums follow the loop, and nothing else: blocks may become persistent.
         self.bare = self.plain and self.chance(0.4)
@@ -56,6 +56,15 @@ class Gemm:
 
     def pick(self, values: Sequence[Any]) -> Any:
         return values[self.rng.randrange(len(values))]
+
+    def _options(self) -> tuple[tuple[str, int], ...]:
+        """Tiles of Blackwell, which the compiler uses where the program allows them."""
+        if self.target != "sm_100a" or self.chance(0.3):
+            return ()
+        parts = self.pick((1, 1, 1, 2, 3, 4))
+        pairs = parts == 1 and self.chance(0.6)
+        columns = self.pick((64, 96, 128, 160, 192, 224, 256))
+        return (("tl.tile_columns", columns), ("tl.tile_parts", parts), ("tl.tile_pairs", pairs))
 
     # ---------------------------------------------------------------------------------- sizes
 
@@ -166,7 +175,7 @@ class Gemm:
             self.seed, self.target, self.pick(_MULTIPROCESSORS), tuple(tensors), tuple(tiles),
             tuple(grid), self.threads, tuple(body), symbols, calls,
             0 if self.batch or self.bare else self.pick((0, 0, 0, 0, 3)),
-            "plain" if self.plain else self.almost or "other tiles",
+            "plain" if self.plain else self.almost or "other tiles", self._options(),
         )  # fmt: skip
         return epilogue.with_overlap(program)
 

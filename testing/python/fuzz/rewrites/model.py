@@ -129,6 +129,7 @@ class Program:
     Attributes:
         sm_count: multiprocessors of the GPU that it is compiled for; 0: as the target says.
         grid: (index, extent as text), x first.
+        options: pass options that it is compiled with: tiles that the compiler may not have chosen.
         kind: "stream"; of a gemm "plain", as the compiler looks for, or what makes it another one.
     """
 
@@ -144,6 +145,7 @@ class Program:
     calls: tuple[Call, ...]
     swizzle: int = 0
     kind: str = "stream"
+    options: tuple[tuple[str, int], ...] = ()
 
     def tile(self, name: str) -> Tile:
         return next(tile for tile in self.tiles if tile.name == name)
