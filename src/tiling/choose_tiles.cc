@@ -109,6 +109,7 @@ class TileChooser : public ir::StmtMutator {
     int64_t wave = target_->sm_count;
     ir::KernelLaunch ordered = OrderedByPanels(launch, wave);
     int64_t clusters = std::min(wave, BlocksOf(launch, cluster)) / cluster;
+    if (clusters == 0) return Stmt();  // a GPU of one multiprocessor, or an empty grid
     SequencedLaunch blocks = InSequence(ordered.operator->(), {clusters, cluster});
     Stmt staged = WithStages(blocks.launch, plain.loop, StagesFor(launch, tiles));
     return tiles.pairs ? InPairs(staged, plain, blocks.rank) : staged;

@@ -139,6 +139,12 @@ def test_blocks_share_iterations(sizes, options, parts):
     close(got, want)
 
 
+def test_one_multiprocessor_has_no_pairs():
+    got, want, said = run(1, 288, 200, 128, pass_configs={"tl.tile_pairs": True})
+    assert PAIRS not in said
+    close(got, want)
+
+
 def test_sums_stay_whole_if_asked():
     configs = {"tl.disable_split_k": True}
     got, want, said = run(8, 16, 256, 2048, pass_configs=configs)
