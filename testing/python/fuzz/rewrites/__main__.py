@@ -31,7 +31,8 @@ def _write(folder: Path, outcomes: dict[int, Outcome]) -> None:
     for seed, outcome in outcomes.items():
         if outcome.is_find:
             program = generate.generate(seed)
-            text = f'"""{outcome.kind}\n{outcome.detail}\n{program.calls}\n{dict(program.options)}"""\n'
+            made_with = f"{program.calls}\n{dict(program.options)}"
+            text = f'"""{outcome.kind}\n{outcome.detail}\n{made_with}"""\n'
             (folder / f"{outcome.kind}_{seed}.py").write_text(text + source.module(program))
 
 
