@@ -60,11 +60,16 @@ KNOWN = (
     "gluon/14-softmax/32768x4096", "gluon/14-softmax/32768x16384", "gluon/14-softmax/32768x32768",
     "gluon/02-memcpy_1d/2048 R=1", "gluon/02-memcpy_1d/2048 R=2", "gluon/02-memcpy_1d/2048 R=4",
     "gluon/02-memcpy_1d/2048 R=8", "gluon/02-memcpy_1d/2048 R=16",
+    "gluon/11-mma_scaled_pipelined_kernel/mxfp8 x mxfp8",
 )  # fmt: skip
 AGREE, SMALL_US = 0.03, 10.0
 CLASSES = ("GEMM", "attention", "memory-bound", "small")
 _ATTENTION = ("attention", "attn", "mla", "bsa", "mqa", "gdn", "kda")
 _OWN = ("tirx", "tir")
+_SAME_PROBLEM = (
+    "02-memcpy_1d", "05-blocked_matmul", "05-blocked_matmul_pipelined", "06-blocked_matmul",
+    "06-blocked_matmul_pipelined", "07-matmul_pipelined", "07-persistent_matmul", "07-grouped",
+)  # fmt: skip
 _FIND = "import tirx_kernels.bench_suite as b; print(b.__path__[0])"
 
 
@@ -93,7 +98,7 @@ def workloads(python: str) -> list[dict[str, Any]]:
 
 
 def tutorials(folder: Path) -> list[dict[str, Any]]:
-    """The rows of Gluon's tutorials; each has one source."""
+    """Returns the rows of Gluon's tutorials; each has one source."""
     command = [sys.executable, str(HERE / "published_gluon.py"), "--tutorials", str(folder)]
     found = subprocess.run([*command, "--list"], check=True, capture_output=True, text=True)
     rows = [json.loads(line[4:]) for line in found.stdout.splitlines() if line.startswith("ROW ")]
@@ -172,15 +177,15 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def problem_of(name: str) -> str:
-    """What a row of the tutorials computes, where others do the same in other ways; else ""."""
+    """Names what a row computes if others compute the same in other ways; else ""."""
     kernel, _, config = name.removeprefix("gluon/").partition("/")
-    if not name.startswith("gluon/") or config.startswith("K="):
-        return ""
-    return f"11 {config}" if kernel.startswith("11-") else kernel
+    if kernel.startswith("11-"):
+        return f"11 {config}"
+    return kernel if kernel in _SAME_PROBLEM and not config.startswith("K=") else ""
 
 
 def regrets(rows: list[dict[str, Any]]) -> dict[str, tuple[int, float, float]]:
-    """Programs of a problem, slowest over fastest, and what the one that the model picks loses."""
+    """Counts the programs of each problem; tells their spread and what the model's pick loses."""
     problems: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if "us" in row and "error" not in row and problem_of(row["name"]):

@@ -99,7 +99,7 @@ def _copy_us(tib: float, elements: int, tensors: int = 2) -> float:
 
 
 def _copies() -> Iterator[Case]:
-    """Copies of tutorials 1 and 2."""
+    """Yields copies of tutorials 1 and 2."""
     yield Case("01-memcpy/2048", "GB200", 24000.0,
                lambda t: partial(t("01").memcpy, _f32(_BIG), _f32(_BIG), 2048))  # fmt: skip
     table = {
@@ -122,7 +122,7 @@ def _copies() -> Iterator[Case]:
 
 
 def _planes() -> Iterator[Case]:
-    """Copies of two dimensions of tutorial 2."""
+    """Yields copies of two dimensions of tutorial 2."""
 
     def plane(rows: bool, given: Callable[[], Any], result: Callable[[], Any]) -> Any:
         def make(t: Any) -> Callable[[], Any]:
@@ -167,7 +167,7 @@ def _planes() -> Iterator[Case]:
 
 
 def _sums() -> Iterator[Case]:
-    """Sums of two tensors of tutorials 3, 4 and 8."""
+    """Yields sums of two tensors of tutorials 3, 4 and 8."""
 
     def add(start: str, function: str, *rest: Any, smem: bool = False) -> Any:
         def make(t: Any) -> Callable[[], Any]:
@@ -196,7 +196,7 @@ def _operands(m: int, n: int, k: int) -> tuple[torch.Tensor, torch.Tensor, torch
 
 
 def _blocked_gemms() -> Iterator[Case]:
-    """GEMMs of tutorials 5 and 6: a tile a block."""
+    """Yields GEMMs of tutorials 5 and 6: a tile a block."""
     shape = (8192, 8192, 16384)
 
     def gemm(start: str, function: str, *rest: Any) -> Any:
@@ -238,7 +238,7 @@ def _blocked_gemms() -> Iterator[Case]:
 def _persistent(
     function: str, k: int, *rest: Any, group: int = 0, start: str = "07"
 ) -> Callable[[Any], Callable[[], Any]]:
-    """A call of tutorial 7 or 8 with its scheduler, that of groups where ``group`` says so."""
+    """Makes a call of tutorial 7 or 8 with its scheduler, that of groups if ``group`` says so."""
 
     def make(t: Any) -> Callable[[], Any]:
         module = t("07")
@@ -256,7 +256,7 @@ def _persistent(
 
 
 def _pipelined_gemms() -> Iterator[Case]:
-    """GEMMs of tutorial 7 by blocks of K, buffers, warps and groups of tiles."""
+    """Yields GEMMs of tutorial 7 by blocks of K, buffers, warps and groups of tiles."""
     shape = (8192, 8192, 16384)
     tables = {
         "matmul_pipelined": (735.96, 697.97, 1054.00, 973.94, 1175.70, 1072.83),
@@ -286,7 +286,7 @@ def _pipelined_gemms() -> Iterator[Case]:
 
 
 def _depths() -> Iterator[Case]:
-    """GEMMs of tutorials 7, 8 and 14 of 8192 x 8192 by K."""
+    """Yields GEMMs of tutorials 7, 8 and 14 of 8192 x 8192 by K."""
     functions = ("matmul_pipelined", "persistent_matmul", "persistent_matmul_pipelined")
     table = {
         512: (615.86, 828.70, 993.50), 1024: (997.16, 1077.28, 1173.31),
@@ -321,7 +321,7 @@ def _multicta(k: int) -> Callable[[Any], Callable[[], Any]]:
 
 
 def _quantized(rows: int, depth: int, kind: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Zeros of a format, and their scales in rows."""
+    """Makes zeros of a format, and their scales in rows."""
     block = 16 if kind == "nvfp4" else 32
     packed = depth if kind == "mxfp8" else depth // 2
     values = torch.zeros(rows, packed, dtype=torch.uint8, device="cuda")
@@ -333,7 +333,7 @@ def _quantized(rows: int, depth: int, kind: str) -> tuple[torch.Tensor, torch.Te
 
 
 def _scaled_gemms() -> Iterator[Case]:
-    """GEMMs with factors of tutorial 11, of 8192 cubed."""
+    """Yields GEMMs with factors of tutorial 11, of 8192 cubed."""
     tables = {
         "simple_mma_scaled": (33.41, 67.02, 34.60, 70.84),
         "mma_scaled_contig": (663.28, 1435.05, 741.82, 1303.69),
@@ -371,7 +371,7 @@ def _scaled_gemms() -> Iterator[Case]:
 
 
 def _others() -> Iterator[Case]:
-    """Cluster launch control of tutorial 12, and the softmax of tutorial 14."""
+    """Yields cluster launch control of tutorial 12, and the softmax of tutorial 14."""
     for name, tflops, takes_over in (("static", 1040.13, False), ("clc", 1080.74, True)):
 
         def make(t: Any, takes_over: bool = takes_over) -> Callable[[], Any]:
@@ -394,7 +394,7 @@ def _others() -> Iterator[Case]:
 
 
 def cases() -> dict[str, Case]:
-    """Every figure, by ``gluon/`` and its name."""
+    """Returns every figure, by ``gluon/`` and its name."""
     makers = (_copies, _planes, _sums, _blocked_gemms, _pipelined_gemms, _depths, _scaled_gemms,
               _others)  # fmt: skip
     return {f"gluon/{case.name}": case for maker in makers for case in maker()}
