@@ -68,7 +68,7 @@ double BytesOfWave(const Loads& loads, int64_t wave, int64_t panel, int64_t colu
 
 // The rows of a panel: a divisor of the wave a little below the best number, where there is one,
 // so that a wave is whole columns; and such that all panels have about as many.
-int64_t PanelOf(const Loads& loads, int64_t wave, int64_t rows) {
+int64_t RowsOfPanel(const Loads& loads, int64_t wave, int64_t rows) {
   double ratio = static_cast<double>(loads.by_column) / static_cast<double>(loads.by_row);
   double best = std::sqrt(static_cast<double>(wave) * ratio);
   auto panel = static_cast<int64_t>(best + 0.5);
@@ -99,7 +99,7 @@ struct Panel {
   int64_t percent = 100;
 };
 Panel ChoosePanel(const Loads& loads, const GridExtents& grid, int64_t wave) {
-  int64_t panel = PanelOf(loads, wave, grid.rows);
+  int64_t panel = RowsOfPanel(loads, wave, grid.rows);
   double after = BytesOfWave(loads, wave, panel, grid.columns);
   double before = BytesOfWave(loads, wave, 1, grid.columns);
   if (panel < 2 || after > kWorthwhile * before) return {};
