@@ -37,7 +37,7 @@ bool IsMatrixGemm(const PlainGemm& plain) {
          });
 }
 
-// What the user asks of the tiles.
+// The pass options that fix a choice of tiles.
 class TileSettings {
  public:
   explicit TileSettings(const ir::Func& func)
@@ -115,7 +115,8 @@ class TileChooser : public ir::StmtMutator {
     return tiles.pairs ? InPairs(staged, plain, blocks.rank) : staged;
   }
 
-  // The launch with tiles of these extents, of one warpgroup.
+  // Returns the launch with tiles of these extents and the threads of the program; null where it
+  // cannot be rewritten.
   Stmt WithExtents(const ir::KernelLaunchNode* op, const GemmProblem& problem,
                    const TileExtents& tile) const {
     Stmt launch = ir::ffi::GetRef<Stmt>(op);

@@ -16,15 +16,17 @@ constexpr int64_t kTileStep = 32;
 constexpr int64_t kNarrowestTile = 64;
 // Bits along K that an instruction's shared tiles have in a row of a swizzle.
 constexpr double kUnitBits = 1024;
-// Clocks, fitted to what the timing model (docs/timing.md) predicts for ten GEMMs of 16 to 7168
-// rows with all their candidates; the choice among them is then the same: of a stage's way to
-// shared memory and back, from L2 and from HBM, which a grid of one wave reads its operands from;
+// The clocks below are fitted to the predictions of the timing model (docs/timing.md) for ten GEMMs
+// of 16 to 7168 rows with all their candidates. For these GEMMs both choose the same tiles.
+//
+// The round trip of a stage, with operands in L2. A grid of one wave reads them from HBM.
 constexpr double kRoundTrip = 900;
 constexpr double kRoundTripHbm = 1830;
-// that a step adds to the longest of what it does, and a tile to its steps;
+// Clocks that a step adds to its longest part, and that a tile adds to its steps.
 constexpr double kStepClocks = 75;
 constexpr double kTileClocks = 1400;
-// of the epilogue of a column; of an exchange of sums, and the bytes that move in one.
+// Clocks of the epilogue for a column, clocks of an exchange of sums, and bytes it moves in a
+// clock.
 constexpr double kColumnClocks = 33;
 constexpr double kExchangeClocks = 3400;
 constexpr double kExchangeBytes = 14.5;

@@ -237,7 +237,7 @@ void WriteRows(Cluster& cluster, const Issuer& issuer, const TensorForm& form,
   }
 }
 
-// Which of the collected bytes lie inside of the tensor.
+// Returns the rows of collected bytes that lie inside the tensor.
 std::vector<std::pair<uint32_t, uint32_t>> ArrivingRows(const TensorRequest& request) {
   std::vector<std::pair<uint32_t, uint32_t>> rows;
   for (const TensorRow& row : request.walk.rows) {

@@ -14,8 +14,8 @@ class Warp;
 
 constexpr uint8_t kOfRegister = 2;
 
-// Of the register of this number among those of a kernel (Kernel::unwritten); several share a mark
-// when there are many.
+// Returns the mark of the register with this number in Kernel::unwritten. Registers share marks
+// when there are more of them than marks.
 constexpr uint8_t RegisterMark(size_t number) {
   return static_cast<uint8_t>(kOfRegister + number % (256 - kOfRegister));
 }

@@ -6,7 +6,7 @@ namespace tilelang::emulator {
 
 class Decoder;
 
-// Of "tilelang.index".
+// Decodes "tilelang.index".
 void DecodeTileIndex(Decoder& d);
 
 }  // namespace tilelang::emulator

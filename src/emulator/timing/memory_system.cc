@@ -80,8 +80,8 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Asker asker, bool
                               : std::max(std::min(buffer.sharers(), figures_.l2_merge),
                                          std::min(neighbours, figures_.l2_cluster_merge));
   const auto [missing, far] = Misses(access, whole);
-  // What several multiprocessors read, and no half of L2 holds, comes to some through the other
-  // one.
+  // Bytes that several multiprocessors read, and that no half of L2 holds, reach some of them
+  // through the other half.
   const bool both =
       whole && buffer.sharers() > 1 && figures_.l2_half > 0 && sharing.bytes() > figures_.l2_half;
   const double beyond_half = far || both ? figures_.l2_far_ns * 1e-3 * figures_.clock_mhz : 0;

@@ -45,7 +45,7 @@ class MemorySystem {
   const Capacity& dram() const { return dram_; }
   double dram_bytes() const { return dram_bytes_; }
   double l2_bytes() const { return l2_bytes_; }
-  // Of `dram_bytes`, those that the first wave alone loads, since L2 keeps them for the others.
+  // Returns the part of `dram_bytes` that only the first wave loads: L2 keeps it for later waves.
   double once_bytes() const { return sharing.once_bytes() / others_; }
 
  private:

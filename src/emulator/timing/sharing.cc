@@ -11,8 +11,8 @@ constexpr int kBufferLines = kBufferShift - 7;
 constexpr uint64_t kMostOfCluster = 16;
 // Loads after which it is asked anew what L2 keeps.
 constexpr int kLoadsOfPlan = 1024;
-// Those that are timed may do more than their share: what all have loaded of a buffer is known to
-// be all of it once it looks like so much.
+// Timed CTAs may load more than their share, so a buffer counts as loaded whole only once all CTAs
+// seem to have loaded this multiple of its size.
 constexpr double kAll = 1.25;
 
 }  // namespace

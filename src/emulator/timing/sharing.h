@@ -1,4 +1,4 @@
-// What the CTAs of a wave read in common, and what L2 keeps of it for later ones.
+// Lines that the CTAs of a wave read in common, and the lines that L2 keeps for later waves.
 #ifndef TILELANG_EMULATOR_TIMING_SHARING_H_
 #define TILELANG_EMULATOR_TIMING_SHARING_H_
 
@@ -15,7 +15,7 @@ namespace tilelang::emulator {
 class Sharing {
  public:
   struct Buffer {
-    // Of the part of the first wave: CTAs and clusters that read a line, and lines, added up.
+    // Sums over the sampled part of the first wave: CTAs and clusters that read a line, and lines.
     double touches = 0, lines = 0, clusters = 0;
     double size = 0;  // bytes; 0: not known
     // Bytes that all have loaded so far, and in the first wave; those of one wave count once.
@@ -36,7 +36,7 @@ class Sharing {
   // `follows`: all were asked, and an SM has one of them, whose rounds of work can be told apart.
   void Extend(double clusters, double waves, bool follows, double l2_bytes,
               const GlobalMemory& memory);
-  // Those that are timed begin the next wave.
+  // Notes that the timed CTAs begin the next wave.
   void BeginWave();
   Buffer& Of(uint64_t line);
   // A cluster that is timed reads a line. It may begin the next round of its work.
@@ -46,13 +46,13 @@ class Sharing {
   double Load(Buffer& buffer, double bytes);
   // All together store so many bytes.
   void Store(double bytes) { stored_ += bytes; }
-  // What the first wave loads from HBM and later ones do not, all CTAs together.
+  // Returns the bytes that the first wave loads from HBM and later waves do not, of all CTAs.
   double once_bytes() const;
   // Bytes of all buffers that are read.
   double bytes() const { return bytes_; }
 
  private:
-  // What comes from HBM of each buffer from now on.
+  // Decides which share of each buffer comes from HBM from now on.
   void Plan();
   double ShareOf(const Buffer& buffer) const;
   // Bytes of the buffer that a wave reads.

@@ -106,7 +106,7 @@ Figures B200() {
   return figures;
 }
 
-// Of the module with a Grace CPU: 152 SMs (Triton's tutorials). They report 1335 to 1548 TFLOP/s of
+// The module with a Grace CPU has 152 SMs (Triton's tutorials). They report 1335 to 1548 TFLOP/s of
 // cuBLAS at 8192 x 8192 x 16384, so its limit of power lowers the clock as that of a B200 does.
 Figures Gb200() {
   Figures f = B200();
