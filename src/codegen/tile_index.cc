@@ -1,6 +1,7 @@
-// Indices of buffers in shared memory. All buffers of a block lie in one array of bytes, so PTX
-// cannot tell an index past the end of a tile from an index of its neighbour. An index that the
-// analyzer does not prove to lie inside goes through a function of the tile:
+// Indices of tiles in shared memory. All tiles of a block lie in one array of bytes, so PTX cannot
+// tell an index past the end of a tile from an index of its neighbour. Where the program may index
+// a tile beyond its end (lower/open_indices.h), an index that the analyzer does not prove to lie
+// inside goes through a function of the tile:
 //
 //   x[tl::index_of_x_128(t + 1)]
 //
@@ -9,8 +10,8 @@
 //   //@ tilelang.index.s32 %r5, 128, x;
 //
 // which the emulator executes: it reports an index that is not below 128. For ptxas it is a
-// comment, so the machine code has no instruction for it. The assembly is not volatile: it is
-// executed where the access is, as no compiler speculates assembly, and goes when the access goes.
+// comment, so the machine code has no instruction for it. The assembly is volatile: NVVM moves
+// other assembly out of branches and loops, to where the index is computed but nothing is accessed.
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include "arith/host_eval.h"
 #include "codegen/expr_printer.h"
 #include "ir/visitor.h"
+#include "lower/open_indices.h"
 
 namespace tilelang {
 
@@ -28,10 +30,10 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-bool LoadsShared(const Expr& e) {
+bool LoadsOpenTile(const Expr& e) {
   return HasExpr(e, [](const Expr& part) {
     const auto* load = part.as<LoadNode>();
-    return load != nullptr && (load->buffer.IsShared() || load->buffer.IsBarrier());
+    return load != nullptr && load->buffer->attrs.count(lower::kOpenIndices) != 0;
   });
 }
 
@@ -80,7 +82,7 @@ std::string Definition(const std::string& function, const std::string& tile, int
   return "namespace tl {\n"
          "// Returns the index; in the emulator it must be one of " +
          tile + ".\nTL_DEVICE " + type + " " + function + "(" + type +
-         " index) {\n  asm(\"//@ tilelang.index.s" + (is_long ? "64" : "32") + " %0, " +
+         " index) {\n  asm volatile(\"//@ tilelang.index.s" + (is_long ? "64" : "32") + " %0, " +
          std::to_string(size) + ", " + tile + ";\" : \"+" + (is_long ? "l" : "r") +
          "\"(index));\n  return index;\n}\n}  // namespace tl\n";
 }
@@ -88,8 +90,8 @@ std::string Definition(const std::string& function, const std::string& tile, int
 }  // namespace
 
 ExprText ExprPrinter::TextUnder(const Expr& condition, const Expr& e) {
-  // Only indices of shared memory ask what is known.
-  if (!LoadsShared(e)) return Text(e);
+  // Only indices that are checked ask what is known.
+  if (!LoadsOpenTile(e)) return Text(e);
   arith::Analyzer::Scope scope(&analyzer_, condition);
   return Text(e);
 }
@@ -97,7 +99,7 @@ ExprText ExprPrinter::TextUnder(const Expr& condition, const Expr& e) {
 ExprText ExprPrinter::Index(const Buffer& buffer, const Expr& index, int64_t elements) {
   ExprText text = Text(index);
   std::optional<int64_t> size = AsInt(buffer->shape[0]);
-  if (!(buffer.IsShared() || buffer.IsBarrier()) || !size) return text;
+  if (buffer->attrs.count(lower::kOpenIndices) == 0 || !size) return text;
   arith::Interval bounds = analyzer_.ConstBounds(index);
   int64_t last = *size - elements;
   if (bounds.lo >= 0 && bounds.hi <= last) return text;

@@ -9,6 +9,7 @@
 #include "ir/async.h"
 #include "ir/error.h"
 #include "ir/same.h"
+#include "lower/open_indices.h"
 #include "memory/cta_resources.h"
 #include "op/access.h"
 #include "op/copy_tma.h"
@@ -34,6 +35,21 @@ using ir::Stmt;
 
 namespace {
 
+// The physical twins of `globals`, and of the shared tiles of which code generation checks indices.
+Map<Buffer, Buffer> KnownTwins(const ir::Func& func, const ir::KernelLaunchNode* launch,
+                               const Map<Buffer, Buffer>& globals, const op::LayoutMap& layouts) {
+  Map<Buffer, Buffer> twins = globals;
+  op::PhysicalBuffers plain(&layouts, globals);
+  for (const Buffer& tile : TilesWithOpenIndices(func, launch)) {
+    Buffer twin = plain.Get(tile);
+    auto attrs = twin->attrs;
+    attrs.Set(kOpenIndices, true);
+    twins.Set(tile, Buffer(twin->name, twin->dtype, twin->shape, twin->strides, twin->scope, attrs,
+                           twin->span));
+  }
+  return twins;
+}
+
 // Lowers the body of one launch. Tile operators lower themselves; the statements between them
 // get their buffers replaced.
 class KernelLowerer : public analysis::ScopedMutator {
@@ -43,7 +59,7 @@ class KernelLowerer : public analysis::ScopedMutator {
       : one_way_(launch->body),
         threads_(analysis::ThreadsOf(launch)),
         layouts_(launch->attrs["layout_map"].cast<Map<Buffer, ir::Any>>()),
-        buffers_(&layouts_, globals),
+        buffers_(&layouts_, KnownTwins(func, launch, globals, layouts_)),
         ctx_{target, {0, threads_.count}, threads_.linear, threads_.count, &layouts_, &analyzer_},
         scalar_(&buffers_, &ctx_),
         resources_(launch, target) {
