@@ -22,6 +22,7 @@
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
 #include "schedule/epilogue_note.h"
+#include "schedule/shared_bytes.h"
 #include "tiling/residency.h"
 #include "transform/fixed_rounding.h"
 #include "transform/remove_unused.h"
@@ -331,7 +332,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     Stmt first = FirstSlice(with, copy, tile);
     const op::TileInstruction* instruction = loads ? op::TmaLoad() : op::TmaStore();
     if (!instruction->Obstacle(first.as<ir::CopyNode>(), &ctx).empty()) return false;
-    int64_t before = tiling::SharedBytes(launch_) + HoistedBytes(region);
+    int64_t before = schedule::SharedBytes(launch_) + HoistedBytes(region);
     int64_t bytes = before + BytesOfSlots(with, slots) + kOtherBytes;
     auto blocks = [&](int64_t each) { return tiling::BlocksPerSm(launch_, target_, each); };
     return bytes <= target_->shared_memory_per_block && blocks(bytes) >= blocks(before);

@@ -15,6 +15,7 @@
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
 #include "schedule/channel.h"
+#include "schedule/shared_bytes.h"
 #include "schedule/tile_loop.h"
 #include "tiling/loop_stages.h"
 #include "tiling/plain_gemm.h"
@@ -129,7 +130,7 @@ class ResultStager : public analysis::ScopedMutator {
   bool Fits(const ir::CopyNode* op) const {
     int64_t tile = ir::Bytes(op->dst->buffer->dtype);
     for (const ir::Expr& extent : op->src->extents) tile *= *ir::AsInt(extent);
-    int64_t operands = tiling::SharedBytes(launch_);
+    int64_t operands = schedule::SharedBytes(launch_);
     if (!in_tiles_ && tile <= operands) return true;
     int64_t bytes = in_tiles_ ? tile + operands + tiling::kBlockBytes : tile;
     auto blocks = [&](int64_t each) { return tiling::BlocksPerSm(launch_, target_, each); };

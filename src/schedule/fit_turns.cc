@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "analysis/kernel_scope.h"
@@ -19,6 +20,7 @@
 #include "op/tmem.h"
 #include "schedule/channel.h"
 #include "schedule/overlay_operands.h"
+#include "schedule/shared_bytes.h"
 #include "schedule/turn_loop.h"
 #include "target/warp.h"
 
@@ -36,11 +38,6 @@ constexpr int64_t kBlocks = 2;
 constexpr int64_t kOtherBytes = 4096;
 // Registers of a thread besides its largest fragment.
 constexpr int64_t kOtherRegisters = 40;
-
-int64_t TileBytes(const Buffer& buffer) {
-  int64_t elements = layout::Product(op::StaticShape(buffer));
-  return (elements * buffer->dtype.bits * buffer->dtype.lanes + 7) / 8;
-}
 
 bool IsTmaLoad(const Stmt& s) {
   const auto* copy = s.as<ir::CopyNode>();
@@ -225,34 +222,58 @@ Stmt FitTurns(const ir::Func& func, const Stmt& launch, const Target& target) {
 
 namespace {
 
+// Gives the loops of a launch that name one stage two.
 class StageFitter : public ir::StmtMutator {
  public:
+  explicit StageFitter(const Target& target) : target_(target) {}
+
   using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    room_ = target_->shared_memory_per_block - kOtherBytes - SharedBytes(op);
+    return StmtMutator::Rewrite(op);
+  }
   Stmt Rewrite(const ir::ForNode* op) override {
     Stmt inner = StmtMutator::Rewrite(op);
     const auto* loop = inner.as<ir::ForNode>();
-    if (StagesOf(loop) != 1 || !HasGemmAndLoad(loop->body)) return inner;
+    if (StagesOf(loop) != 1 || !HasGemm(loop->body)) return inner;
+    int64_t loaded = LoadedBytes(loop->body);
+    if (loaded == 0) return inner;
     auto annotations = loop->annotations;
     annotations.Set("num_stages", int64_t{2});
     annotations.Set(kStagesOfProgram, int64_t{1});
-    return ir::For(loop->var, loop->min, loop->extent, loop->Kind(), loop->body, annotations,
+    ir::For staged(loop->var, loop->min, loop->extent, loop->Kind(), loop->body, annotations,
                    loop->span);
+    // FitTurns finds out how many slots of each tile a loop with turns has room for.
+    if (HasTurns(staged.as<ir::ForNode>())) return staged;
+    if (loaded > room_) return inner;
+    room_ -= loaded;
+    return staged;
   }
 
  private:
-  static bool HasGemmAndLoad(const Stmt& body) {
-    bool gemm = false;
-    bool load = false;
+  static bool HasGemm(const Stmt& body) {
+    return ir::HasStmt(body, [](const Stmt& s) {
+      const auto* gemm = s.as<ir::GemmNode>();
+      return gemm != nullptr && gemm->result()->buffer.IsTmem() && op::WaitsItself(gemm);
+    });
+  }
+  // Of the shared tiles that a loop loads, each once.
+  static int64_t LoadedBytes(const Stmt& body) {
+    std::unordered_set<const ir::ffi::Object*> tiles;
+    int64_t bytes = 0;
     ir::WalkStmts(body, [&](const Stmt& s) {
-      if (const auto* g = s.as<ir::GemmNode>()) {
-        gemm |= g->result()->buffer.IsTmem() && op::WaitsItself(g);
-      } else if (const auto* copy = s.as<ir::CopyNode>()) {
-        load |= copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
+      const auto* copy = s.as<ir::CopyNode>();
+      bool load = copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
+      if (load && tiles.insert(copy->dst->buffer.get()).second) {
+        bytes += TileBytes(copy->dst->buffer);
       }
       return true;
     });
-    return gemm && load;
+    return bytes;
   }
+
+  const Target& target_;
+  int64_t room_ = 0;  // bytes of shared memory that the launch leaves
 };
 
 class StageRestorer : public ir::StmtMutator {
@@ -274,7 +295,7 @@ class StageRestorer : public ir::StmtMutator {
 
 ir::Func FitStages(const ir::Func& func, const Target& target) {
   if (!target->has_tcgen05 || !target->has_tma) return func;
-  return func.WithBody(StageFitter().MutateStmt(func->body));
+  return func.WithBody(StageFitter(target).MutateStmt(func->body));
 }
 
 Stmt WithStagesOfProgram(const Stmt& launch) { return StageRestorer().MutateStmt(launch); }

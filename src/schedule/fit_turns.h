@@ -33,7 +33,8 @@ inline constexpr const char* kStagesOfProgram = "stages_of_program";
 
 // `num_stages=1` says that a loop may be pipelined and that one slot of each tile is meant to be in
 // shared memory. It does not order loads after the computation. Loops with gemms by tcgen05 become
-// loops of two stages, of which FitTurns chooses the slots.
+// loops of two stages where shared memory has room for a second slot of each tile. Of loops with
+// turns, FitTurns chooses the slots.
 ir::Func FitStages(const ir::Func& func, const Target& target);
 
 // The launch with the program's own stages, for threads that load their tiles themselves.

@@ -9,6 +9,7 @@
 #include "analysis/scoped_mutator.h"
 #include "op/copy_tma.h"
 #include "schedule/channel.h"
+#include "schedule/shared_bytes.h"
 #include "tiling/add_parts.h"
 #include "tiling/residency.h"
 
@@ -87,7 +88,8 @@ LoopStages StagesOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) 
   }
   int64_t given = schedule::StagesOf(plain.loop);
   int64_t parts = PartsOfK(launch);
-  return {given, bytes, SharedBytes(launch) - given * bytes + BytesOfExchange(plain, parts),
+  return {given, bytes,
+          schedule::SharedBytes(launch) - given * bytes + BytesOfExchange(plain, parts),
           ir::AsInt(plain.loop->extent).value_or(kMostStages) / parts};
 }
 

@@ -10,6 +10,7 @@
 #include "ir/launch_extent.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
+#include "schedule/shared_bytes.h"
 #include "tiling/residency.h"
 
 namespace tilelang::tiling {
@@ -125,7 +126,7 @@ class BlockOrderer : public ir::StmtMutator {
     if (op->grid.size() < 2 || decided) return self;
     Loads loads = LoadsOf(op);
     if (loads.by_row == 0 || loads.by_column == 0 || !analysis::AreIndependent(op)) return self;
-    int64_t wave = target_->sm_count * BlocksPerSm(op, target_, SharedBytes(op));
+    int64_t wave = target_->sm_count * BlocksPerSm(op, target_, schedule::SharedBytes(op));
     GridExtents grid = ExtentsOf(op);
     if (std::min(grid.columns * grid.rows, BlocksOf(op)) <= wave) return OneWave(op);
     Panel panel = ChoosePanel(loads, grid, wave);

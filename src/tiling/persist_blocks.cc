@@ -11,6 +11,7 @@
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
+#include "schedule/shared_bytes.h"
 #include "target/warp.h"
 #include "tiling/loop_stages.h"
 #include "tiling/residency.h"
@@ -67,7 +68,7 @@ class BlockPersister : public ir::StmtMutator {
   // One block at a time, of several warpgroups with registers to spare.
   bool TakesMultiprocessor(const ir::KernelLaunchNode* op) const {
     return op->threads.size() == 1 && analysis::ThreadsOf(op).count > kWarpgroup &&
-           HasRegisters(op) && BlocksPerSm(op, target_, SharedBytes(op)) == 1;
+           HasRegisters(op) && BlocksPerSm(op, target_, schedule::SharedBytes(op)) == 1;
   }
 
   void Say(const ir::KernelLaunchNode* op, const Expr& tiles, const ir::KernelLaunchNode* rest,

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <unordered_map>
 
 #include "analysis/kernel_scope.h"
 #include "arith/analyzer.h"
 #include "ir/tile_op.h"
 #include "ir/visitor.h"
 #include "schedule/channel.h"
+#include "schedule/shared_bytes.h"
 #include "target/warp.h"
 #include "tiling/plain_gemm.h"
 
@@ -22,31 +22,6 @@ using ir::Stmt;
 namespace {
 
 constexpr int64_t kOtherRegisters = 48;  // of a thread: addresses, conversions
-
-int64_t BytesOf(const ir::Buffer& buffer) {
-  int64_t elements = 1;
-  for (const ir::Expr& extent : buffer->shape) elements *= ir::AsInt(extent).value_or(1);
-  return (elements * buffer->dtype.bits * buffer->dtype.lanes + 7) / 8;
-}
-
-// The stages of the pipelined loop that loads each shared tile.
-std::unordered_map<const ir::ffi::Object*, int64_t> StagesOfTiles(const Stmt& body) {
-  std::unordered_map<const ir::ffi::Object*, int64_t> stages;
-  ir::WalkStmts(body, [&](const Stmt& s) {
-    const auto* loop = s.as<ir::ForNode>();
-    int64_t count = loop == nullptr ? 0 : schedule::StagesOf(loop);
-    if (count < 2) return true;
-    ir::WalkStmts(loop->body, [&](const Stmt& inner) {
-      const auto* copy = inner.as<ir::CopyNode>();
-      if (copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared()) {
-        stages[copy->dst->buffer.get()] = count;
-      }
-      return true;
-    });
-    return true;
-  });
-  return stages;
-}
 
 bool HasGemms(const ir::KernelLaunchNode* launch) {
   return ir::HasStmt(launch->body, [&](const Stmt& s) { return s->kind == ir::StmtKind::kGemm; });
@@ -71,26 +46,13 @@ int64_t BlocksOf(const ir::KernelLaunchNode* launch) {
   return blocks;
 }
 
-int64_t SharedBytes(const ir::KernelLaunchNode* launch) {
-  auto stages = StagesOfTiles(launch->body);
-  int64_t bytes = 0;
-  ir::WalkStmts(launch->body, [&](const Stmt& s) {
-    const auto* alloc = s.as<ir::AllocNode>();
-    if (alloc == nullptr || !alloc->buffer.IsShared()) return true;
-    auto known = stages.find(alloc->buffer.get());
-    bytes += BytesOf(alloc->buffer) * (known == stages.end() ? 1 : known->second);
-    return true;
-  });
-  return bytes;
-}
-
 int64_t FragmentRegisters(const ir::KernelLaunchNode* launch) {
   constexpr int64_t kRegisterBytes = 4;
   int64_t bytes = 0;
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* alloc = s.as<ir::AllocNode>();
     bool held = alloc != nullptr && alloc->buffer.IsFragment();
-    bytes += held ? BytesOf(alloc->buffer) : 0;
+    bytes += held ? schedule::TileBytes(alloc->buffer) : 0;
     return true;
   });
   return bytes / kRegisterBytes / std::max<int64_t>(analysis::ThreadsOf(launch).count, 1);
@@ -110,7 +72,7 @@ int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target,
   // What is too much is spilled.
   needs.registers =
       std::min(FragmentRegisters(launch), target->max_registers_per_thread - kOtherRegisters);
-  needs.runs_ahead = !StagesOfTiles(launch->body).empty();
+  needs.runs_ahead = schedule::LoadsAhead(launch);
   needs.multiplies = HasGemms(launch);
   return std::max<int64_t>(BlocksPerSm(needs, target), 1);
 }

@@ -10,9 +10,6 @@ namespace tilelang::tiling {
 // Blocks of the grid, at most; very many where a launch says how many.
 int64_t BlocksOf(const ir::KernelLaunchNode* launch);
 
-// Bytes of the shared tiles of a launch; a tile that a pipelined loop loads counts for each stage.
-int64_t SharedBytes(const ir::KernelLaunchNode* launch);
-
 // Registers for fragments that threads of two or three warpgroups have beside one that loads.
 int64_t MostBesideLoader(int64_t threads);
 // Registers of a thread for the elements of all fragments.

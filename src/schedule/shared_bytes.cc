@@ -1,0 +1,58 @@
+#include "schedule/shared_bytes.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <unordered_map>
+
+#include "ir/visitor.h"
+#include "schedule/channel.h"
+
+namespace tilelang::schedule {
+
+using ir::Stmt;
+
+namespace {
+
+// The stages of the pipelined loop that loads each shared tile.
+std::unordered_map<const ir::ffi::Object*, int64_t> StagesOfTiles(const Stmt& body) {
+  std::unordered_map<const ir::ffi::Object*, int64_t> stages;
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::ForNode>();
+    int64_t count = loop == nullptr ? 0 : StagesOf(loop);
+    if (count < 2) return true;
+    ir::WalkStmts(loop->body, [&](const Stmt& inner) {
+      const auto* copy = inner.as<ir::CopyNode>();
+      if (copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared()) {
+        stages[copy->dst->buffer.get()] = count;
+      }
+      return true;
+    });
+    return true;
+  });
+  return stages;
+}
+
+}  // namespace
+
+int64_t TileBytes(const ir::Buffer& buffer) {
+  int64_t elements = 1;
+  for (const ir::Expr& extent : buffer->shape) elements *= ir::AsInt(extent).value_or(1);
+  return (elements * buffer->dtype.bits * buffer->dtype.lanes + 7) / 8;
+}
+
+int64_t SharedBytes(const ir::KernelLaunchNode* launch) {
+  auto stages = StagesOfTiles(launch->body);
+  int64_t bytes = 0;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    if (alloc == nullptr || !alloc->buffer.IsShared()) return true;
+    auto known = stages.find(alloc->buffer.get());
+    bytes += TileBytes(alloc->buffer) * (known == stages.end() ? 1 : known->second);
+    return true;
+  });
+  return bytes;
+}
+
+bool LoadsAhead(const ir::KernelLaunchNode* launch) { return !StagesOfTiles(launch->body).empty(); }
+
+}  // namespace tilelang::schedule

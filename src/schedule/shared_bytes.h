@@ -1,0 +1,20 @@
+// Bytes of shared memory that a launch asks for, before its loops are pipelined.
+#ifndef TILELANG_SCHEDULE_SHARED_BYTES_H_
+#define TILELANG_SCHEDULE_SHARED_BYTES_H_
+
+#include "ir/stmt.h"
+
+namespace tilelang::schedule {
+
+// Bytes of the elements of a tile; an extent that is not constant counts as 1.
+int64_t TileBytes(const ir::Buffer& buffer);
+
+// Bytes of the shared tiles of a launch; a tile that a pipelined loop loads counts for each stage.
+int64_t SharedBytes(const ir::KernelLaunchNode* launch);
+
+// Whether a pipelined loop loads shared tiles ahead: it has two stages at least.
+bool LoadsAhead(const ir::KernelLaunchNode* launch);
+
+}  // namespace tilelang::schedule
+
+#endif  // TILELANG_SCHEDULE_SHARED_BYTES_H_
