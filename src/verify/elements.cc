@@ -1,6 +1,7 @@
 #include "verify/elements.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "arith/analyzer.h"
@@ -215,7 +216,7 @@ class ElementReader : public ir::StmtVisitor {
       }
       points = Points(threads_, loops_, fewer, index);
     }
-    if (points.TooMany()) return Narrow(index, elements, access);
+    if (points.TooMany()) return Narrow(index, conditions, elements, access);
     std::vector<analysis::ThreadElements> touches;
     points.ForEach([&](int64_t iteration, int64_t thread, int64_t element) {
       if (operand.lanes > 0 && thread % kWarp >= operand.lanes) return;
@@ -250,21 +251,53 @@ class ElementReader : public ir::StmtVisitor {
     });
   }
 
-  // Between the least and the greatest value of the index.
-  void Narrow(const Expr& index, int64_t elements, ElementAccess* access) const {
+  // Leaves the bytes between the least and the greatest value of the index. A loop that moves it by
+  // a constant stride, and that no condition asks for, counts by its ends; the others are
+  // enumerated, unless they still are too many.
+  void Narrow(Expr index, const ir::Array<Expr>& conditions, int64_t elements,
+              ElementAccess* access) const {
     arith::Analyzer analyzer;
-    for (const Ranges& ranges : {threads_, loops_}) {
-      for (const VariableRange& range : ranges) {
-        analyzer.Bind(range.var, ir::Const(range.var.dtype(), range.min),
-                      ir::Const(range.var.dtype(), range.extent));
+    arith::Interval moves = arith::Interval::Point(0);
+    Ranges others;
+    for (const VariableRange& loop : loops_) {
+      auto stride = analyzer.StrideOf(index, loop.var);
+      bool asked = std::any_of(conditions.begin(), conditions.end(), [&](const Expr& condition) {
+        return ir::UsesVar(condition, loop.var);
+      });
+      if (!stride || asked || loop.extent < 1) {
+        others.push_back(loop);
+        continue;
       }
+      moves = moves + arith::Interval{0, loop.extent - 1} * *stride;
+      index = ir::Substitute(index, {{loop.var, ir::Const(loop.var.dtype(), loop.min)}});
     }
-    arith::Interval bounds = analyzer.ConstBounds(index);
+    arith::Interval bounds = moves + BoundsOf(index, conditions, others);
     if (!bounds.IsFinite()) return;
     int64_t first = base_ + bounds.lo * access->element_bytes;
     int64_t last = base_ + (bounds.hi + elements) * access->element_bytes;
     access->begin = std::clamp(first, access->begin, access->end);
     access->end = std::clamp(last, access->begin, access->end);
+  }
+
+  arith::Interval BoundsOf(const Expr& index, const ir::Array<Expr>& conditions,
+                           const Ranges& loops) const {
+    Points points(threads_, loops, conditions, index);
+    if (!points.TooMany()) {
+      std::optional<arith::Interval> bounds;
+      points.ForEach([&](int64_t, int64_t, int64_t value) {
+        arith::Interval point = arith::Interval::Point(value);
+        bounds = bounds ? arith::Hull(*bounds, point) : point;
+      });
+      if (bounds) return *bounds;
+    }
+    arith::Analyzer analyzer;
+    for (const Ranges& ranges : {threads_, loops}) {
+      for (const VariableRange& range : ranges) {
+        analyzer.Bind(range.var, ir::Const(range.var.dtype(), range.min),
+                      ir::Const(range.var.dtype(), range.extent));
+      }
+    }
+    return analyzer.ConstBounds(index);
   }
 
   const Ranges& threads_;
