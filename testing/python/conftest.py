@@ -12,7 +12,7 @@ import pytest
 from covering import covering
 from golden import golden
 from kept_kernels import private_cache
-from tiers import TIERS, of_tier
+from tiers import STRENGTH, TIERS, of_tier
 
 from tilelang import emulator
 
@@ -94,8 +94,9 @@ def _has_gpu() -> bool:
 
 @pytest.hookimpl(trylast=True)  # after -k and -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    chosen = of_tier(items, config.getoption("--tier"), durations.read())
-    kept = set(chosen) if config.getoption("--every-case") else covering(chosen)
+    tier = config.getoption("--tier")
+    chosen = of_tier(items, tier, durations.read())
+    kept = set(chosen) if config.getoption("--every-case") else covering(chosen, STRENGTH[tier])
     if not _has_gpu():
         kept -= {item for item in items if item.get_closest_marker("requires_cuda")}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])

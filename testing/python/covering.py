@@ -1,9 +1,10 @@
-"""Which cases of a test with many parameters stand for all: those in which every pair meets.
+"""Which cases of a test with many parameters stand for all.
 
 A test of five parameters has a case for each combination of their values. Nearly all faults show
 with one value or with two together, so some cases in which any two values of any two parameters
-meet find nearly as much in a fraction of the time (pairwise testing). ``pytest --every-case`` runs
-the rest, too.
+meet find nearly as much in a fraction of the time (pairwise testing). Cases in which every value
+occurs once find what one value breaks in a fraction of that. ``pytest --every-case`` runs the rest,
+too.
 """
 
 from __future__ import annotations
@@ -16,40 +17,63 @@ from typing import Any, TypeVar
 from pytest import Item
 
 Case = TypeVar("Case")
-#: Tests of fewer cases run all of them.
-FEW = 8
+#: By strength: tests of so many cases or fewer run all of them.
+FEW = {1: 4, 2: 8}
 
 
-def pairwise(cases: Sequence[tuple[Case, Mapping[str, Any]]]) -> list[Case]:
-    """Returns cases such that any two values that meet in a case meet in one of these.
+def covering_cases(cases: Sequence[tuple[Case, Mapping[str, Any]]], strength: int) -> list[Case]:
+    """Returns cases such that any ``strength`` values that meet in a case meet in one of these.
 
     Args:
         cases: each with its values by parameter; all of one test, in an order that does not vary.
+        strength: 1 for every value of every parameter, 2 for every pair of values.
 
     Returns:
-        Those that bring the most new pairs, one after another, in the order of ``cases``. A test of
-        one or two parameters keeps all its cases, as each has a value or a pair of its own.
+        Those that bring the most new combinations, one after another, in the order of ``cases``. A
+        test of no more parameters than ``strength`` keeps all its cases.
     """
-    pairs = [frozenset(itertools.combinations(_named(values), 2)) for _, values in cases]
-    missing = set().union(*pairs)
-    chosen = {index for index, of_case in enumerate(pairs) if not of_case}
+    combinations = [
+        frozenset(itertools.combinations(_named(values), strength)) for _, values in cases
+    ]
+    missing = set().union(*combinations)
+    chosen = {index for index, of_case in enumerate(combinations) if not of_case}
     while missing:
-        best = max(range(len(cases)), key=lambda index: len(pairs[index] & missing))
+        best = max(range(len(cases)), key=lambda index: len(combinations[index] & missing))
         chosen.add(best)
-        missing -= pairs[best]
+        missing -= combinations[best]
     return [cases[index][0] for index in sorted(chosen)]
 
 
-def covering(items: Iterable[Item]) -> set[Item]:
-    """Returns the items that stand for all: of each test with many cases, those of `pairwise`."""
+def covering(items: Iterable[Item], strength: int) -> set[Item]:
+    """Returns the items that stand for all: of each test with many cases, `covering_cases`.
+
+    For strength 1, values that one ``parametrize`` lists together are one value: each row of such a
+    table is a case that somebody chose.
+    """
     tests: dict[str, list[Item]] = defaultdict(list)
     for item in items:
         tests[item.nodeid.partition("[")[0]].append(item)
+    values_of = _rows if strength == 1 else _values
     kept: set[Item] = set()
     for cases in tests.values():
-        many = len(cases) > FEW and all(hasattr(item, "callspec") for item in cases)
-        kept.update(pairwise([(item, item.callspec.params) for item in cases]) if many else cases)
+        many = len(cases) > FEW[strength] and all(hasattr(item, "callspec") for item in cases)
+        named = [(item, values_of(item)) for item in cases] if many else []
+        kept.update(covering_cases(named, strength) if many else cases)
     return kept
+
+
+def _values(item: Item) -> dict[str, Any]:
+    return item.callspec.params
+
+
+def _rows(item: Item) -> dict[str, Any]:
+    values = dict(item.callspec.params)
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+        names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+        if len(names) > 1 and all(name in values for name in names):
+            values[",".join(names)] = tuple(hashable(values.pop(name)) for name in names)
+    return values
 
 
 def _named(values: Mapping[str, Any]) -> list[tuple[str, Hashable]]:

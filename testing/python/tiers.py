@@ -4,9 +4,10 @@
 
 * ``quick``: the inner loop. One case of each test, without the tests that take long.
 * ``change``: each change. A test with cases for several targets runs for one target (sm_100a, if it
-  is among them), a test with cases for several schedules runs under ``late``, and tests marked
-  ``nightly`` do not run.
-* ``all``: each night. Every target and every schedule.
+  is among them), a test with cases for several schedules runs under ``late``, tests marked
+  ``nightly`` do not run, and of the remaining cases those run in which every value of every
+  parameter occurs (covering.py).
+* ``all``: each night. Every target, every schedule, and every pair of values.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from durations import test_of
 from pytest import Item
 
 TIERS = ("quick", "change", "all")
+#: How many values meet in the cases that stand for all of a test (covering.py).
+STRENGTH = {"quick": 1, "change": 1, "all": 2}
 #: Targets, most important first: at each change, a test runs for the first target that it has.
 TARGETS = ("sm_100a", "sm_90a", "sm_80", "sm_120a", "sm_103a", "sm_121a")
 #: Schedules of asynchronous operations, most important first; a number is a seed.
