@@ -95,7 +95,9 @@ def Pipelined(start: Any, stop: Any = None, num_stages: builtins.int = 0, order:
     Args:
         start, stop: as of ``T.serial``.
         num_stages: in how many slots each loaded tile is kept, and so how many iterations the
-            loads can be ahead; 0 and 1 mean no overlap. Shared memory holds all slots.
+            loads can be ahead; 0 means no overlap. Shared memory holds all slots. In loops whose
+            threads work between GEMMs of Blackwell it is a hint, and 1 asks for little memory; in
+            other loops 1 means no overlap.
         order: the place of each statement of the body among those that the loop runs in one round;
             -1 for loads, which run ahead as far as their slots allow. The compiler decides if it
             is not given.

@@ -81,6 +81,10 @@ REDUNDANT = {
         "has the same text."
     ),
     ("turns", _BEFORE, 1): _CLEARED,
+    ("turns", "tcgen05.wait::st.sync.aligned", 1): (
+        "Between the pieces of the accumulators: nobody else touches the columns of one before the "
+        "wait behind the last piece."
+    ),
     ("copy_to_another_block", "fence.mbarrier_init.release.cluster", 0): (
         "It is the barrier of the cluster that makes the mbarrier known to the other block."
     ),

@@ -76,7 +76,7 @@ def test_the_row_of_an_instruction_stands_in_the_emulator() -> None:
 
 
 def test_every_block_of_code_says_what_it_is() -> None:
-    known = {"python", "output", "sh", "console", "text", "toml", "yaml"}
+    known = {"python", "output", "sh", "console", "text", "toml", "yaml", "cuda"}
     for page in PAGES:
         opened = re.findall(r"^```(\S*)\n.*?^```$", page.read_text(), re.DOTALL | re.MULTILINE)
         assert {name for name in opened if not name.startswith("{")} <= known, page
