@@ -44,6 +44,7 @@ struct Block {
   bool in_loop = false;  // is allocated or used in one that waits for engines or threads
 
   bool IsUsed() const { return last >= 0; }
+  bool IsOverlaid() const { return buffer->attrs.count(kOverlaid) != 0; }
   bool OverlapsInTime(const Block& other) const {
     bool one_side = first_side == other.first_side && last_side == other.last_side;
     if (overlays && other.overlays && !one_side) return true;
@@ -51,7 +52,8 @@ struct Block {
     return first <= other.last && other.first <= last;
   }
   bool Follows(const Block& other) const {
-    return overlays && other.last_use < first && other.last_side == first_side;
+    bool own = other.last_side == first_side;
+    return overlays && (own ? other.last_use < first : other.IsOverlaid());
   }
 };
 
@@ -379,6 +381,7 @@ class SharedMemoryPlanner : public StmtMutator {
     LiveRanges ranges(op);
     if (ranges.has_roles) {
       for (Block& block : ranges.blocks) {
+        block.overlays = false;
         if (block.IsUsed()) block.first = 0, block.last = kForever;
       }
     }

@@ -7,8 +7,11 @@
 
 namespace tilelang::memory {
 
-// An attribute (true) of a buffer of the compiler's in a kernel without roles of its own.
+// An attribute (true) of a buffer in a kernel without roles of its own.
 inline constexpr const char* kOverlays = "overlays";
+// An attribute (true) of a buffer that only roles beside the program's threads touch. They have
+// used it for the last time when threads use a buffer with kOverlays for the first time.
+inline constexpr const char* kOverlaid = "overlaid";
 
 // Sets attrs["smem_offsets"] : Map<Buffer, int> and attrs["dyn_smem_bytes"] : int of each launch,
 // in bytes from the start of dynamic shared memory, which is aligned to 1024.
@@ -21,7 +24,8 @@ inline constexpr const char* kOverlays = "overlays";
 //
 // A buffer with the attribute kOverlays may also take bytes of buffers that its own threads have
 // used for the last time, even if other threads use them, too: those threads load the buffers, and
-// the owner of the new buffer has waited for every load. If memory is too small otherwise, all
+// the owner of the new buffer has waited for every load. It may also take bytes of buffers with the
+// attribute kOverlaid that its own threads do not touch. If memory is too small otherwise, all
 // tiles that are used only outside of loops may do so, in a kernel without barriers and waits of
 // its own; the tiles of an epilogue then take the bytes of the operands.
 //

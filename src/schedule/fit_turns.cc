@@ -13,13 +13,14 @@
 #include "ir/remark.h"
 #include "ir/settings.h"
 #include "ir/visitor.h"
+#include "memory/plan_shared_memory.h"
 #include "op/copy_cluster.h"
 #include "op/cta_pair.h"
 #include "op/gemm_tcgen05.h"
-#include "op/instruction.h"
 #include "op/tmem.h"
 #include "schedule/channel.h"
 #include "schedule/overlay_operands.h"
+#include "schedule/overlay_results.h"
 #include "schedule/shared_bytes.h"
 #include "schedule/turn_loop.h"
 #include "target/warp.h"
@@ -38,12 +39,6 @@ constexpr int64_t kBlocks = 2;
 constexpr int64_t kOtherBytes = 4096;
 // Registers of a thread besides its largest fragment.
 constexpr int64_t kOtherRegisters = 40;
-
-bool IsTmaLoad(const Stmt& s) {
-  const auto* copy = s.as<ir::CopyNode>();
-  const op::TileInstruction* instruction = copy != nullptr ? op::InstructionOf(copy) : nullptr;
-  return instruction != nullptr && instruction->engine() == op::Engine::kTmaLoad;
-}
 
 // Whether threads work on what gemms of the loop's body write or read in tensor memory.
 bool HasTurns(const ir::ForNode* loop) {
@@ -70,6 +65,7 @@ struct TurnLaunch {
   const ir::ForNode* loop = nullptr;
   int64_t threads = 0;
   int64_t slot_bytes = 0;   // of the tiles of an iteration
+  int64_t late_bytes = 0;   // of tiles that may take bytes of those (overlay_results.h)
   int64_t other_bytes = 0;  // of all other shared memory
   int64_t registers = 0;    // of the largest fragment
   int64_t blocks = 1;       // of the grid, at most
@@ -78,7 +74,8 @@ struct TurnLaunch {
   int64_t Room(int64_t blocks, const Target& target) const {
     int64_t bytes = std::min<int64_t>(target->shared_memory_per_block,
                                       target->shared_memory_per_sm / blocks - 1024);
-    return (bytes - kOtherBytes - other_bytes) / slot_bytes;
+    int64_t room = bytes - kOtherBytes - other_bytes;
+    return late_bytes <= room ? room / slot_bytes : 0;
   }
 };
 
@@ -105,7 +102,8 @@ std::optional<TurnLaunch> FindTurns(const ir::KernelLaunchNode* launch) {
     ++loops;
     found.loop = loop;
     for (const Stmt& inner : loop->body.as<ir::SeqNode>()->stmts) {
-      if (IsTmaLoad(inner)) tiles.push_back(inner.as<ir::CopyNode>()->dst->buffer.get());
+      if (IsLoadByTma(inner.as<ir::CopyNode>()))
+        tiles.push_back(inner.as<ir::CopyNode>()->dst->buffer.get());
     }
     return true;
   });
@@ -120,7 +118,10 @@ std::optional<TurnLaunch> FindTurns(const ir::KernelLaunchNode* launch) {
     if (alloc == nullptr) return true;
     int64_t bytes = TileBytes(alloc->buffer);
     bool slot = std::count(tiles.begin(), tiles.end(), alloc->buffer.get()) != 0;
-    if (alloc->buffer.IsShared()) (slot ? found.slot_bytes : found.other_bytes) += bytes;
+    bool late = alloc->buffer->attrs.count(memory::kOverlays) != 0;
+    if (alloc->buffer.IsShared()) {
+      (slot ? found.slot_bytes : late ? found.late_bytes : found.other_bytes) += bytes;
+    }
     if (alloc->buffer.IsFragment()) {
       found.registers = std::max(found.registers, bytes / 4 / found.threads);
     }
@@ -198,10 +199,12 @@ void RemarkSlots(const ir::ForNode* loop, int64_t given, int64_t slots) {
 
 }  // namespace
 
-Stmt FitTurns(const ir::Func& func, const Stmt& launch, const Target& target) {
+Stmt FitTurns(const ir::Func& func, const Stmt& given_launch, const Target& target) {
+  auto turns = FindTurns(given_launch.as<ir::KernelLaunchNode>());
+  if (!turns) return OverlayOperands(given_launch, target->tmem_columns);
+  const Stmt launch = OverlayResults(given_launch, turns->loop);
   const auto* op = launch.as<ir::KernelLaunchNode>();
-  auto turns = FindTurns(op);
-  if (!turns) return OverlayOperands(launch, target->tmem_columns);
+  turns = FindTurns(op);
   Stmt result = OverlayOperands(launch, target->tmem_columns / kBlocks);
   bool as_given = func->attrs.count(ir::kGivenStages) != 0;
   auto of_program = turns->loop->annotations.Get(kStagesOfProgram);

@@ -302,9 +302,7 @@ void GemmTurns::FindResults(int64_t columns) {
 
 // Counts writes by threads only: TMA loads belong to the proxy of the tensor core.
 bool GemmTurns::Writes(const ir::Effect& effect) const {
-  const auto* copy = effect.By<ir::CopyNode>();
-  bool by_tma = copy != nullptr && op::InstructionOf(copy) != nullptr &&
-                op::InstructionOf(copy)->engine() == op::Engine::kTmaLoad;
+  bool by_tma = IsLoadByTma(effect.By<ir::CopyNode>());
   auto same = [&](const Buffer& operand) { return operand.same_as(effect.buffer); };
   return effect.Writes() && !by_tma && std::any_of(operands_.begin(), operands_.end(), same);
 }

@@ -7,6 +7,7 @@
 #include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/gemm_tcgen05.h"
+#include "op/instruction.h"
 #include "op/tmem.h"
 
 namespace tilelang::schedule {
@@ -30,6 +31,11 @@ const Channel* ChannelOf(const Buffer& tile, const std::vector<Channel>& channel
 
 bool HasTurnGemm(const Stmt& s) {
   return ir::HasStmt(s, [&](const Stmt& inner) { return AsTurnGemm(inner) != nullptr; });
+}
+
+bool IsLoadByTma(const ir::CopyNode* copy) {
+  const op::TileInstruction* instruction = copy != nullptr ? op::InstructionOf(copy) : nullptr;
+  return instruction != nullptr && instruction->engine() == op::Engine::kTmaLoad;
 }
 
 namespace {

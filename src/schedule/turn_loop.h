@@ -70,6 +70,8 @@ struct TurnLoop {
 // A gemm by tcgen05 that the compiler waits for; null for other statements.
 const ir::GemmNode* AsTurnGemm(const ir::Stmt& s);
 bool HasTurnGemm(const ir::Stmt& s);
+// Whether TMA is planned for the copy, to a shared tile; not for null.
+bool IsLoadByTma(const ir::CopyNode* copy);
 // The channel that brings a tile; null for none.
 const Channel* ChannelOf(const ir::Buffer& tile, const std::vector<Channel>& channels);
 // A loop with such gemms, divided into turns; nothing where they stand apart, and sets why.
