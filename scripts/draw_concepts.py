@@ -69,28 +69,34 @@ _PROGRAM = (
     Box(730, 148, 150, 66, "machine", "GPU", ("through the driver",)),
 )
 _MEMORY = (
-    Box(20, 272, 140, 110, "memory", "global memory", ("T.Tensor", "all blocks")),
+    Box(20, 322, 140, 100, "memory", "global memory", ("T.Tensor", "all blocks")),
     Box(
-        262, 272, 160, 110, "memory", "shared memory", ("T.alloc_shared", "a block, or its cluster")
+        262, 322, 160, 100, "memory", "shared memory", ("T.alloc_shared", "a block, or its cluster")
     ),
-    Box(500, 256, 150, 62, "memory", "registers", ("T.alloc_fragment",)),
-    Box(500, 336, 150, 62, "memory", "tensor memory", ("T.alloc_tmem, sm_100a",)),
-    Box(770, 296, 110, 62, "machine", "tensor core", ("T.gemm",)),
+    Box(500, 256, 160, 62, "memory", "registers", ("T.alloc_fragment",)),
+    Box(500, 426, 160, 62, "memory", "tensor memory", ("T.alloc_tmem, sm_100a",)),
+    Box(760, 322, 120, 100, "machine", "tensor core", ("T.gemm",)),
 )
+# Where an arrow begins, where it ends, its label, and the middle of the label.
 _ARROWS = (
-    (170, 61, 210, 61, ""),
-    (350, 61, 390, 61, ""),
-    (530, 61, 570, 61, ""),
-    (690, 61, 730, 61, ""),
-    (790, 98, 670, 148, ""),
-    (805, 98, 805, 148, ""),
-    (160, 310, 262, 310, "TMA, cp.async"),
-    (262, 345, 160, 345, "TMA, st"),
-    (422, 310, 500, 287, "ldmatrix"),
-    (422, 345, 500, 367, "tcgen05.cp"),
-    (575, 318, 575, 336, ""),
-    (650, 287, 770, 314, "mma, wgmma"),
-    (650, 367, 770, 340, "tcgen05.mma"),
+    (170, 61, 210, 61, "", 0, 0),
+    (350, 61, 390, 61, "", 0, 0),
+    (530, 61, 570, 61, "", 0, 0),
+    (690, 61, 730, 61, "", 0, 0),
+    (790, 98, 670, 148, "", 0, 0),
+    (805, 98, 805, 148, "", 0, 0),
+    (160, 356, 262, 356, "TMA, cp.async", 211, 348),
+    (262, 388, 160, 388, "TMA, st", 211, 404),
+    (422, 334, 500, 290, "ldmatrix", 430, 300),
+    (500, 308, 422, 352, "stmatrix", 494, 345),
+    (422, 372, 760, 372, "wgmma, tcgen05.mma", 688, 365),
+    (422, 405, 500, 448, "tcgen05.cp", 430, 448),
+    (560, 426, 560, 318, "tcgen05.ld", 524, 398),
+    (612, 318, 612, 426, "tcgen05.st", 648, 398),
+    (660, 280, 770, 322, "mma, wgmma", 760, 290),
+    (760, 338, 660, 300, "", 0, 0),
+    (660, 462, 790, 422, "tcgen05.mma", 752, 462),
+    (760, 408, 660, 444, "", 0, 0),
 )
 
 
@@ -98,11 +104,9 @@ def _text(x: float, y: float, text: str, kind: str) -> str:
     return f'<text class="{kind}" x="{x:g}" y="{y:g}" text-anchor="middle">{escape(text)}</text>'
 
 
-def _arrow(x0: int, y0: int, x1: int, y1: int, label: str) -> str:
+def _arrow(x0: int, y0: int, x1: int, y1: int, label: str, x: int, y: int) -> str:
     line = f'<path class="arrow" d="M{x0} {y0} L{x1} {y1}"/>'
-    below = label in ("TMA, st", "tcgen05.cp", "tcgen05.mma")
-    y = max(y0, y1) + 15 if below else min(y0, y1) - 7
-    return line + (_text((x0 + x1) / 2, y, label, "note") if label else "")
+    return line + (_text(x, y, label, "note") if label else "")
 
 
 def _label(y: int, text: str, kind: str = "note") -> str:
@@ -128,7 +132,7 @@ def concepts() -> str:
     """Returns concepts.svg."""
     title = "From a kernel in Python to the emulator and the GPU, and the memories of its data"
     arrows = [_arrow(*arrow) for arrow in _ARROWS]
-    return _picture(title, 420, [*arrows, *(box.svg() for box in (*_PROGRAM, *_MEMORY))])
+    return _picture(title, 510, [*arrows, *(box.svg() for box in (*_PROGRAM, *_MEMORY))])
 
 
 def _lane(y: int, kind: str, *spans: tuple[int, int, str]) -> list[str]:
