@@ -14,12 +14,15 @@ import sys
 from pathlib import Path
 
 import draw_concepts
+import draw_speed
 import pytest
 import torch
 from click.testing import CliRunner
 from infra.doc_pages import DOCS, PAGES, ROOT, assert_printed, blocks, code, commands
 
 from tilelang.cli import main
+
+_DRAWN = {**draw_concepts.PICTURES_OF, **draw_speed.PICTURES_OF}
 
 
 @pytest.fixture(autouse=True)
@@ -63,9 +66,22 @@ def test_lines_are_compared_with_their_numbers() -> None:
             assert_printed(wrong, "time 10.5 us\nend\n")
 
 
-@pytest.mark.parametrize("name", draw_concepts.PICTURES_OF)
-def test_pictures_of_concepts_are_current(name) -> None:
-    assert (DOCS / "pictures" / name).read_text() == draw_concepts.PICTURES_OF[name]()
+@pytest.mark.parametrize("name", _DRAWN)
+def test_pictures_are_current(name) -> None:
+    assert (DOCS / "pictures" / name).read_text() == _DRAWN[name]()
+
+
+def test_a_plot_shows_the_ratios_of_its_table() -> None:
+    plot = draw_speed.Plot("title", "| shape |", ("ours", "theirs"))
+    page = "| shape | library | ours | theirs |\n|---|---|---|---|\n| 7 x 9 | 5 | 6 (1.2) | |\n"
+    drawn = draw_speed.draw(plot, page + "| 8 x 9 | 5 | 10 (2.0) | 4 (0.8) |\n\n")
+    assert drawn.count('r="4.5"') == 3 and "7 x 9" in drawn and ">2</text>" in drawn
+    assert [draw_speed.ratio(cell) for cell in ("6 (1.2)", "0.97", "603", "")] == [
+        1.2,
+        0.97,
+        None,
+        None,
+    ]
 
 
 def test_the_row_of_an_instruction_stands_in_the_emulator() -> None:
