@@ -17,6 +17,7 @@ from unittest import mock
 import torch
 from torch.overrides import TorchFunctionMode
 
+from tilelang import target as targets
 from tilelang.emulator.clock import Clock, ticking
 from tilelang.emulator.gpus import Gpu, choosing, find
 from tilelang.errors import UnsupportedError, UserError
@@ -316,6 +317,10 @@ def as_cuda(arch: str = "sm_100a", gpu: str = "") -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch.cuda, name, value, create=True))
         stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
         stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _record_stream))
+        # Compiled functions keep their kernels by the target that their thread has entered; for
+        # other threads the variable tells the target.
+        if arch in targets.architectures():
+            stack.enter_context(targets.resolve(arch))
         stack.enter_context(mock.patch.dict(os.environ, {"TILELANG_DEFAULT_TARGET": arch}))
         stack.enter_context(mock.patch.object(outputs, "to_user", _to_user))
         if importlib.util.find_spec("triton") is not None:

@@ -147,3 +147,26 @@ def test_it_ends():
     assert torch.cuda.is_available is available
     with pytest.raises(UserError, match="no architecture 'sm_70'"), as_cuda("sm_70"):
         pass
+
+
+@tilelang.jit
+def copies(n):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(T.ceildiv(n, 128), threads=128) as block:
+            T.copy(A[block * 128], B[block * 128 : block * 128 + 128])
+
+    return main
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_kernels_are_kept_by_architecture(arch):
+    """One that the function has compiled for another architecture is not used again."""
+    before = copies(256)
+    with as_cuda(arch):
+        kernel = copies(256)
+        assert str(kernel.target) == arch and copies(256) is kernel
+        x = torch.randn(300, device="cuda")
+        assert torch.equal(scale(x, 2.0), x * 2)
+        assert str(scale.compile(X=x, factor=2.0).target) == arch
+    assert str(before.target) == "sm_90a" and copies(256) is before
