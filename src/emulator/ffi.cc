@@ -197,8 +197,9 @@ std::shared_ptr<PreviousGrid> TakePrevious(StreamObj& stream, bool programmatic,
 
 LaunchRef StartLaunch(ModuleRef module, StreamRef stream, ffi::String name,
                       ffi::Array<int64_t> dims, ffi::Array<int64_t> settings,
-                      ffi::Array<ffi::String> lints, Suppressions suppressions,
-                      TimingSettings timing, ffi::Bytes params, ffi::Shape selected) {
+                      ffi::Array<ffi::String> lints, ffi::Array<ffi::String> collected,
+                      Suppressions suppressions, TimingSettings timing, ffi::Bytes params,
+                      ffi::Shape selected) {
   auto object = ffi::make_object<LaunchObj>();
   object->module = module;
   object->stream = stream;
@@ -224,6 +225,7 @@ LaunchRef StartLaunch(ModuleRef module, StreamRef stream, ffi::String name,
         {std::string(kind), std::string(kernel), std::string(file), static_cast<int>(line)});
   }
   for (const ffi::String& lint : lints) options.lints.insert(std::string(lint));
+  for (const ffi::String& kind : collected) options.collected.insert(std::string(kind));
   if (!selected.empty()) Select(object->launch.get(), selected);
   object->launch->params.assign(params.data(), params.data() + params.size());
   object->Start();

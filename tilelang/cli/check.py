@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from ..emulator.levels import LETTER, times
 from ..errors import UserError
 from . import progress
+from .findings import letters_option
 from .options import (
     Shapes,
     chosen_target,
@@ -25,6 +27,8 @@ from .trials import KINDS
 from .verdict import examine
 
 STATUS = {"right": OK, "ran": RAN, "wrong": WRONG}
+#: Most further places of one finding that the text names.
+_PLACES = 3
 _TRIALS = (*KINDS, "ragged")
 
 
@@ -55,12 +59,13 @@ class Trials(click.ParamType):
 @click.option("--inputs", "kinds", type=Trials(), default="all", show_default=True,
               help="Further inputs to try after random ones: all, none, or some of "
                    f"{', '.join(_TRIALS)}.")  # fmt: skip
+@letters_option
 @json_option
 @supervised
 @guarded
 def check(
     subject: str, targets: tuple[str, ...], cases: tuple[dict[str, int], ...], seeds: int,
-    kinds: tuple[str, ...], as_json: bool, **options: Any,
+    kinds: tuple[str, ...], letters: str, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Find wrong results, races and missing waits in FILE, and predict how long its kernels take.
 
@@ -68,6 +73,10 @@ def check(
     schedule of its asynchronous operations. FILE::NAME selects one kernel of a script; it is called
     with random inputs, then with inputs that break kernels (NaN, infinities, ragged sizes, ...).
     Memory that no thread has written holds NaN.
+
+    Findings have two levels. One that breaks makes the program wrong: a GPU can compute wrong
+    numbers, hang or fault. A letter is forbidden by the PTX ISA, but every known GPU keeps the
+    order; letters are counted in one line.
 
     The exit status is 0 if all results are right, 1 if something is wrong, 2 if the program could
     not run, and 4 if it ran without a fault but there is nothing to compare the results with.
@@ -81,7 +90,7 @@ def check(
             program = program_of(dataclasses.replace(request, shapes=shapes))
             how = program.compared
             for target in targets:
-                one = examine(program, target, orders, kinds)
+                one = examine(program, target, orders, kinds, letters)
                 found.append({**one, "shapes": shapes})
     verdict = overall(found)
     if verdict != "wrong" and not any(each["kernels"] for each in found):
@@ -90,7 +99,7 @@ def check(
         "check", ok=verdict == "right", verdict=verdict, subject=subject, compared=how,
         targets=found,
     )  # fmt: skip
-    emit(content, "\n\n".join(target_text(each, how) for each in found), as_json)
+    emit(content, "\n\n".join(target_text(each, how, letters) for each in found), as_json)
     raise SystemExit(STATUS[verdict])
 
 
@@ -100,8 +109,8 @@ def overall(found: list[dict[str, Any]]) -> str:
     return next(each for each in ("wrong", "ran", "right") if each in verdicts)
 
 
-def target_text(found: dict[str, Any], how: str) -> str:
-    """Returns the text of the verdict of one target."""
+def target_text(found: dict[str, Any], how: str, letters: str = "count") -> str:
+    """Returns the text of the verdict of one target, with letters as ``--letters`` has it."""
     parts = [_headline(found, how)]
     for run in found["runs"]:
         if not run["ok"]:
@@ -114,7 +123,7 @@ def target_text(found: dict[str, Any], how: str) -> str:
     parts += _inputs_text(found["inputs"])
     if not found["kernels"]:
         parts.append("  no kernel was launched on the emulator")
-    parts += [_kernel_text(kernel) for kernel in found["kernels"]]
+    parts += [_kernel_text(kernel, letters) for kernel in found["kernels"]]
     return "\n".join(parts)
 
 
@@ -140,17 +149,32 @@ def _headline(found: dict[str, Any], how: str) -> str:
     return f"{mark} {where}: {how or 'compared with nothing'}"
 
 
-def _kernel_text(kernel: dict[str, Any]) -> str:
+def _kernel_text(kernel: dict[str, Any], letters: str) -> str:
     lines = [f"\n{click.style(kernel['name'], bold=True)}  grid {_extents(kernel['grid'])}, "
              f"block {_extents(kernel['block'])}"]  # fmt: skip
-    for each in kernel["findings"]:
-        places = " and ".join(place for place in (each["place"], each["earlier"]) if place)
-        lines.append(f"  {bad(each['kind'])} at {places} ({each['count']} times): {each['text']}")
+    folded = [each for each in kernel["findings"] if letters == "count" and each["level"] == LETTER]
+    lines += [_finding_text(each) for each in kernel["findings"] if each not in folded]
+    if folded:
+        kinds = ", ".join(f"{each['kind']} ({times(each['count'])})" for each in folded)
+        lines.append(
+            faint(f"  {len(folded)} of level letter, right on known GPUs: {kinds}; --letters list")
+        )
     lines += [f"  warning: {each}" for each in kernel["warnings"]]
     if kernel["time"]:
         lines += _time_lines(kernel["time"])
     lines += [faint(f"  remark: {each}") for each in kernel["remarks"]]
     return "\n".join(lines)
+
+
+def _finding_text(found: dict[str, Any]) -> str:
+    places = " and ".join(place for place in (found["place"], found["earlier"]) if place)
+    name = f"letter: {found['kind']}" if found["level"] == LETTER else bad(found["kind"])
+    others = ""
+    if found["others"]:
+        shown = ", ".join(found["others"][:_PLACES])
+        more = ", ..." if len(found["others"]) > _PLACES else ""
+        others = f", also at {shown}{more}"
+    return f"  {name} at {places} ({times(found['count'])}{others}): {found['text']}"
 
 
 def _extents(values: list[int]) -> str:

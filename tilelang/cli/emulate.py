@@ -14,8 +14,8 @@ from ..emulator import EmulatorError
 from ..emulator import __main__ as emulator_command
 from ..emulator.timing import command_line
 from ..errors import UserError
+from .findings import finding_of
 from .output import OK, WRONG, document, emit, guarded, json_option
-from .verdict import finding_of
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
@@ -43,22 +43,18 @@ def _ran(options: argparse.Namespace) -> dict[str, Any]:
     except EmulatorError as error:
         return {
             "ok": False, "message": error.reason,
-            "findings": [_counted(each) for each in (*error.findings, error)],
+            "findings": [finding_of(each) for each in (*error.findings, error, *error.letters)],
             "warnings": [], "instructions": 0, "seconds": 0.0, "output": "", "arguments": [],
         }  # fmt: skip
     return {
         "ok": not report.findings, "message": "",
-        "findings": [_counted(each) for each in report.findings],
+        "findings": [finding_of(each) for each in (*report.findings, *report.letters)],
         "warnings": [f"PTX line {each['ptx_line']}: {each['message']}" for each in report.warnings],
         "instructions": report.instructions, "seconds": report.seconds, "output": report.output,
         "arguments": [
             _array(index, each) for index, each in enumerate(args) if isinstance(each, np.ndarray)
         ],
     }  # fmt: skip
-
-
-def _counted(error: EmulatorError) -> dict[str, Any]:
-    return {**finding_of(error), "count": error.count}
 
 
 def _array(index: int, values: np.ndarray) -> dict[str, Any]:

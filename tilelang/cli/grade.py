@@ -10,6 +10,7 @@ import click
 from ..profiler import compare
 from . import progress
 from .check import STATUS, overall, target_text
+from .findings import letters_option
 from .options import chosen_target, schedules, seeds_option, target_option
 from .output import document, emit, guarded, json_option
 from .problems import Problem, Workload, placed, read
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
 @target_option()
 @seeds_option
 @click.option("--allow-torch", is_flag=True, help="Let operations of torch compute, too.")
+@letters_option
 @json_option
 @supervised
 @guarded
 def grade(
     problem: str, solution: str, workloads: str | None, target: str | None, seeds: int,
-    allow_torch: bool, as_json: bool,
+    allow_torch: bool, letters: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Judge a solution of a KernelBench or FlashInfer-Bench problem.
 
@@ -52,7 +54,7 @@ def grade(
     with progress.shown():
         progress.expect(len(read_problem.workloads) * len(names))
         found = [
-            _graded(read_problem, each, chosen, names, allow_torch)
+            _graded(read_problem, each, chosen, names, allow_torch, letters)
             for each in read_problem.workloads
         ]
     verdict = overall(found)
@@ -60,12 +62,12 @@ def grade(
         "grade", ok=verdict == "right", verdict=verdict, problem=problem, solution=solution,
         kind=read_problem.kind, target=chosen, workloads=found,
     )  # fmt: skip
-    emit(content, "\n\n".join(map(_text, found)), as_json)
+    emit(content, "\n\n".join(_text(each, letters) for each in found), as_json)
     raise SystemExit(STATUS[verdict])
 
 
-def _text(found: dict[str, Any]) -> str:
-    lines = [f"{found['workload']}: {target_text(found, 'compared with its reference')}"]
+def _text(found: dict[str, Any], letters: str) -> str:
+    lines = [f"{found['workload']}: {target_text(found, 'compared with its reference', letters)}"]
     lines += [
         f"  outside of kernels: {each['operation']} at {each['place']} ({each['count']} times)"
         for each in found["outside"]
@@ -74,8 +76,9 @@ def _text(found: dict[str, Any]) -> str:
 
 
 def _graded(
-    problem: Problem, workload: Workload, target: str, names: list[str | int], allow_torch: bool
-) -> dict[str, Any]:
+    problem: Problem, workload: Workload, target: str, names: list[str | int], allow_torch: bool,
+    letters: str,
+) -> dict[str, Any]:  # fmt: skip
     """Returns the verdict on one workload; each schedule has inputs of its own."""
     from ..profiler.judge import Comparison
     from .outside import Outside
@@ -95,7 +98,7 @@ def _graded(
         return [Comparison(actual, given, workload.expected, exact_dtype=True)]
 
     program = Program(run, "compared with its reference", repeats=False)
-    found = examine(program, target, names)
+    found = examine(program, target, names, letters=letters)
     message = ""
     if found["ok"] and not found["kernels"]:
         message = "the solution launched no kernel"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..emulator import EmulatorError, options
+from ..emulator.levels import BREAKS
 from ..emulator.timing import Report
 from ..emulator.timing.accuracy import accuracy_text
 from ..emulator.timing.text import shares
@@ -20,6 +21,7 @@ from ..errors import TileLangError
 from ..jit.kernel import JITKernel, compiling
 from ..runtime import poison
 from ..runtime.code import assembling
+from .findings import Findings, fails
 from .programs import Ended, Program, Trial, judged, raised
 from .progress import expect, step
 from .trials import NotTried
@@ -51,6 +53,8 @@ class Recorder:
         self.reports: list[Report] = []
         self._schedule: str | int = "late"
         self._compiled: dict[str, JITKernel] = {}
+        self._found: dict[str, Findings] = collections.defaultdict(Findings)
+        self._certain: dict[str, list[dict[str, Any]]] = {}
 
     @contextlib.contextmanager
     def recording(
@@ -64,7 +68,9 @@ class Recorder:
         self._calls.clear()
         stack = contextlib.ExitStack()
         with stack:
-            stack.enter_context(options(schedule=schedule, sanitize="report", progress=False))
+            stack.enter_context(
+                options(schedule=schedule, sanitize="report", letters="count", progress=False)
+            )
             stack.enter_context(watching(self._launched))
             stack.enter_context(poison.watching(self._ended, second))
             stack.enter_context(compiling(self._compiled_one))
@@ -115,9 +121,9 @@ class Recorder:
         try:
             report = launch.run()
         except EmulatorError as error:
-            self._keep(entry, [*error.findings, error])
+            self._keep(entry, [*error.findings, *error.letters, error])
             raise
-        self._keep(entry, report.findings)
+        self._keep(entry, [*report.findings, *report.letters])
         for warning in report.warnings:
             text = f"PTX line {warning['ptx_line']}: {warning['message']}"
             if text not in entry["warnings"]:
@@ -127,23 +133,18 @@ class Recorder:
     def _described(self, launch: Launch) -> dict[str, Any]:
         kernel = self._compiled.get(launch.kernel.name)
         remarks = kernel.remarks if kernel else []
+        certain = [_certain(each) for each in remarks if each.topic == "uninitialized"]
+        self._certain.setdefault(launch.kernel.name, certain)
         return {
             "name": launch.kernel.name, "grid": list(launch.grid), "block": list(launch.block),
-            "cluster": list(launch.cluster), "launches": 0,
-            "findings": [_certain(each) for each in remarks if each.topic == "uninitialized"],
-            "warnings": [], "time": None, "remarks": [str(remark) for remark in remarks],
+            "cluster": list(launch.cluster), "launches": 0, "findings": certain, "warnings": [],
+            "time": None, "remarks": [str(remark) for remark in remarks],
         }  # fmt: skip
 
     def _keep(self, entry: dict[str, Any], errors: Sequence[EmulatorError]) -> None:
-        for error in errors:
-            found = finding_of(error)
-            same = next((each for each in entry["findings"] if found.items() <= each.items()), None)
-            if same is None:
-                same = {**found, "count": 0, "schedules": []}
-                entry["findings"].append(same)
-            same["count"] += error.count
-            if self._schedule not in same["schedules"]:
-                same["schedules"].append(self._schedule)
+        found = self._found[entry["name"]]
+        found.add(errors, self._schedule)
+        entry["findings"] = [*self._certain[entry["name"]], *found.document()]
 
 
 class _Unwritten:
@@ -163,33 +164,13 @@ class _Unwritten:
             self.where = None  # calls of another run do other things
 
 
-def finding_of(error: EmulatorError) -> dict[str, Any]:
-    """Returns the document of what the emulator found."""
-    return {
-        "kind": error.kind, "text": error.reason, "place": _place(error),
-        "earlier": _earlier(error),
-    }  # fmt: skip
-
-
 def _certain(remark: Any) -> dict[str, Any]:
     """Returns a finding for a fault that the compiler proves; it does not depend on a schedule."""
     place = f"{remark.span.file}:{remark.span.line}" if remark.span else ""
     return {
-        "kind": remark.topic, "text": remark.message, "place": place, "earlier": "", "count": 1,
-        "schedules": [],
+        "kind": remark.topic, "level": BREAKS, "text": remark.message, "place": place,
+        "earlier": "", "others": [], "count": 1, "schedules": [],
     }  # fmt: skip
-
-
-def _place(error: EmulatorError) -> str:
-    if error.span is not None:
-        return f"{error.span.file}:{error.span.line}"
-    return f"PTX:{error.ptx_line}" if error.ptx_line else ""
-
-
-def _earlier(error: EmulatorError) -> str:
-    if error.earlier_span is not None:
-        return f"{error.earlier_span.file}:{error.earlier_span.line}"
-    return f"PTX:{error.earlier_line}" if error.earlier_line else ""
 
 
 def _times(report: Report) -> dict[str, Any]:
@@ -220,8 +201,9 @@ def _times(report: Report) -> dict[str, Any]:
 
 
 def examine(
-    program: Program, target: str, schedules: Sequence[str | int], kinds: Collection[str] = ()
-) -> dict[str, Any]:
+    program: Program, target: str, schedules: Sequence[str | int], kinds: Collection[str] = (),
+    letters: str = "count",
+) -> dict[str, Any]:  # fmt: skip
     """Runs a program once with each schedule, and then with inputs that break kernels.
 
     Args:
@@ -229,6 +211,7 @@ def examine(
         target: name of the target, such as "sm_90a".
         schedules: schedules of its asynchronous operations.
         kinds: names of trials; names that the program does not have are ignored.
+        letters: one of :data:`.findings.CHOICES`.
 
     Returns:
         The document of the target, as ``check --json`` prints it.
@@ -243,13 +226,14 @@ def examine(
         message = _message(recorder, program.run, target, schedule, second=number % 2 == 1)
         runs.append({"schedule": schedule, "ok": not message, "message": message})
     kernels, unwritten = list(recorder.kernels.values()), recorder.unwritten()
-    clean = not unwritten and not any(kernel["findings"] for kernel in kernels)
+    found = [each for kernel in kernels for each in kernel["findings"] if fails(each, letters)]
+    clean = not unwritten and not found
     right = clean and all(run["ok"] for run in runs)
     inputs = []
     if right and program.compared:
         chosen = [each for each in program.trials if each.name in kinds]
         expect(len(chosen))
-        inputs = [_tried(trial, target) for trial in chosen]
+        inputs = [_tried(trial, target, letters) for trial in chosen]
         right = all(each["ok"] is not False for each in inputs)
     verdict = "wrong" if not right else "right" if program.compared else "ran"
     return {
@@ -282,7 +266,7 @@ def _message(
     return ""
 
 
-def _tried(trial: Trial, target: str) -> dict[str, Any]:
+def _tried(trial: Trial, target: str, letters: str) -> dict[str, Any]:
     """Returns the outcome of a trial; ``ok`` is None if it could not run, and the message why."""
     recorder = Recorder(timed=False)
     step(f"{target}: inputs {trial.name}")
@@ -292,7 +276,8 @@ def _tried(trial: Trial, target: str) -> dict[str, Any]:
         return {"name": trial.name, "text": trial.text, "ok": None, "message": _first_line(error)}
     for kernel in recorder.kernels.values():
         for found in kernel["findings"]:
-            message = message or f"{found['kind']} at {found['place']}: {found['text']}"
+            if fails(found, letters):
+                message = message or f"{found['kind']} at {found['place']}: {found['text']}"
     return {"name": trial.name, "text": trial.text, "ok": not message, "message": message}
 
 

@@ -68,6 +68,12 @@ def parser() -> argparse.ArgumentParser:
         help="accesses that nothing orders: stop at the first, report all, or off",
     )  # fmt: skip
     parser.add_argument(
+        "--letters",
+        choices=("count", "fail"),
+        default="count",
+        help="findings that the PTX ISA forbids and known GPUs keep in order",
+    )
+    parser.add_argument(
         "--suppress", action="append", default=[], type=_suppression, metavar="KIND:PLACE",
         help="findings not to report, by PTX line, file.py:line or kernel; repeatable",
     )  # fmt: skip
@@ -223,7 +229,7 @@ def launch(options: argparse.Namespace, module: Module) -> tuple[LaunchReport, l
     report = _kernel(module, options.entry).launch(
         options.grid, options.block, args, cluster=options.cluster, smem=options.smem,
         schedule=schedule, lint=options.lint, instruction_limit=options.limit,
-        sanitize=_SANITIZE[options.sanitize], suppress=options.suppress,
+        sanitize=_SANITIZE[options.sanitize], letters=options.letters, suppress=options.suppress,
     )  # fmt: skip
     return report, args
 

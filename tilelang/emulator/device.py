@@ -26,6 +26,7 @@ from tilelang.emulator.named_tiles import NamedTile, compiled_tiles, fragments_o
 from tilelang.emulator.numbers import integer
 from tilelang.emulator.profiles import Profile, chosen_profile, profile_of
 from tilelang.emulator.progress import Progress
+from tilelang.emulator.shown import show, split
 from tilelang.emulator.tensor_map import SWIZZLE_NAMES, TensorMap, encode_tiled, make_tensor_map
 from tilelang.emulator.timed import NOT_TIMED, Timing, TimingOptions, timing_of, timing_options
 from tilelang.emulator.warned import line_by_line
@@ -71,6 +72,8 @@ class LaunchReport:
         output: what the kernel printed.
         findings: with ``sanitize="report"`` what the checks of ordering found, one
             :class:`~tilelang.emulator.errors.EmulatorError` for each kind and PTX line.
+        letters: findings that the PTX ISA forbids and known GPUs keep in order, unless
+            ``letters="fail"`` counts them among the others.
         warnings: one dictionary for each kind and PTX line, with ``kind``, ``message``, ``count``
             and the fields of ``EmulatorError``.
         timing: with ``timing=True`` what the launch takes on the GPU; else None.
@@ -88,6 +91,7 @@ class LaunchReport:
     timing: Timing | None = None
     producer: str = "strict"
     waived: dict[str, int] = field(default_factory=dict)
+    letters: list[EmulatorError] = field(default_factory=list)
 
     @property
     def profile(self) -> Report | None:
@@ -443,9 +447,10 @@ class Kernel:
         handle = _ffi.get("emulator.Launch")(
             self.module._handle, stream._handle, self.name, dims.flat,
             [smem, int(dims.explicit_cluster), mode, seed, chosen.instruction_limit,
-             chosen.threads, int(bool(chosen.sanitize)), int(chosen.sanitize == "report"),
+             chosen.threads, int(bool(chosen.sanitize)), int(chosen.keeps_going),
              int(programmatic)],
-            list(chosen.lint), [*(entry.fields() for entry in chosen.suppress), *profile.fields()],
+            list(chosen.lint), chosen.collected,
+            [*(entry.fields() for entry in chosen.suppress), *profile.fields()],
             timed.settings(self.module.device.arch) if timed else NOT_TIMED, params,
             _ffi.tvm_ffi.Shape(tuple(selected)),
         )  # fmt: skip
@@ -539,33 +544,17 @@ def _schedule(schedule: str | int) -> tuple[int, int]:
     return _SCHEDULES[schedule], 0
 
 
-def _findings(kernel: Kernel, report: dict[str, Any], chosen: Options) -> list[EmulatorError]:
-    for entry, uses in zip(chosen.suppress, report["suppressed"], strict=False):
-        entry.uses += uses
-    findings = [
-        EmulatorError(with_fragment(fields, kernel.fragments)) for fields in report["findings"]
-    ]
-    if findings:
-        print(f"{kernel.name}: {len(findings)} findings", file=sys.stderr)
-    for finding in findings:
-        print(
-            f"  {finding.kind}, PTX line {finding.ptx_line} ({finding.count} times): "
-            f"{finding.reason}",
-            file=sys.stderr,
-        )
-    return findings
-
-
 def _finish(kernel: Kernel, handle: Any, chosen: Options, profile: Profile) -> LaunchReport:
     report = json.loads(str(_ffi.get("emulator.LaunchReport")(handle)))
-    findings = _findings(kernel, report, chosen)
+    findings, letters = split(report, kernel.fragments, chosen)
+    show(kernel.name, findings, letters, chosen)
     output = report["output"].encode("latin-1").decode("utf-8", "replace")
     if output:
         sys.stdout.write(output)
     if "error" in report:
         error = error_of(with_fragment(report["error"], kernel.fragments))
         if isinstance(error, EmulatorError):
-            error.findings = findings
+            error.findings, error.letters = findings, letters
         raise error
     for text in line_by_line(report["warnings"], kernel.tiles):
         warnings.warn(text, EmulatorWarning, stacklevel=6)
@@ -574,5 +563,5 @@ def _finish(kernel: Kernel, handle: Any, chosen: Options, profile: Profile) -> L
     return LaunchReport(
         report["instructions"], lane_instructions, report["seconds"], by_class, output,
         report["warnings"], findings, timing_of(handle), profile.name,
-        profile.waived(report["suppressed"]),
+        profile.waived(report["suppressed"]), letters,
     )  # fmt: skip

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from tilelang import errors
+from tilelang.emulator.levels import level_of
 
 
 class EmulatorError(errors.EmulatorError):
@@ -25,7 +27,8 @@ class EmulatorError(errors.EmulatorError):
         earlier_line, earlier_span: PTX line and source line of the earlier one of two accesses that
             conflict; 0 and None where it does not apply.
         count: how often it was found, if the launch collected its reports.
-        findings: what a launch with ``sanitize="report"`` had found before this error.
+        findings, letters: what the launch had found before this error, as in
+            :class:`~tilelang.emulator.device.LaunchReport`.
     """
 
     def __init__(self, fields: dict[str, Any]) -> None:
@@ -52,7 +55,24 @@ class EmulatorError(errors.EmulatorError):
             self.earlier_span = errors.Span(earlier["source_file"], earlier["source_line"])
         self.count: int = fields.get("count", 1)
         self.findings: list[EmulatorError] = []
+        self.letters: list[EmulatorError] = []
         self._fields = fields
+
+    @property
+    def level(self) -> str:
+        """Returns ``"breaks"`` or ``"letter"``; see :mod:`tilelang.emulator.levels`."""
+        return level_of(self.kind)
+
+    @property
+    def places(self) -> list[Hashable]:
+        """Returns the source lines of this and of the earlier access, or their PTX lines."""
+        found: list[Hashable] = []
+        for span, line in ((self.span, self.ptx_line), (self.earlier_span, self.earlier_line)):
+            if span is not None:
+                found.append((span.file, span.line))
+            elif line or not found:
+                found.append(line)
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._fields,)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tilelang.emulator.errors import EmulatorWarning
+from tilelang.emulator.levels import LETTERS
 from tilelang.emulator.numbers import integer
 from tilelang.emulator.profiles import STRICT, Profile, chosen_profile
 from tilelang.emulator.sample import USUAL
@@ -20,8 +21,9 @@ from tilelang.errors import UserError
 FINDINGS = (
     "race", "missing-wait", "missing-proxy-fence", "missing-mbarrier-fence",
     "missing-tcgen05-fence", "missing-wgmma-fence", "missed-phase", "ld-before-wait",
-    "uninitialised-register", "uninitialised-tmem", "outside-tile",
+    "uninitialised-register", "uninitialised-tmem", "outside-tile", "store-at-exit",
 )  # fmt: skip
+_LETTERS = ("count", "fail")
 _SCHEDULES = ("late", "eager")
 _LINTS = ("ld-before-wait",)
 _MAX_SEED = (1 << 63) - 1
@@ -85,6 +87,9 @@ class Options:
         sanitize: report accesses that no barrier, wait or fence orders; True makes the first one
             an error, ``"report"`` collects one of each kind and PTX line in the launch's report and
             prints a summary to stderr; False makes kernels that use much shared memory faster.
+        letters: findings that the PTX ISA forbids and known GPUs keep in order
+            (:data:`tilelang.emulator.levels.LETTERS`): ``"count"`` counts them in one line and
+            collects them in the report's ``letters``; ``"fail"`` treats them as all others.
         profile: what the producer of the PTX is known to rely on, which is not reported:
             ``"auto"`` chooses by the text of the module, ``"strict"`` goes without; else the name
             of one of :data:`tilelang.emulator.profiles.PROFILES`, or a
@@ -112,6 +117,7 @@ class Options:
     instruction_limit: int = 0
     threads: int = 0
     sanitize: bool | str = True
+    letters: str = "count"
     profile: str | Profile = "auto"
     suppress: Iterable[Any] = ()
     progress: bool = True
@@ -136,6 +142,8 @@ class Options:
         self._set("lint", lint)
         if isinstance(self.sanitize, str) and self.sanitize != "report":
             raise UserError(f"sanitize must be True, False or 'report', got {self.sanitize!r}")
+        if self.letters not in _LETTERS:
+            raise UserError(f"letters must be 'count' or 'fail', got {self.letters!r}")
         timing_options(self.timing)
         chosen_profile(self.profile, STRICT)
         if isinstance(self.blocks, str) and self.blocks not in ("all", "sample"):
@@ -152,6 +160,16 @@ class Options:
         if isinstance(self.blocks, str):
             return USUAL if self.blocks == "sample" else 0
         return self.blocks
+
+    @property
+    def keeps_going(self) -> bool:
+        """Returns whether the launch collects all findings, instead of ending at the first."""
+        return self.sanitize == "report" or not self.sanitize or bool(self.timing)
+
+    @property
+    def collected(self) -> list[str]:
+        """Returns the kinds of findings that are collected in any case."""
+        return [] if self.letters == "fail" else list(LETTERS)
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

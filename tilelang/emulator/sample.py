@@ -105,6 +105,7 @@ def joined(first: LaunchReport, second: LaunchReport) -> LaunchReport:
         output=first.output + second.output,
         warnings=[*first.warnings, *second.warnings],
         findings=[*first.findings, *second.findings],
+        letters=[*first.letters, *second.letters],
         waived=dict(Counter(first.waived) + Counter(second.waived)),
     )
 

@@ -64,9 +64,9 @@ class CtaState : public CtaAsyncState {
   Issuer last_allocator;
   PairTurns pair;
   Warpgroup& WarpgroupOf(const Warp& warp);
-  // tcgen05.alloc, tcgen05.wait::ld and ::st that each warp has executed.
+  // tcgen05.alloc, tcgen05.ld and tcgen05.wait::st that each warp has executed.
   std::array<uint32_t, 32> allocations{};
-  std::array<uint32_t, 32> load_waits{};
+  std::array<uint32_t, 32> loads{};
   std::array<uint32_t, 32> store_waits{};
 
  private:

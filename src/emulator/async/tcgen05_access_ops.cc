@@ -15,6 +15,7 @@
 #include "emulator/core/decoder.h"
 #include "emulator/core/families.h"
 #include "emulator/instructions/float_ops.h"
+#include "emulator/sanitizer/warp_checks.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -292,14 +293,14 @@ Rectangles CheckPlace(Warp& w, const AccessForm& form, uint32_t mask, const char
   return place;
 }
 
-// Accesses of a warp between two waits of their kind are one step of an actor.
+// Each load is a step of an actor; the stores of a warp between two waits are one step.
 ActorId LoadActor(Engines& engines, const Issuer& issuer) {
   return engines.ActorOf(ActorKind::kTensorLoad, issuer, "tcgen05.ld", true);
 }
 ActorId StoreActor(Engines& engines, const Issuer& issuer) {
   return engines.ActorOf(ActorKind::kTensorStore, issuer, "tcgen05.st", true);
 }
-uint32_t& LoadStep(Warp& w) { return CtaState::Of(w.cta).load_waits[w.index]; }
+uint32_t& LoadStep(Warp& w) { return CtaState::Of(w.cta).loads[w.index]; }
 uint32_t& StoreStep(Warp& w) { return CtaState::Of(w.cta).store_waits[w.index]; }
 
 void CheckOrder(Warp& w, const AccessForm& form, const Rectangles& place, const Issuer& issuer,
@@ -310,7 +311,7 @@ void CheckOrder(Warp& w, const AccessForm& form, const Rectangles& place, const 
   Sanitizer::Step step =
       sanitizer->ThreadStep(issuer, write ? "tcgen05.st writes" : "tcgen05.ld reads", write);
   step.actor = write ? StoreActor(engines, issuer) : LoadActor(engines, issuer);
-  step.step = (write ? StoreStep(w) : LoadStep(w)) + 1;
+  step.step = write ? StoreStep(w) + 1 : ++LoadStep(w);
   step.in_order_with = write ? step.actor : kNoActor;
   step.generic = false;  // tensor memory knows no proxies
   step.met = nullptr;
@@ -318,6 +319,7 @@ void CheckOrder(Warp& w, const AccessForm& form, const Rectangles& place, const 
     const TmemAddress at = i == 0 ? place.first : place.second;
     sanitizer->Tensor(w.cta, at.lane(), InfoOf(form.shape).lanes, at.column(), form.columns, step);
   }
+  if (!write) WarpChecks::Of(w).TensorLoad({sanitizer, step.actor, step.step});
 }
 
 // Index of the first cell of register `r` of `lane` in the linear order of tensor memory.
@@ -534,7 +536,7 @@ void DecodeLoadReduce(Decoder& d) {
 // Loads deliver at once.
 Flow WaitLoad(Warp& w, const Op&, uint32_t mask) {
   if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
-  const uint32_t step = ++LoadStep(w);
+  const uint32_t step = LoadStep(w);
   Engines& engines = Engines::Of(w);
   if (Sanitizer* sanitizer = engines.sanitizer()) {
     const Issuer issuer = w.Here(__builtin_ctz(mask));

@@ -45,7 +45,7 @@ bool Launch::Suppresses(const EmulatorError& error) {
 
 void Launch::Report(const EmulatorError& error) {
   if (Suppresses(error)) return;
-  if (!options.keep_going) throw error;
+  if (!options.keep_going && options.collected.count(error.kind) == 0) throw error;
   std::lock_guard<std::mutex> lock(mutex);
   ++findings.try_emplace({error.kind, error.where.ptx_line}, Finding{error}).first->second.count;
 }

@@ -55,9 +55,10 @@ struct LaunchOptions {
   uint32_t dynamic_shared = 0;
   Schedule schedule = Schedule::kLate;
   uint64_t seed = 0;
-  uint64_t instruction_limit = 0;  // warp instructions of the whole launch; 0: none
-  bool sanitize = true;            // report accesses that nothing orders
-  bool keep_going = false;         // collect these reports; otherwise the first is an error
+  uint64_t instruction_limit = 0;   // warp instructions of the whole launch; 0: none
+  bool sanitize = true;             // report accesses that nothing orders
+  bool keep_going = false;          // collect these reports; otherwise the first is an error
+  std::set<std::string> collected;  // kinds of reports that are collected in any case
   std::vector<Suppression> suppressions;
   int threads = 0;  // host threads; 0: chosen
   std::set<std::string> lints;

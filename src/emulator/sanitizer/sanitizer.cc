@@ -124,6 +124,7 @@ void Sanitizer::LearnTensor(const Issuer& issuer, ActorId actor, uint32_t step) 
   Knowledge& knowledge = Of(issuer);
   knowledge.happened.Raise(actor, step);
   knowledge.tensor.Raise(actor, step);
+  actors_[actor].waited = std::max(actors_[actor].waited, step);
 }
 
 void Sanitizer::TensorFenceBefore(const Issuer& issuer) {
@@ -182,7 +183,7 @@ void Sanitizer::RememberStore(const Issuer& issuer, ActorId actor, uint32_t step
 void Sanitizer::OnExit(const Cta& cta) {
   for (const auto& [actor, store] : bulk_stores_) {
     if (store.issuer.cta != &cta || Of(store.issuer).happened.At(actor) >= store.step) continue;
-    Found(store.issuer, "missing-wait",
+    Found(store.issuer, "store-at-exit",
           "the CTA exits while this bulk store may still read its shared memory; "
           "cp.async.bulk.wait_group.read 0 in the storing thread before it exits",
           0, "shared memory", kNoOp);
@@ -395,7 +396,7 @@ std::string Sanitizer::Describe(const Epoch& epoch) const {
 
 const char* Sanitizer::MissingFence(const Hazard& hazard, const Step& step) {
   if (!hazard.tensor) return nullptr;
-  const Knowledge& known = Of(step.issuer);
+  const Knowledge& known = step.knowledge ? *step.knowledge : Of(step.issuer);
   const auto knows = [&](const VectorClock& clock) {
     return clock.At(hazard.earlier.actor) >= hazard.earlier.step;
   };
@@ -424,26 +425,34 @@ void Sanitizer::Report(const Hazard& hazard, const Step& step, const std::string
   }
   const std::string relation = std::string(RelationOf(hazard.kind, earlier)) + " " + who;
   if (const char* fence = MissingFence(hazard, step)) {
-    // Allocation and deallocation are synchronous operations, which the fences need not order; the
-    // ISA's own examples have them nevertheless.
-    if (earlier == ActorKind::kTensorAlloc || step.frees) {
-      const std::string text = std::string(step.what) + " " + place + ", " + relation +
-                               "; they are synchronized, but it is customary to have " + fence;
-      EmulatorError finding("missing-tcgen05-fence", text, WhereOf(step.issuer));
-      if (hazard.earlier.op != kNoOp)
-        finding.earlier = PlaceOf(cluster_.kernel(), hazard.earlier.op);
-      if (!cluster_.launch.Suppresses(finding)) Warn(step.issuer, finding.kind, text);
-      return;
-    }
-    return found(
-        "missing-tcgen05-fence",
-        relation + "; they are synchronized, but tcgen05 operations of two threads need " + fence);
+    const std::string what = std::string(step.what) + " " + place + ", " + relation;
+    return ReportFence(hazard, step, what, fence, address);
   }
   found(earlier == ActorKind::kWarp ? "race" : "missing-wait",
         relation + ", and nothing orders the two; " +
             (hazard.earlier.actor == step.in_order_with
                  ? "lanes of one warp need bar.warp.sync (__syncwarp) in between"
                  : Advice(earlier, hazard.kind)));
+}
+
+void Sanitizer::ReportFence(const Hazard& hazard, const Step& step, const std::string& what,
+                            const char* fence, uint64_t address) {
+  const ActorInfo& earlier = actors_[hazard.earlier.actor];
+  const auto found = [&](const char* kind, const std::string& text) {
+    Found(step.issuer, kind, what + text, address, "tensor memory", hazard.earlier.op);
+  };
+  if (earlier.kind == ActorKind::kTensorLoad && earlier.waited < hazard.earlier.step) {
+    return found("ld-before-wait",
+                 "; all registers of the load had been read before they synchronized, but the PTX "
+                 "ISA demands tcgen05.wait::ld in the loading warp");
+  }
+  // Allocation and deallocation are synchronous operations, which the fences need not order; the
+  // ISA's own examples have them nevertheless.
+  const bool customary = earlier.kind == ActorKind::kTensorAlloc || step.frees;
+  found("missing-tcgen05-fence",
+        std::string("; they are synchronized, but ") +
+            (customary ? "it is customary to have " : "tcgen05 operations of two threads need ") +
+            fence);
 }
 
 void Sanitizer::Found(const Issuer& issuer, const std::string& kind, const std::string& message,

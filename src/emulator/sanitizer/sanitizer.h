@@ -170,6 +170,7 @@ class Sanitizer {
   struct ActorInfo {
     ActorKind kind;
     std::string name;
+    uint32_t waited = 0;  // tcgen05 operations: up to this step a wait has covered them
   };
 
   static constexpr int kMaxWarps = 32;
@@ -204,6 +205,9 @@ class Sanitizer {
                    const Touch& touch, const Step& step);
   // The tcgen05.fence that would order the two, or null if more is missing.
   const char* MissingFence(const Hazard& hazard, const Step& step);
+  // Operations on tensor memory that are synchronised, but not as the PTX ISA demands.
+  void ReportFence(const Hazard& hazard, const Step& step, const std::string& what,
+                   const char* fence, uint64_t address);
   void Report(const Hazard& hazard, const Step& step, const std::string& place, uint64_t address,
               const char* buffer);
   uint32_t IndexOf(const Issuer& issuer) const;  // of its instruction

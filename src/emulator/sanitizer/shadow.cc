@@ -128,18 +128,20 @@ Hazard Toucher::HazardOf(const Granule& granule, const Touch& touch) const {
     const bool conflicts = touch.write && Conflicts(reader, touch);
     return conflicts ? HazardKind::kWriteAfterRead : HazardKind::kNone;
   };
-  HazardKind kind = after_write(granule.writer);
-  if (kind != HazardKind::kNone) return {kind, granule.writer, false};
+  Hazard worst;
+  const auto add = [&](HazardKind kind, const Epoch& earlier) {
+    const Hazard hazard{kind, earlier, false};
+    if (kind != HazardKind::kNone && IsWorse(hazard, worst, touch)) worst = hazard;
+  };
+  add(after_write(granule.writer), granule.writer);
   for (const Epoch* reader : {&granule.thread_reader, &granule.engine_reader}) {
-    kind = after_read(*reader);
-    if (kind != HazardKind::kNone) return {kind, *reader, false};
+    add(after_read(*reader), *reader);
   }
-  if (granule.displaced == 0) return {};
+  if (granule.displaced == 0) return worst;
   for (const Epoch& earlier : sets_.Of(granule.displaced)) {
-    kind = earlier.write() ? after_write(earlier) : after_read(earlier);
-    if (kind != HazardKind::kNone) return {kind, earlier, false};
+    add(earlier.write() ? after_write(earlier) : after_read(earlier), earlier);
   }
-  return {};
+  return worst;
 }
 
 void Toucher::Replace(Granule& granule, Epoch& before, const Touch& touch, uint8_t several) {
@@ -192,7 +194,7 @@ Hazard SharedShadow::TouchRange(uint32_t offset, uint32_t bytes, Touch touch, ui
     const uint32_t mask = ((1u << (stop - at)) - 1) << (at % kGranuleBytes);
     touch.self.bytes = static_cast<uint8_t>(flags | mask);
     const Hazard hazard = toucher_(granules_[granule], touch);
-    if (hazard.kind != HazardKind::kNone && found.kind == HazardKind::kNone &&
+    if (IsWorse(hazard, found, touch) &&
         !WritesTheSame(touch, at - offset, stop - at, hazard, granules_[granule])) {
       found = hazard;
       *hazard_at = at;
@@ -216,7 +218,7 @@ Hazard SharedShadow::TouchLanes(uint32_t offset, uint32_t lane_bytes, const Touc
     careful.self.bytes |= Epoch::kBytes;
     if (lanes) careful.self.lane = static_cast<uint8_t>(i / per_lane);
     const Hazard hazard = toucher_(granules[i], careful);
-    if (hazard.kind == HazardKind::kNone || found.kind != HazardKind::kNone) continue;
+    if (!IsWorse(hazard, found, careful)) continue;
     const uint32_t place = i * kGranuleBytes;
     if (WritesTheSame(touch, place, kGranuleBytes, hazard, granules[i])) continue;
     found = hazard;
@@ -232,7 +234,7 @@ Hazard TensorShadow::TouchCells(int lane, int lanes, int column, int columns, co
        ++group) {
     for (int c = column; c < column + columns; ++c) {
       const Hazard hazard = toucher_(granules_[group * 512 + c], touch);
-      if (hazard.kind == HazardKind::kNone || found.kind != HazardKind::kNone) continue;
+      if (!IsWorse(hazard, found, touch)) continue;
       found = hazard;
       *at_lane = std::max(lane, group * kLanesPerGranule);
       *at_column = c;

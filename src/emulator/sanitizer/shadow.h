@@ -115,12 +115,23 @@ inline bool Conflicts(const Epoch& earlier, const Touch& touch) {
          !(earlier.bytes & touch.self.bytes & Epoch::kStrong) && !Ordered(earlier, touch);
 }
 
+// Whether `one` is a conflict, and `other` is none or a weaker one: a conflict of accesses between
+// which the issuer was synchronised with the earlier one lacks no more than a fence.
+inline bool IsWorse(const Hazard& one, const Hazard& other, const Touch& touch) {
+  const auto rank = [&](const Hazard& hazard) {
+    if (hazard.kind == HazardKind::kNone) return 0;
+    return touch.knowledge->happened.At(hazard.earlier.actor) >= hazard.earlier.step ? 1 : 2;
+  };
+  return rank(one) > rank(other);
+}
+
 // Checks accesses against granules and records them there.
 class Toucher {
  public:
   Hazard operator()(Granule& granule, const Touch& touch);
 
  private:
+  // The worst conflict with what is known of the granule.
   Hazard HazardOf(const Granule& granule, const Touch& touch) const;
   // Takes `touch.self` into the place of `before`, which is kept if nothing orders it earlier.
   // Lanes that touch the same bytes in one step are remembered together, as `several`; of those

@@ -6,8 +6,9 @@ namespace tilelang::emulator {
 
 WarpChecks::WarpChecks(const Warp& warp) {
   const Cluster& cluster = warp.cta.cluster;
-  if (cluster.kernel().loads_tensor_memory && cluster.launch.Lint("ld-before-wait")) {
-    pending_loads_.emplace();
+  const bool lint = cluster.launch.Lint("ld-before-wait");
+  if (cluster.kernel().loads_tensor_memory && (lint || cluster.launch.observer)) {
+    pending_loads_.emplace(cluster.kernel(), lint);
   }
   if (cluster.launch.observer) undefined_values_.MarkRegisters(cluster.kernel(), kAllLanes);
 }

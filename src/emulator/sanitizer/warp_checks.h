@@ -24,12 +24,14 @@ class WarpChecks : public RegisterChecks {
                       bool shared) override;
   bool IsUnwritten(uint32_t slot, int lane) const override;
 
+  // The warp executes a tcgen05.ld; see PendingLoads.
+  void TensorLoad(const PendingLoads::Step& step) { pending_loads_->Issue(step); }
   UndefinedValues& undefined_values() { return undefined_values_; }
   // Followed from the warp's first wgmma instruction on.
   WgmmaRegisters& OfWgmma(const Warp& warp);
 
  private:
-  std::optional<PendingLoads> pending_loads_;  // with the lint "ld-before-wait"
+  std::optional<PendingLoads> pending_loads_;  // of kernels with tcgen05.ld
   std::optional<WgmmaRegisters> wgmma_;
   UndefinedValues undefined_values_;
 };

@@ -9,6 +9,7 @@ from ptx_kernels import HEADER
 
 from tilelang import emulator
 from tilelang.emulator import Device, EmulatorError, EmulatorWarning
+from tilelang.emulator.levels import causes
 from tilelang.errors import UserError
 
 # Two races and a missing proxy fence.
@@ -62,9 +63,12 @@ def test_all_are_collected(schedule, capsys):
     assert races & {FIRST, SECOND} or WRITES in races
     assert out[1] != 0  # the launch went on
     text = capsys.readouterr().err
-    assert f"k: {len(found)} findings" in text
-    for kind, line in found:
-        assert re.search(rf"{kind}, PTX line {line} \(\d+ times\)", text)
+    groups = causes(report.findings)
+    assert f"k: {len(groups)} findings" in text and len(text.splitlines()) == 1 + len(groups)
+    for first, *others in groups:
+        more = f" and {len(others)} more" if others else ""
+        assert re.search(rf"{first.kind}, PTX line {first.ptx_line}{more} \(", text)
+    assert len([group for group in groups if group[0].kind == "race"]) == 1  # they share lines
 
 
 def test_both_places_are_told():

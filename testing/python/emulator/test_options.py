@@ -58,6 +58,13 @@ def test_compiled_kernels_have_them_too():
     assert torch.equal(y, 2 * x)
 
 
+@pytest.fixture
+def _defaults():
+    with options(letters="count", schedule="late"):
+        yield
+
+
+@pytest.mark.usefixtures("_defaults")
 def test_blocks_nest():
     assert current() == Options()
     with options(lint=["ld-before-wait"], schedule=7):
@@ -67,6 +74,7 @@ def test_blocks_nest():
     assert current() == Options()
 
 
+@pytest.mark.usefixtures("_defaults")
 def test_a_block_ends_with_an_exception():
     with pytest.raises(ZeroDivisionError), options(threads=1):
         raise ZeroDivisionError

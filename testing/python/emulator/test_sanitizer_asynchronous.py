@@ -83,9 +83,9 @@ _ONE = " @!%first bra E;\n"
 def test_the_cta_ends_under_a_bulk_store(schedule):
     for wait in (_WAIT, _WAIT_READ):
         launch(_FILL + _ONE + _STORE + wait + "E:", schedule=schedule)
-    assert kind_of(_FILL + _ONE + _STORE + "E:", schedule=schedule) == "missing-wait"
+    assert kind_of(_FILL + _ONE + _STORE + "E:", schedule=schedule) == "store-at-exit"
     uncommitted = _STORE.replace("cp.async.bulk.commit_group;", "") + _WAIT
-    assert kind_of(_FILL + _ONE + uncommitted + "E:", schedule=schedule) == "missing-wait"
+    assert kind_of(_FILL + _ONE + uncommitted + "E:", schedule=schedule) == "store-at-exit"
 
 
 ACCESSES = {

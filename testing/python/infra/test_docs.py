@@ -21,14 +21,17 @@ from click.testing import CliRunner
 from infra.doc_pages import DOCS, PAGES, ROOT, assert_printed, blocks, code, commands
 
 from tilelang.cli import main
+from tilelang.emulator import options
 
 _DRAWN = {**draw_concepts.PICTURES_OF, **draw_speed.PICTURES_OF}
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private_cache: Path) -> None:
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private_cache: Path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    with options(letters="count"):  # a reader has the defaults
+        yield
 
 
 def _run(words: list[str]) -> None:

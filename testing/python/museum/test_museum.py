@@ -9,7 +9,14 @@ import pytest
 from museum.exhibits import EXHIBITS, run
 from museum.page import PAGE, page
 
-from tilelang.emulator import EmulatorError
+from tilelang.emulator import EmulatorError, options
+
+
+@pytest.fixture(autouse=True)
+def _defaults():
+    """The tests of this project let letters fail; these show the defaults."""
+    with options(letters="count"):
+        yield
 
 
 @pytest.mark.parametrize("name", EXHIBITS)

@@ -60,8 +60,9 @@ def _launch(kernel: Any, program: model.Program, want: dict, schedule: str | int
     given = arguments(program)
     lint = ["ld-before-wait"] if program.target == "sm_100a" else []
     with emulator.options(
-        schedule=schedule, lint=lint, instruction_limit=INSTRUCTION_LIMIT, threads=1, progress=False
-    ):
+        schedule=schedule, lint=lint, letters="fail", instruction_limit=INSTRUCTION_LIMIT,
+        threads=1, progress=False,
+    ):  # fmt: skip
         kernel(*given.values())
     for buffer, values in want.items():
         got = given[buffer.name]

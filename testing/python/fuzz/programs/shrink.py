@@ -125,7 +125,7 @@ if __name__ == "__main__":
     compiled = tilelang.compile(kernel, target="{target}")
     for schedule in {schedules}:
         given = [a.clone() if isinstance(a, torch.Tensor) else a for a in arguments]
-        with emulator.options(schedule=schedule, lint={lint}, threads=1):
+        with emulator.options(schedule=schedule, lint={lint}, letters="fail", threads=1):
             compiled(*given)
         for name, tensor in zip({names}, given):
             print(schedule, name, tensor, sep="\\n")
