@@ -20,13 +20,16 @@ from .options import (
     seeds_option,
     target_option,
 )  # fmt: skip
-from .output import OK, RAN, WRONG, bad, document, emit, faint, good, guarded, json_option
+from .output import OK, RAN, REFUSED, WRONG, bad, document, emit, faint, good, guarded, json_option
 from .programs import program_of
 from .supervise import supervised
 from .trials import KINDS
 from .verdict import examine
 
-STATUS = {"right": OK, "ran": RAN, "wrong": WRONG}
+#: Exit statuses of the verdicts, the worst first.
+STATUS = {
+    "failed": WRONG, "wrong": WRONG, "racy": WRONG, "incomplete": REFUSED, "ran": RAN, "right": OK,
+}  # fmt: skip
 #: Most further places of one finding that the text names.
 _PLACES = 3
 _TRIALS = (*KINDS, "ragged")
@@ -79,10 +82,12 @@ def check(
     order; letters are counted in one line.
 
     The exit status is 0 if all results are right, 1 if something is wrong, 2 if the program could
-    not run, and 4 if it ran without a fault but there is nothing to compare the results with.
+    not run or does something that the emulator does not model, and 4 if it ran without a fault but
+    there is nothing to compare the results with.
     """
     request = request_of(subject, options)
-    targets, cases, orders = targets or (chosen_target(None),), cases or ({},), schedules(seeds)
+    targets = targets or (chosen_target(None, request.path),)
+    cases, orders = cases or ({},), schedules(seeds)
     found, how = [], ""
     with progress.shown():
         progress.expect(len(cases) * len(targets) * len(orders))
@@ -93,7 +98,7 @@ def check(
                 one = examine(program, target, orders, kinds, letters)
                 found.append({**one, "shapes": shapes})
     verdict = overall(found)
-    if verdict != "wrong" and not any(each["kernels"] for each in found):
+    if verdict in ("right", "ran") and not any(each["kernels"] for each in found):
         raise UserError(f"{request.path.name} launches no kernel on the emulator: none is judged")
     content = document(
         "check", ok=verdict == "right", verdict=verdict, subject=subject, compared=how,
@@ -106,7 +111,7 @@ def check(
 def overall(found: list[dict[str, Any]]) -> str:
     """Returns the worst verdict of several targets or workloads."""
     verdicts = {each["verdict"] for each in found}
-    return next(each for each in ("wrong", "ran", "right") if each in verdicts)
+    return next(each for each in STATUS if each in verdicts)
 
 
 def target_text(found: dict[str, Any], how: str, letters: str = "count") -> str:
@@ -143,7 +148,9 @@ def _inputs_text(inputs: list[dict[str, Any]]) -> list[str]:
 def _headline(found: dict[str, Any], how: str) -> str:
     names = ", ".join(str(run["schedule"]) for run in found["runs"])
     verdict = found["verdict"]
-    mark = bad("WRONG") if verdict == "wrong" else good(verdict) if verdict == "right" else verdict
+    mark = bad(verdict.upper()) if STATUS[verdict] == WRONG else verdict
+    if verdict == "right":
+        mark = good(verdict)
     shapes = "".join(f", {name}={value}" for name, value in found["shapes"].items())
     where = f"on {found['target']}{shapes}, schedules {names}"
     return f"{mark} {where}: {how or 'compared with nothing'}"

@@ -9,8 +9,13 @@ from typing import Any
 import click
 
 from ..emulator import EmulatorError
-from ..emulator.levels import BREAKS, LETTER, causes, level_of
+from ..emulator.levels import BREAKS, LETTER, LETTERS, causes, level_of
 
+#: Kinds of findings that say that nothing orders accesses, whatever the results are.
+ORDER = (
+    "race", "missing-wait", "missing-proxy-fence", "missing-mbarrier-fence", "missed-phase",
+    "missing-wgmma-fence", *LETTERS,
+)  # fmt: skip
 #: What becomes of findings of level *letter*.
 CHOICES = ("count", "list", "fail")
 

@@ -107,7 +107,7 @@ def _graded(
         message = f"the solution computes with {names_of}, outside of its kernels"
     if message:
         found.update(ok=False, verdict="wrong")
-        found["runs"][0].update(ok=False, message=message)
+        found["runs"][0].update(ok=False, outcome="wrong", message=message)
     return {
         **found, "workload": workload.name, "shapes": dict(workload.shapes),
         "outside": outside.document(),

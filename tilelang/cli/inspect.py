@@ -116,12 +116,13 @@ def export(
 @guarded
 def run(subject: str, target: str | None, as_json: bool, **options: Any) -> None:
     """Run FILE once as it stands; a failed assertion gives exit status 1."""
-    program = program_of(request_of(subject, options))
+    request = request_of(subject, options)
+    program = program_of(request)
     printed = io.StringIO()
     message = ""
     with contextlib.redirect_stdout(printed) if as_json else contextlib.nullcontext():
         try:
-            judged(program.run(chosen_target(target)))
+            judged(program.run(chosen_target(target, request.path)))
         except AssertionError as error:
             message = str(error) or "an assertion of the program failed"
     content = document(

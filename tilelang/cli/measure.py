@@ -40,7 +40,7 @@ def bench(subject: str, target: str | None, rep: float, as_json: bool, **options
     must then be a Python file, and --shapes must give all dynamic dimensions.
     """
     request = request_of(subject, options)
-    chosen = chosen_target(target)
+    chosen = chosen_target(target, request.path)
     on_gpu = request.path.suffix == ".py" and str(device_target()) == chosen
     with progress.shown():
         rows = _measured(request, chosen, rep) if on_gpu else _predicted(request, chosen)

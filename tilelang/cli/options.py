@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ from click.shell_completion import CompletionItem
 from ..env import default_target
 from ..errors import UserError
 from ..target import architectures, device_target
-from .programs import Request
+from .programs import Request, text_of
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
@@ -75,6 +76,18 @@ class Shapes(click.ParamType):
             self.fail(f"{value!r}: expected names and integers, like M=128,N=64", param, ctx)
 
 
+_arg_option = click.option(
+    "--arg", "args", multiple=True, metavar="ARGUMENT",
+    help="PTX and CUDA C++: one argument, such as f32[128,64]:random or 3. Repeat it for each "
+         "argument.",
+)  # fmt: skip
+#: The options of a launch of PTX and CUDA C++, with their types, defaults and help.
+_LAUNCH: tuple[tuple[str, Any, Any, str], ...] = (
+    ("grid", Extents(), (1,), "number of blocks. Default: 1."),
+    ("block", Extents(), (32,), "threads of a block. Default: 32."),
+    ("cluster", Extents(), None, "blocks of a cluster."),
+    ("smem", click.INT, 0, "bytes of dynamic shared memory."),
+)
 _REQUEST = (
     click.argument("subject", metavar="FILE[::NAME]"),
     click.argument("argv", nargs=-1, metavar="[-- ARGUMENTS OF THE SCRIPT]"),
@@ -83,16 +96,9 @@ _REQUEST = (
                       "NAME_reference or reference in FILE."),
     click.option("--seed", default=0, show_default=True, metavar="NUMBER",
                  help="Seed of the random inputs."),
-    click.option("--grid", type=Extents(), default="1",
-                 help="PTX and CUDA C++: number of blocks. Default: 1."),
-    click.option("--block", type=Extents(), default="32",
-                 help="PTX and CUDA C++: threads of a block. Default: 32."),
-    click.option("--cluster", type=Extents(), help="PTX and CUDA C++: blocks of a cluster."),
-    click.option("--smem", default=0, metavar="BYTES",
-                 help="PTX and CUDA C++: bytes of dynamic shared memory."),
-    click.option("--arg", "args", multiple=True, metavar="ARGUMENT",
-                 help="PTX and CUDA C++: one argument, such as f32[128,64]:random or 3. Repeat it "
-                      "for each argument."),
+    *(click.option(f"--{name}", type=kind, default=default, help=f"PTX and CUDA C++: {text}")
+      for name, kind, default, text in _LAUNCH),
+    _arg_option,
 )  # fmt: skip
 
 shapes_option = click.option("--shapes", type=Shapes(), default="",
@@ -120,9 +126,47 @@ def request_of(subject: str, options: dict[str, Any]) -> Request:
     return Request(Path(path), name, shapes=shapes, **{each: options.pop(each) for each in names})
 
 
-def chosen_target(given: str | None) -> str:
-    """Returns the given target, else the one that ``"auto"`` stands for."""
-    return given or default_target() or str(device_target() or "sm_100a")
+def pair_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of two launches, each to be given once for both or twice."""
+    function = _arg_option(function)
+    for name, kind, _, text in reversed(_LAUNCH):
+        help_text = f"PTX and CUDA C++: {text} Give it twice if the two differ."
+        function = click.option(f"--{name}", type=kind, multiple=True, help=help_text)(function)
+    return function
+
+
+def pair_of(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the fields of the two launches.
+
+    Raises:
+        UserError: an option is given more than twice.
+    """
+    first, second = {"args": options["args"]}, {"args": options["args"]}
+    for name, _, default, _ in _LAUNCH:
+        given = options[name] or (default,)
+        if len(given) > 2:
+            raise UserError(f"--{name} is for both kernels, or once for each; got {len(given)}")
+        first[name], second[name] = given[0], given[-1]
+    return first, second
+
+
+def chosen_target(given: str | None, path: Path | None = None) -> str:
+    """Returns the given target, else that of a PTX file, else that of ``"auto"``."""
+    own = _target_of_ptx(path) if path is not None and path.suffix == ".ptx" else None
+    return given or own or default_target() or str(device_target() or "sm_100a")
+
+
+def _target_of_ptx(path: Path) -> str | None:
+    """Returns the target that runs a PTX file, by its ``.target``; None if there is none."""
+    named = re.search(r"^\s*\.target\s+sm_(\d+)([af]?)\b", text_of(path), re.M)
+    if named is None:
+        return None
+    number, suffix = int(named[1]), named[2]
+    numbers = {name: int(re.sub(r"\D", "", name)) for name in architectures()}
+    if suffix == "a":
+        return next((name for name, own in numbers.items() if own == number), None)
+    later = [name for name, own in numbers.items() if own >= number]
+    return min(later, key=numbers.__getitem__, default=None)
 
 
 def schedules(seeds: int) -> list[str | int]:

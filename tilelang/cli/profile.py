@@ -23,6 +23,8 @@ from . import progress
 from .options import (
     Shapes,
     chosen_target,
+    pair_of,
+    pair_options,
     request_of,
     request_options,
     shapes_option,
@@ -164,7 +166,8 @@ def profile(
     detail run, unless the program needs the results of a kernel.
     """
     with progress.shown():
-        found = reports_of(request_of(subject, given), chosen_target(target))
+        request = request_of(subject, given)
+        found = reports_of(request, chosen_target(target, request.path))
     slowest = max(found, key=lambda report: report.timing.grid_us)
     if html:
         Path(html).write_text(slowest.html(), encoding="utf-8")
@@ -183,23 +186,29 @@ def profile(
 @click.option("--shapes", "given", type=Shapes(), multiple=True,
               help="Sizes and parameters of the kernels NAME. Give it twice if they "
                    "differ.")  # fmt: skip
+@pair_options
 @target_option()
 @json_option
 @supervised
 @guarded
 def compare(
-    first: str, second: str, given: tuple[dict[str, int], ...], target: str | None, as_json: bool
-) -> None:
-    """Compare the predicted times of two files, each by its slowest kernel."""
+    first: str, second: str, given: tuple[dict[str, int], ...], target: str | None, as_json: bool,
+    **launches: Any,
+) -> None:  # fmt: skip
+    """Compare the predicted times of two files, each by its slowest kernel.
+
+    The target is that of the first file, if it is PTX.
+    """
     if len(given) > 2:
         raise UserError(f"--shapes is for both kernels, or once for each; got {len(given)}")
-    chosen = chosen_target(target)
+    chosen = chosen_target(target, Path(first.partition("::")[0]))
     shapes = given * 2 if len(given) == 1 else given or ({}, {})
     reports = []
     with progress.shown():
-        for subject, values in zip((first, second), shapes, strict=True):
+        pairs = zip((first, second), shapes, pair_of(launches), strict=True)
+        for subject, values, launch in pairs:
             path, _, name = subject.partition("::")
-            reports.append(_slowest(Request(Path(path), name, shapes=values), chosen))
+            reports.append(_slowest(Request(Path(path), name, shapes=values, **launch), chosen))
     times = [report.timing.grid_us for report in reports]
     content = document(
         "compare", ok=True, subjects=[first, second], us=times, ratio=times[1] / times[0],

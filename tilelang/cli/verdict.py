@@ -21,7 +21,7 @@ from ..errors import TileLangError
 from ..jit.kernel import JITKernel, compiling
 from ..runtime import poison
 from ..runtime.code import assembling
-from .findings import Findings, fails
+from .findings import ORDER, Findings, fails
 from .programs import Ended, Program, Trial, judged, raised
 from .progress import expect, step
 from .trials import NotTried
@@ -220,50 +220,72 @@ def examine(
         UserError: the program could not be run.
     """
     recorder = Recorder(timed=True, repeats=program.repeats)
-    runs = []
+    runs: list[dict[str, Any]] = []
     for number, schedule in enumerate(schedules):
         step(f"{target}: schedule {schedule}")
-        message = _message(recorder, program.run, target, schedule, second=number % 2 == 1)
-        runs.append({"schedule": schedule, "ok": not message, "message": message})
+        outcome, message = _outcome(recorder, program.run, target, schedule, number % 2 == 1)
+        runs.append(
+            {"schedule": schedule, "ok": not message, "outcome": outcome, "message": message}
+        )
     kernels, unwritten = list(recorder.kernels.values()), recorder.unwritten()
     found = [each for kernel in kernels for each in kernel["findings"] if fails(each, letters)]
-    clean = not unwritten and not found
-    right = clean and all(run["ok"] for run in runs)
+    outcomes = {run["outcome"] for run in runs}
+    verdict = next(each for each in _OUTCOMES if each in outcomes)
+    if verdict == "right" and unwritten:
+        verdict = "wrong"
+    if verdict == "right" and found:
+        verdict = "racy" if all(each["kind"] in ORDER for each in found) else "wrong"
     inputs = []
-    if right and program.compared:
+    if verdict == "right" and program.compared:
         chosen = [each for each in program.trials if each.name in kinds]
         expect(len(chosen))
         inputs = [_tried(trial, target, letters) for trial in chosen]
-        right = all(each["ok"] is not False for each in inputs)
-    verdict = "wrong" if not right else "right" if program.compared else "ran"
+        if any(each["ok"] is False for each in inputs):
+            verdict = "wrong"
+    if verdict == "right" and not program.compared:
+        verdict = "ran"
     return {
         "target": target, "verdict": verdict, "ok": verdict == "right", "runs": runs,
         "inputs": inputs, "unwritten": unwritten, "kernels": kernels,
     }  # fmt: skip
 
 
-def _message(
+#: Outcomes of a run, the worst first.
+_OUTCOMES = ("failed", "wrong", "incomplete", "right")
+#: Errors of the emulator that say nothing about the program.
+_NOT_TRIED = ("target", "syntax", "too-large", "out-of-memory")
+
+
+def _outcome(
     recorder: Recorder, run: Callable[[str], list[Comparison]], target: str,
     schedule: str | int, second: bool = False,
-) -> str:  # fmt: skip
-    """Runs a program and compares its outputs; returns what is wrong, or ""."""
+) -> tuple[str, str]:  # fmt: skip
+    """Runs a program and compares its outputs.
+
+    Returns:
+        One of :data:`_OUTCOMES`, and what is not right, or "".
+    """
     try:
         with recorder.recording(schedule, second=second), contextlib.redirect_stdout(io.StringIO()):
             comparisons = run(target)
         judged(comparisons, recorder.texts)
     except AssertionError as error:
-        return str(error) or "an assertion of the program failed"
+        return "wrong", str(error) or "an assertion of the program failed"
     except EmulatorError as error:
-        return f"{error.kind}: {error.reason}"
+        if error.kind in _NOT_TRIED:
+            raise
+        at = f" (PTX line {error.ptx_line})" if error.ptx_line else ""
+        incomplete = error.kind == "unsupported"
+        return "incomplete" if incomplete else "wrong", f"{error.kind}: {error.reason}{at}"
     except Ended as error:
-        return f"{error}, before its results were compared"
+        return "failed", f"{error}, before its results were compared"
     except (TileLangError, OSError, NotTried):
         raise  # the program cannot be tried
     except SystemExit as error:
-        return f"the program ended itself with status {error.code}"
+        return "failed", f"the program ended itself with status {error.code}"
     except Exception as error:  # whatever the program does
-        return raised(error)
-    return ""
+        return "failed", raised(error)
+    return "right", ""
 
 
 def _tried(trial: Trial, target: str, letters: str) -> dict[str, Any]:
@@ -271,7 +293,7 @@ def _tried(trial: Trial, target: str, letters: str) -> dict[str, Any]:
     recorder = Recorder(timed=False)
     step(f"{target}: inputs {trial.name}")
     try:
-        message = _message(recorder, trial.run, target, "late")
+        _, message = _outcome(recorder, trial.run, target, "late")
     except (NotTried, TileLangError) as error:
         return {"name": trial.name, "text": trial.text, "ok": None, "message": _first_line(error)}
     for kernel in recorder.kernels.values():

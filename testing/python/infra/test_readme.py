@@ -47,7 +47,7 @@ def test_the_readme_runs_as_printed(programs) -> None:
             pytest.importorskip("triton")
         assert line.startswith("$ ") and expected.strip()
         status, printed = _run(shlex.split(line)[1:])
-        assert status == ("WRONG" in expected), printed
+        assert status == ("RACY" in expected), printed
         assert_printed(expected, printed)
 
 
