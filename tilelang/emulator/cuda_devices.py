@@ -16,6 +16,7 @@ from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils import _device
 
 from tilelang import target as targets
 from tilelang.emulator.clock import Clock, ticking
@@ -39,10 +40,43 @@ _PROPERTIES: dict[Any, Callable[[Any, bool], Any]] = {
 
 
 def _is_cuda(device: Any) -> bool:
-    """Returns whether an argument names a cuda device."""
+    """Returns whether an argument names a cuda device.
+
+    Raises:
+        UserError: it is another one than the only one.
+    """
     if isinstance(device, torch.device):
+        _check_index(device.index if device.type == "cuda" else 0)
         return device.type == "cuda"
-    return isinstance(device, str) and (device == "cuda" or device.startswith("cuda:"))
+    if not isinstance(device, str):
+        return False
+    kind, _, index = device.partition(":")
+    if kind == "cuda" and index.isdigit():
+        _check_index(int(index))
+    return kind == "cuda"
+
+
+def _check_index(index: Any) -> None:
+    if isinstance(index, int) and index > 0:
+        raise UserError(f"there is one emulated GPU, cuda:0, and no cuda:{index}")
+
+
+def _names_cuda(device: Any) -> bool:
+    """Returns whether an argument that can be a device names a cuda device, also by its number."""
+    if isinstance(device, int) and not isinstance(device, bool):
+        _check_index(device)
+        return True
+    return _is_cuda(device)
+
+
+def _given_device(func: Any, kwargs: dict[str, Any]) -> Any:
+    """Returns the device that the call of a function names, or the default of a constructor."""
+    device = kwargs.get("device")
+    if _names_cuda(device):
+        return _CUDA
+    if device is None and func in _device._device_constructors():
+        return _device.CURRENT_DEVICE
+    return device
 
 
 def _tensors(values: Any) -> Iterator[torch.Tensor]:
@@ -78,9 +112,14 @@ class _HostMemory(TorchFunctionMode):
         getter = self._property(func, args)
         if getter is not None:
             return getter
+        device = _given_device(func, kwargs)
+        if device is not None:
+            kwargs["device"] = device
+        if "pin_memory" in kwargs:
+            kwargs["pin_memory"] = False  # all memory is the host's
         given = (*args, *kwargs.values())
         on_gpu = any(map(_is_cuda, given)) or _marked(given)
-        if kwargs.get("device") is not None and not _is_cuda(kwargs["device"]):
+        if device is not None and not _is_cuda(device):
             on_gpu = False
         result = func(*map(_on_host, args), **{k: _on_host(v) for k, v in kwargs.items()})
         if func == _SET_DATA:
@@ -101,6 +140,8 @@ class _HostMemory(TorchFunctionMode):
         tensor, rest = args[0], list(args[1:])
         before = _marked([tensor])
         if func is torch.Tensor.cuda:
+            for each in (*rest, kwargs.get("device")):
+                _names_cuda(each)
             after, rest, kwargs = True, [], {}
         elif func is torch.Tensor.cpu:
             after, rest, kwargs = False, [], {}
@@ -111,12 +152,12 @@ class _HostMemory(TorchFunctionMode):
             models = [each for each in rest if isinstance(each, torch.Tensor)]
             after = before
             if devices:
-                after = isinstance(devices[0], int) or _is_cuda(devices[0])
+                after = _names_cuda(devices[0])
             elif models:
                 after = _marked(models)
-            rest = [_CPU if isinstance(each, int) and not isinstance(each, bool) else _on_host(each)
-                    for each in rest]  # fmt: skip
-            kwargs = {key: _on_host(value) for key, value in kwargs.items()}
+            rest = [_CPU if _names_cuda(each) else each for each in rest]
+            if "device" in kwargs:
+                kwargs["device"] = _CPU if _names_cuda(kwargs["device"]) else kwargs["device"]
         result = torch.Tensor.to(tensor, *rest, **kwargs) if rest or kwargs else tensor
         if after != before and result.untyped_storage().data_ptr() == _address(tensor):
             result = result.clone()
@@ -221,6 +262,38 @@ def _unsupported(what: str) -> Callable[..., Any]:
     return refuse
 
 
+def _set_device(device: Any) -> None:
+    _check_index(torch.device(device).index if isinstance(device, str) else device)
+
+
+def _eagerly(model: Any = None, **_: Any) -> Any:
+    """Stands for ``torch.compile``: the function itself, which computes the same."""
+    return model if model is not None else lambda function: function
+
+
+@contextlib.contextmanager
+def _range(*_: Any, **__: Any) -> Iterator[None]:
+    yield
+
+
+#: Stands for ``torch.cuda.nvtx``.
+_NVTX = types.SimpleNamespace(
+    range=_range, range_push=lambda *_: 0, range_pop=lambda: 0, range_start=lambda *_: 0,
+    range_end=lambda *_: None, mark=lambda *_: None,
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def _default_device() -> Iterator[None]:
+    """Restores torch's default device after the block."""
+    before = _device.CURRENT_DEVICE
+    try:
+        yield
+    finally:
+        if before != _device.CURRENT_DEVICE:
+            torch.set_default_device(before)
+
+
 def _properties(gpu: Gpu) -> Any:
     major, minor = gpu.capability
     return types.SimpleNamespace(
@@ -252,13 +325,13 @@ def replacements(gpu: Gpu) -> dict[str, Any]:
         "get_arch_list": answer([gpu.arch]), "mem_get_info": answer((found.total_memory,) * 2),
         "memory_allocated": answer(0), "max_memory_allocated": answer(0),
         "memory_reserved": answer(0), "init": answer(), "_lazy_init": answer(),
-        "synchronize": answer(), "set_device": answer(), "empty_cache": answer(),
+        "synchronize": answer(), "set_device": _set_device, "empty_cache": answer(),
         "reset_peak_memory_stats": answer(), "set_stream": answer(),
         "manual_seed": seed, "manual_seed_all": lambda number: seed(number),
         "current_stream": answer(stream), "default_stream": answer(stream),
         "stream": answer(stream), "device": lambda _: contextlib.nullcontext(),
         "Stream": Stream, "Event": Event, "ExternalStream": _ExternalStream,
-        "CUDAGraph": _unsupported("CUDAGraph"), "graph": _unsupported("graph"),
+        "nvtx": _NVTX, "CUDAGraph": _unsupported("CUDAGraph"), "graph": _unsupported("graph"),
     }  # fmt: skip
 
 
@@ -280,6 +353,14 @@ class _Generator(torch.Generator):
 
     def __new__(cls, device: Any = "cpu") -> _Generator:
         return super().__new__(cls, device=_on_host(device))  # type: ignore[call-arg]
+
+
+_new_parameter = torch.nn.Parameter.__new__
+
+
+def _parameter(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
+    """Makes a parameter, which lies where its data do."""
+    return _mark(_new_parameter(cls, data, requires_grad), _marked([data]))
 
 
 _depth = 0
@@ -315,7 +396,11 @@ def as_cuda(arch: str = "sm_100a", gpu: str = "") -> Iterator[None]:
         stack.enter_context(choosing(device))
         for name, value in replacements(device).items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value, create=True))
+        stack.enter_context(_default_device())
         stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
+        stack.enter_context(mock.patch.object(torch, "compile", _eagerly))
+        parameter = staticmethod(_parameter)
+        stack.enter_context(mock.patch.object(torch.nn.Parameter, "__new__", parameter))
         stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _record_stream))
         # Compiled functions keep their kernels by the target that their thread has entered; for
         # other threads the variable tells the target.

@@ -50,6 +50,69 @@ def test_places():
     assert y.cpu().numpy().tolist() == x.tolist()
 
 
+def test_integers_name_a_device():
+    assert torch.empty(2, device=0).is_cuda and torch.randn(3).to(device=0).is_cuda
+    assert torch.ones(2).cuda(0).is_cuda and torch.zeros_like(torch.ones(2), device=0).is_cuda
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.empty(2, device="cuda:1"), lambda: torch.empty(2, device=1),
+        lambda: torch.ones(2).cuda(1), lambda: torch.ones(2).cuda("cuda:2"),
+        lambda: torch.ones(2).to("cuda:1"), lambda: torch.ones(2).to(1),
+        lambda: torch.ones(2, device=torch.device("cuda", 3)), lambda: torch.cuda.set_device(1),
+        lambda: torch.cuda.set_device("cuda:1"), lambda: torch.nn.Linear(2, 2).to("cuda:1"),
+    ],
+)  # fmt: skip
+def test_there_is_one_gpu(call):
+    with pytest.raises(UserError, match=r"one emulated GPU, cuda:0, and no cuda:[123]"):
+        call()
+
+
+def test_the_default_device():
+    with torch.device("cuda"):
+        assert torch.ones(2).is_cuda and torch.nn.Linear(2, 2).weight.is_cuda
+    assert not torch.ones(2).is_cuda
+    torch.set_default_device("cuda")
+    assert torch.empty(3).is_cuda and torch.tensor([1.0]).is_cuda and torch.arange(3).is_cuda
+    assert not torch.empty(3, device="cpu").is_cuda
+    assert torch.get_default_device() == torch.device("cuda", 0)
+    torch.set_default_device(None)
+    assert not torch.empty(3).is_cuda
+
+
+def test_the_default_device_ends_with_the_block():
+    with as_cuda("sm_90a"):
+        torch.set_default_device("cuda:0")
+        assert scale(torch.ones(200), 3.0).is_cuda
+    assert not torch.ones(2).is_cuda
+
+
+def test_pinned_memory():
+    x = torch.ones(4, pin_memory=True)
+    assert not x.is_cuda and x.pin_memory().cuda(non_blocking=True).is_cuda
+    y = torch.empty_like(x, device="cpu", pin_memory=True)
+    y.copy_(x.cuda(), non_blocking=True)
+    assert torch.equal(x, y)
+
+
+def test_marks_of_profilers_do_nothing():
+    torch.cuda.nvtx.range_push("a")
+    with torch.cuda.nvtx.range("b"):
+        torch.cuda.nvtx.mark("c")
+    torch.cuda.nvtx.range_pop()
+
+
+def test_compiled_functions_run_eagerly():
+    @torch.compile(mode="max-autotune")
+    def twice(x):
+        return scale(x, 2.0)
+
+    x = torch.randn(130, device="cuda")
+    assert torch.equal(twice(x), 2 * x) and torch.compile(twice)(x).is_cuda
+
+
 def test_copies_are_copies():
     x = torch.zeros(4)
     y = x.cuda()
