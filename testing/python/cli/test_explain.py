@@ -1,0 +1,83 @@
+"""``tilelang explain``: each example is found, or silent, on the emulator."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from cli.documents import command, document
+
+from tilelang.cli.explain import examples, explanations
+from tilelang.emulator import Device, EmulatorError, EmulatorWarning, options
+from tilelang.emulator.launch_options import FINDINGS
+
+FRAME = """.version 9.0
+.target {target}
+.address_size 64
+.visible .entry k(.param .u64 A) .reqntid 128 {{
+ .shared .align 1024 .b8 tile[8192]; .shared .align 8 .b64 bar;
+ .reg .b32 thread, tmem, quarter, lanes, mine, next, other; .reg .b64 global, element, desc;
+ .reg .b32 value, a, b, c, d; .reg .pred first, warp0, done;
+ ld.param.u64 global, [A]; mov.u32 thread, %tid.x;
+ mul.wide.u32 element, thread, 4; add.u64 element, element, global;
+ setp.eq.u32 first, thread, 0; setp.lt.u32 warp0, thread, 32;
+ shr.u32 quarter, thread, 5; shl.b32 quarter, quarter, 21;
+ mov.u32 other, tile; shl.b32 mine, thread, 2; xor.b32 next, mine, 256;
+ add.u32 mine, mine, other; add.u32 next, next, other; mov.b64 desc, {desc};
+ {body}
+ ret;
+}}
+"""
+WITH_EXAMPLES = [name for name in explanations() if examples(name)]
+
+
+def run(name: str, which: str, schedule: str | int) -> list[EmulatorError]:
+    """Returns what the emulator finds in an example."""
+    target = "sm_90a" if "wgmma" in name else "sm_100a"
+    desc = 1024 >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32
+    text = FRAME.format(target=target, body=examples(name)[which], desc=desc)
+    kernel, array = Device(target).load_ptx(text)["k"], np.arange(128, dtype=np.uint32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmulatorWarning)
+        try:
+            report = kernel.launch(1, 128, [array], schedule=schedule, sanitize="report")
+        except EmulatorError as error:
+            return [*error.findings, *error.letters, error]
+        return [*report.findings, *report.letters]
+
+
+@pytest.fixture(autouse=True)
+def _defaults():
+    with options(letters="count"):
+        yield
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_the_wrong_kernel_is_found(name: str) -> None:
+    found = [run(name, "wrong", schedule) for schedule in ("late", "eager", 1, 2, 3, 4)]
+    assert all(found) and name in {each.kind for group in found for each in group}
+
+
+@pytest.mark.parametrize("schedule", ["late", "eager"])
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_the_right_kernel_is_silent(name: str, schedule: str) -> None:
+    assert not run(name, "right", schedule)
+
+
+def test_every_finding_is_explained() -> None:
+    assert set(FINDINGS) <= set(explanations())
+    for name, text in explanations().items():
+        assert re.fullmatch(r"[a-z0-9-]+", name) and len(text) > 80
+
+
+def test_the_command() -> None:
+    found = document("explain missing-proxy-fence")
+    (row,) = found["findings"]
+    assert row["level"] == "breaks" and "fence.proxy.async" in row["right"]
+    assert document("explain ld-before-wait")["findings"][0]["level"] == "letter"
+    text = command("explain race").output
+    assert "wrong:\n    st.shared" in text and "PTX ISA" in text and "```" not in text
+    assert set(command("explain").output.split()) == set(explanations())
+    assert "there are race" in document("explain rase", 2)["error"]

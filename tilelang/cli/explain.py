@@ -1,0 +1,71 @@
+"""``tilelang explain``: what a finding means, and a wrong and a right kernel for it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from ..emulator.levels import level_of
+from ..errors import UserError
+from .output import document, emit, guarded, json_option
+
+_FENCE = re.compile(r"^```(wrong|right)\n(.*?)^```\n?", re.M | re.S)
+
+
+@functools.cache
+def explanations() -> dict[str, str]:
+    """Returns the Markdown of each explanation by the name of the finding."""
+    text = Path(__file__).with_name("explanations.md").read_text(encoding="utf-8")
+    _, *sections = re.split(r"^## ", text, flags=re.M)
+    return {name: body.strip() + "\n" for name, _, body in (s.partition("\n") for s in sections)}
+
+
+def examples(name: str) -> dict[str, str]:
+    """Returns the bodies of the kernels of an explanation: ``"wrong"`` and ``"right"``, if any."""
+    return dict(_FENCE.findall(explanations()[name]))
+
+
+class _Name(click.ParamType):
+    name = "NAME"
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in explanations() if name.startswith(incomplete)]
+
+
+@click.command()
+@click.argument("name", type=_Name(), required=False)
+@json_option
+@guarded
+def explain(name: str | None, as_json: bool) -> None:
+    """Explain a kind of finding, such as missing-proxy-fence.
+
+    It shows what the finding means, a wrong and a right kernel, and the section of the PTX ISA.
+    Without NAME it lists all kinds.
+    """
+    known = explanations()
+    if name is None:
+        found = list(known)
+    elif name in known:
+        found = [name]
+    else:
+        raise UserError(f"there is no finding {name!r}; there are {', '.join(known)}")
+    rows = [
+        {"name": each, "level": level_of(each), "text": _FENCE.sub("", known[each]).strip(),
+         "wrong": "", "right": "", **examples(each)}
+        for each in found
+    ]  # fmt: skip
+    text = "\n".join(found) if name is None else _text(rows[0])
+    emit(document("explain", ok=True, findings=rows), text, as_json)
+
+
+def _text(row: dict[str, str]) -> str:
+    parts = [f"{click.style(row['name'], bold=True)} (level {row['level']})", row["text"]]
+    for kind in ("wrong", "right"):
+        if row[kind]:
+            parts.append(f"{kind}:\n" + "".join(f"    {line}\n" for line in row[kind].splitlines()))
+    return "\n\n".join(parts)
