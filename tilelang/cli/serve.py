@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import click
 
+from .. import __version__
 from ..errors import ConfigError
 from .output import guarded
 
@@ -51,7 +52,7 @@ def server(timeout: float) -> Any:
             "the server needs the package mcp, version 2",
             notes=["pip install 'tilelang-sm100[mcp]'"],
         ) from None
-    made = MCPServer("tilelang", instructions=_INSTRUCTIONS)
+    made = MCPServer("tilelang", instructions=_INSTRUCTIONS, version=__version__)
     for tool in _tools(timeout):
         made.tool()(tool)
     return made

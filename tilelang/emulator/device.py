@@ -157,6 +157,8 @@ class Device:
 
         ``cuda_fp16.h`` and the like, and ``cooperative_groups.h``, are there; ``cuda/std``, ``cub``
         and ``thrust`` with the wheel ``nvidia-cuda-cccl`` (``pip install 'tilelang-sm100[cccl]'``).
+        Headers of the host such as ``cstdint``, ``stdio.h`` and ``cuda.h`` (for ``CUtensorMap``)
+        have substitutes, and ``__int128`` is known.
         Source lines of reports are those of the file.
 
         Args:

@@ -12,17 +12,20 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from .. import _ffi
 from ..errors import CompileError, ConfigError, DriverError, InternalError, ResourceError
+from .host_headers import HEADERS
 
 # Leaves out textures and the device runtime, which no kernel uses: a fifth of the time. The larger
 # libraries of CUDA's C++ name types of them.
 _MINIMAL = "--minimal"
 _NOT_MINIMAL = re.compile(r"^\s*#\s*include\s*<(?:cub|thrust)/", re.M)
+# A source that has a tensor map of its own.
+_DEFINES_MAP = re.compile(r"\b(?:struct|class|using)\s+(?:\w+\([^)]*\)\s+)*CUtensorMap(?:_st)?\b")
 # A hit of NVRTC's own cache (where there is a GPU) leaves the log empty; ours keeps it.
 _BASE_OPTIONS = ("-std=c++20", "-default-device", "-lineinfo", "--no-cache")
 # What ptxas says of registers is read from the log.
@@ -161,12 +164,19 @@ class Source:
 def compile_foreign(source: Source, arch: str, options: tuple[str, ...] = ()) -> Artifact:
     """Compiles CUDA C++ that the user has written, all of it.
 
+    Headers of the host have substitutes (:mod:`.host_headers`), which those of the source replace.
+    A tensor map needs no header.
+
     Raises:
         CompileError: it does not compile; names the wheel or the argument that brings a header
             which is missing.
         ConfigError: NVRTC does not know one of the options.
     """
-    return _compile(source, options_for(arch, options), _foreign_failure)
+    source = replace(source, headers={**HEADERS, **source.headers})
+    flags: tuple[str, ...] = ("--device-int128",)
+    if re.search(r"\bCUtensorMap(?:_st)?\b", source.text) and not _DEFINES_MAP.search(source.text):
+        flags += ("--pre-include=cuda.h",)
+    return _compile(source, options_for(arch, (*flags, *options)), _foreign_failure)
 
 
 def _compile(source: Source, flags: tuple[str, ...], failure: Callable[..., Exception]) -> Artifact:

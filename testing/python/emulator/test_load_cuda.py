@@ -66,6 +66,54 @@ def test_libraries(source):
     np.testing.assert_allclose(out, values.astype(np.float64).reshape(4, 16).sum(1), rtol=1e-5)
 
 
+HOST = """
+#include <cstdint>
+#include <stdio.h>
+#include <cassert>
+#include <cfloat>
+#include <cuda_runtime.h>
+#include "cuda.h"
+%s
+__global__ void k(const std::uint64_t* x, uint64_t* high, %s) {
+  assert(x[threadIdx.x] != 0);
+  high[threadIdx.x] = static_cast<unsigned __int128>(x[threadIdx.x]) * x[threadIdx.x] >> 64;
+}
+"""
+
+
+@pytest.mark.parametrize("more", ["", "#include <cuda/std/cstdint>", "#include <cuda/barrier>"])
+def test_headers_of_the_host(more):
+    wide = np.random.default_rng(1).integers(1, 2**63, 70, dtype=np.uint64)
+    high = np.zeros(70, np.uint64)
+    module = Device("sm_90a").load_cuda(HOST % (more, "int unused"))
+    module["k"].launch(1, 70, [wide, high, 0])
+    assert [int(each) for each in high] == [int(each) ** 2 >> 64 for each in wide]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "", "#include <cuda.h>\n", "#include <cudaTypedefs.h>\n",
+        "struct CUtensorMap { alignas(64) char bytes[128]; };\n",
+        "struct alignas(64) CUtensorMap { char bytes[128]; };\n",
+        "using CUtensorMap = struct alignas(64) own { char bytes[128]; };\n",
+    ],
+)  # fmt: skip
+def test_tensor_maps_need_no_header(head):
+    source = head + "__global__ void k(const __grid_constant__ CUtensorMap map, int* x) {\n"
+    source += "  *x = sizeof(map) + alignof(CUtensorMap);\n}\n"
+    size = np.zeros(1, np.int32)
+    Device("sm_90a").load_cuda(source)["k"].launch(1, 1, [bytes(128), size])
+    assert size[0] == 192
+
+
+def test_a_header_of_the_user_comes_first():
+    source = "#include <cstdint>\n__global__ void k(int* x) { *x = MINE; }\n"
+    own, value = {"cstdint": "#define MINE 3\n"}, np.zeros(1, np.int32)
+    Device("sm_90a").load_cuda(source, headers=own)["k"].launch(1, 1, [value])
+    assert value[0] == 3
+
+
 def test_files_and_headers(tmp_path):
     """Reports name the file; a header lies beside it, another is given as text."""
     (tmp_path / "near.h").write_text("#define NEAR 1\n")
