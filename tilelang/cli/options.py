@@ -61,6 +61,20 @@ class Extents(click.ParamType):
             self.fail(f"{value!r}: expected one to three integers, like 8,4,1", param, ctx)
 
 
+class Indices(click.ParamType):
+    """Indices: ``0,2``."""
+
+    name = "INDEX,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in value.split(",")]
+        if not all(part.isdigit() for part in parts):
+            self.fail(f"{value!r}: expected indices of arguments, like 0,2", param, ctx)
+        return tuple(map(int, parts))
+
+
 class Shapes(click.ParamType):
     """Values by name: ``M=128,N=64``."""
 
@@ -99,6 +113,9 @@ _REQUEST = (
     *(click.option(f"--{name}", type=kind, default=default, help=f"PTX and CUDA C++: {text}")
       for name, kind, default, text in _LAUNCH),
     _arg_option,
+    click.option("--outputs", type=Indices(), default=(),
+                 help="PTX and CUDA C++: indices of the arguments that the reference computes, "
+                      "from 0. Default: the last ones."),
 )  # fmt: skip
 
 shapes_option = click.option("--shapes", type=Shapes(), default="",
@@ -121,7 +138,7 @@ def request_of(subject: str, options: dict[str, Any]) -> Request:
     The request has no shapes if ``options`` has none.
     """
     path, _, name = subject.partition("::")
-    names = ("argv", "reference", "seed", "grid", "block", "cluster", "smem", "args")
+    names = ("argv", "reference", "seed", "grid", "block", "cluster", "smem", "args", "outputs")
     shapes = options.pop("shapes", {})
     return Request(Path(path), name, shapes=shapes, **{each: options.pop(each) for each in names})
 

@@ -46,6 +46,8 @@ class Request:
         reference: ``"NAME"`` in the file, or ``"file.py::NAME"``; "" to look for one.
         seed: seed of random arguments.
         entry, grid, block, cluster, smem, args: the launch of PTX or CUDA C++.
+        outputs: indices of the arguments of PTX or CUDA C++ that the reference computes; empty for
+            the last ones.
     """
 
     path: Path
@@ -60,6 +62,7 @@ class Request:
     cluster: tuple[int, ...] | None = None
     smem: int = 0
     args: tuple[str, ...] = ()
+    outputs: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -453,13 +456,28 @@ def _arrays(request: Request, args: list[Any], before: list[Any]) -> Comparison:
     def tensors(values: list[Any]) -> list[Any]:
         return [_tensor(each, kind) for each, kind in zip(values, kinds, strict=True)]
 
+    arrays = [i for i, each in enumerate(args) if is_array(each)]
+    chosen = list(request.outputs) or arrays
+
     def expected(values: list[Any]) -> list[Any]:
         returned = compare.as_list(_applied(reference, values))
-        return returned or [each for each in values if hasattr(each, "dtype")]
+        return returned or [values[i] for i in chosen]
 
+    wrong = [i for i in chosen if i not in arrays]
+    if wrong:
+        raise UserError(f"--outputs: argument {wrong[0]} is no array; arrays are {_listed(arrays)}")
     count = len(compare.as_list(expected(tensors([_copied(each) for each in before]))))
-    actual = [each for each in tensors(args) if hasattr(each, "dtype")]
-    return Comparison(actual[-count:], tensors(before), expected)
+    if count > len(chosen) or (request.outputs and count < len(chosen)):
+        raise UserError(
+            f"the reference returns {count} arrays, and {len(chosen)} arguments could be compared "
+            f"with them: {_listed(chosen)}; --outputs names the arguments that it computes"
+        )
+    results = tensors(args)
+    return Comparison([results[i] for i in chosen[-count:]], tensors(before), expected)
+
+
+def _listed(indices: Sequence[int]) -> str:
+    return ", ".join(map(str, indices)) or "none"
 
 
 def _copied(value: Any) -> Any:

@@ -36,7 +36,7 @@ extern "C" __global__ void early(unsigned* out) {
     asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" :: "r"(slot));
 }
 """
-RACE = "out[threadIdx.x / 2] = threadIdx.x;"
+RACE = "out[threadIdx.x % 64] = threadIdx.x;"
 REFERENCE = "import torch\n\n\ndef f(x):\n    return 6 * torch.arange(128, dtype=x.dtype)\n"
 LAUNCH = "--target sm_100a --block 128 --arg i32[128] --seeds 0"
 
@@ -90,15 +90,13 @@ def test_a_race_with_right_results_is_racy() -> None:
     Path("k.cu").write_text("""
 extern "C" __global__ void k(int* x) {
   __shared__ int slot;
-  if (threadIdx.x == 0) slot = 5;
-  x[threadIdx.x] = 1;
-  if (slot == 7 && threadIdx.x == 63) x[0] = 1;
+  if (threadIdx.x == 0) slot = x[64];
+  x[threadIdx.x] = slot == -12345 ? 2 : 1;
 }
 """)
-    Path("one.py").write_text("def one(x):\n    return x * 0 + 1\n")
-    found = document(
-        "check k.cu --target sm_90a --block 64 --arg i32[64]:random --reference one.py::one", 1
-    )
+    Path("one.py").write_text("def one(x):\n    x[:64] = 1\n")
+    line = "check k.cu --target sm_90a --block 64 --arg i32[65]:random --reference one.py::one"
+    found = document(line, 1)
     assert found["verdict"] == "racy"
     assert {run["outcome"] for run in found["targets"][0]["runs"]} == {"right"}
 
@@ -144,13 +142,42 @@ def test_ptx_that_no_target_runs_is_not_tried() -> None:
     for target in ("sm_101a", "sm_999"):
         assert "error" in document(ptx(target), 2)
     assert "error" in document(f"{ptx('sm_90a')} --target sm_100a", 2)
-    assert "error" in document(ptx("sm_90", "bar.sink 0;"), 2)
+    assert "error" in document(ptx("sm_90", "not an instruction"), 2)
 
 
 def test_what_is_not_modelled_is_incomplete() -> None:
-    line = ptx("sm_80", "wmma.load.a.sync.aligned.row.m16n16k16.global.b1 {r}, [d];")
-    found = document(line, 2)
-    assert found.get("verdict") == "incomplete" or "error" in found
+    found = document(ptx("sm_90", "tex.1d.v4.s32.s32 {r, r, r, r}, [d, {r}];"), 2)
+    assert found["verdict"] == "incomplete" and not found["ok"]
+    message = found["targets"][0]["runs"][0]["message"]
+    assert "tex.1d.v4.s32.s32" in message and "PTX line 6" in message
+
+
+def test_the_outputs_of_a_reference_are_named() -> None:
+    """The kernel writes its first and its last array."""
+    Path("k.cu").write_text("""
+extern "C" __global__ void k(int* sum, const int* x, int* twice) {
+  sum[threadIdx.x] = x[threadIdx.x] + 1;
+  twice[threadIdx.x] = 2 * x[threadIdx.x];
+}
+""")
+    Path("f.py").write_text(
+        "def both(s, x, t):\n    return x + 1, 2 * x\n\n\n"
+        "def swapped(s, x, t):\n    return 2 * x, x + 1\n\n\n"
+        "def inside(s, x, t):\n    s.copy_(x + 1)\n"
+    )
+    line = "check k.cu --target sm_90a --block 64 --seeds 0 --arg i32[64]" + (
+        " --arg i32[64]:random --arg i32[64]"
+    )
+    document(f"{line} --reference f.py::both --outputs 0,2")
+    document(f"{line} --reference f.py::swapped --outputs 2,0")
+    document(f"{line} --reference f.py::inside --outputs 0")
+    assert document(f"{line} --reference f.py::both", 1)["verdict"] == "wrong"
+    for rest, message in [
+        ("--reference f.py::both --outputs 0", "returns 2 arrays"),
+        ("--reference f.py::both --outputs 0,3", "argument 3 is no array; arrays are 0, 1, 2"),
+    ]:
+        assert message in document(f"{line} {rest}", 2)["error"]
+    assert command(f"{line} --reference f.py::both --outputs a").exit_code == 2
 
 
 def test_compare_takes_ptx_and_cuda() -> None:
