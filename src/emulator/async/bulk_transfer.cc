@@ -108,7 +108,8 @@ EngineStep CheckLoad(Warp& w, const Issuer& issuer, const Delivery& delivery,
 }
 
 void DeliverLoad(Cluster& cluster, const Issuer& issuer, const Delivery& delivery,
-                 const LoadTarget& target, const Loaded& loaded, const Deposit& deposit) {
+                 const LoadTarget& target, const Loaded& loaded, const Deposit& deposit,
+                 const Knowledge* before) {
   const std::vector<uint8_t>& data = loaded.bytes;
   CheckAccess(cluster, issuer, target.cta->shared_base() + target.offset,
               static_cast<uint32_t>(data.size()), delivery, AccessKind::kWrite);
@@ -123,7 +124,7 @@ void DeliverLoad(Cluster& cluster, const Issuer& issuer, const Delivery& deliver
              std::to_string(counted) + " bytes: expect_tx was too small",
          target.barrier.address(), "shared memory");
   }
-  CompleteTransactions(issuer, target.barrier, static_cast<int64_t>(counted));
+  CompleteTransactions(issuer, target.barrier, static_cast<int64_t>(counted), before);
 }
 
 }  // namespace
@@ -148,10 +149,11 @@ void IssueLoad(Warp& w, int lane, const Delivery& delivery, std::vector<LoadTarg
     step.work.multicast = &target != &targets[0];
     step.work.targets = static_cast<uint32_t>(targets.size());
     step.work.runs = delivery.runs;
-    step.act = [&cluster, issuer, delivery, target, bytes, produce, deposit] {
+    step.act = [&cluster, issuer, delivery, target, bytes, produce, deposit,
+                before = step.order.knowledge] {
       Loaded loaded{std::vector<uint8_t>(bytes), {}};
       produce(loaded);
-      DeliverLoad(cluster, issuer, delivery, target, loaded, deposit);
+      DeliverLoad(cluster, issuer, delivery, target, loaded, deposit, before.get());
     };
     Engines::Of(w).QueueFree(std::move(step));
   }

@@ -64,8 +64,13 @@ Flow Invalidate(Warp& w, const Op& op, uint32_t mask) {
   ForEachLane(mask, [&](int lane) {
     const BarrierRef barrier = Resolve(w, form, lane);
     if (Sanitizer* sanitizer = Engines::Of(w).sanitizer()) {
-      sanitizer->Shared(*barrier.owner, barrier.offset, 8,
-                        sanitizer->ThreadStep(w.Here(lane), "invalidates the mbarrier in", true));
+      Sanitizer::Step step =
+          sanitizer->ThreadStep(w.Here(lane), "invalidates the mbarrier in", true);
+      // A use of the mbarrier is over once it was executed: what it signals was observed.
+      Knowledge known = sanitizer->Of(w.Here(lane));
+      known.happened.Join(known.executed);
+      step.knowledge = &known;
+      sanitizer->Shared(*barrier.owner, barrier.offset, 8, step);
     }
     CtaState::Of(*barrier.owner).DestroyBarrier(w.Here(lane), barrier.offset);
   });

@@ -100,8 +100,9 @@ void Complete(const Issuer& issuer, const BarrierRef& barrier, const Knowledge* 
 
 }  // namespace
 
-void CompleteTransactions(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes) {
-  Complete(issuer, barrier, nullptr, bytes);
+void CompleteTransactions(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes,
+                          const Knowledge* before) {
+  Complete(issuer, barrier, before, bytes);
 }
 
 void CompleteByThread(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes) {

@@ -32,7 +32,9 @@ void CheckInitialised(const Issuer& issuer, const BarrierRef& barrier, Proxy pro
 BarrierEntry& EntryOf(const Issuer& issuer, const BarrierRef& barrier);
 
 // `bytes` are complete: of a bulk copy, or by a thread (mbarrier.complete_tx).
-void CompleteTransactions(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes);
+// `before`: what the issuer knew when it issued the copy, or null.
+void CompleteTransactions(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes,
+                          const Knowledge* before);
 void CompleteByThread(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes);
 // `count` arrivals; `known` is what they make known to those who wait (may be null).
 uint64_t Arrive(const Issuer& issuer, const BarrierRef& barrier, int64_t count, bool drop,

@@ -248,9 +248,8 @@ def test_forms_that_do_not_exist(text):
     assert caught.value.kind in ("illegal-operand", "unsupported")
 
 
-@SCHEDULES
-def test_multicast_reaches_every_cta_of_the_mask(schedule):
-    text = (
+def multicast():
+    return (
         HEADER
         + """
 .visible .entry k(.param .u64 IN, .param .u64 OUT) .reqnctapercluster 4 {
@@ -276,7 +275,31 @@ W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra W;
  ret;
 }"""
     )
+
+
+@SCHEDULES
+def test_the_end_of_a_multicast_ends_the_use_of_its_mbarriers(schedule):
+    """The copies of another CTA use the mbarrier until their completion is observed."""
+    wait, last = "@!%p2 bra W;", " barrier.cluster.arrive; barrier.cluster.wait;\n ret;"
+    ends = " @%p0 mbarrier.inval.shared::cta.b64 [%r2];"
+    arguments = [random_bytes(1024), np.zeros((4, 512), np.uint8)]
+
+    def launch(text, threads):
+        kernel = Device().load_ptx(text)["k"]
+        return kernel.launch(4, threads, arguments, cluster=4, schedule=schedule)
+
+    launch(multicast().replace(wait, wait + " bar.warp.sync 0xFFFFFFFF;" + ends), 32)
+    skips = " setp.ge.u32 %p3, %r0, 32; @%p3 bra S;\nW:"
+    other = "S: setp.eq.u32 %p0, %r0, 32;" + ends + last
+    with pytest.raises(EmulatorError) as caught:
+        launch(multicast().replace("W:", skips).replace(last, other), 64)
+    assert caught.value.kind in ("race", "missing-wait", "mbarrier")
+
+
+@SCHEDULES
+def test_multicast_reaches_every_cta_of_the_mask(schedule):
     data, out = random_bytes(1024), np.zeros((4, 512), np.uint8)
-    Device().load_ptx(text)["k"].launch(4, 32, [data, out], cluster=4, schedule=schedule)
+    kernel = Device().load_ptx(multicast())["k"]
+    kernel.launch(4, 32, [data, out], cluster=4, schedule=schedule)
     expected = np.stack([data[:512], data[:512], data[512:], data[:512]])
     np.testing.assert_array_equal(out, expected)
