@@ -17,8 +17,8 @@ from tilelang.emulator.progress import TerminalLine
 from tilelang.target import architectures
 
 COMMANDS = [
-    "check", "grade", "profile", "compare", "bench", "autotune", "ir", "export", "run", "emulate",
-    "doctor", "cache", "completion", "schema", "mcp",
+    "check", "grade", "explain", "profile", "compare", "bench", "autotune", "ir", "export", "run",
+    "emulate", "doctor", "cache", "completion", "schema", "mcp",
 ]  # fmt: skip
 SCALE = """
 import tilelang
