@@ -275,10 +275,8 @@ def chain(name: str) -> Case:
     target, sizes = CHAINS[name]
     tensors = {name: sizes[name] for name in ("rows", "keys", "width", "depth") if name in sizes}
     function = pipelined_kernels.chain(**sizes)
-    # Two slots of each tile, so that four iterations wait for slots that were given back.
-    configs = {"tl.disable_stage_fitting": True}
-    arguments = pipelined_kernels.chain_arguments(**tensors)
-    return _compiled(function, target, *arguments, pass_configs=configs)
+    # Twice as many iterations as there are slots of each tile: they wait for slots given back.
+    return _compiled(function, target, *pipelined_kernels.chain_arguments(**tensors, count=6))
 
 
 def smoke_kernel() -> Case:
