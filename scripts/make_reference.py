@@ -124,8 +124,8 @@ _HOMES = {
 }  # fmt: skip
 
 
-def _home(name: str) -> str:
-    """The stem of the page that describes a name: that of its concept, else the first one."""
+def home_of(name: str) -> str:
+    """Returns the stem of the page that describes a name: that of its concept, else the first."""
     value = getattr(T, name)
     module = getattr(value, "__module__", None) or type(value).__module__
     home = _HOMES.get(module.rpartition(".")[2])
@@ -135,7 +135,7 @@ def _home(name: str) -> str:
 
 def pages(docstring: Any) -> dict[str, str]:
     """Returns the text of each page's names as MyST, by the page's stem."""
-    homes = {name: _home(name) for name in make_stubs.names()}
+    homes = {name: home_of(name) for name in make_stubs.names()}
     found = {}
     for page in REFERENCE:
         names = sorted((n for n, home in homes.items() if home == page.stem), key=str.lower)

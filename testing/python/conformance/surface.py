@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from pathlib import Path
 from typing import NamedTuple
+
+import make_reference
+import make_stubs
+from infra.doc_pages import DOCS
 
 import tilelang.language as T
 from tilelang import errors
@@ -18,6 +23,9 @@ HERE = Path(__file__).parent
 TESTS = HERE.parent
 # Tests of names alone, and of programs that are refused: they run nothing.
 _RUN_NOTHING = ("language/test_names.py", "conformance/test_surface.py", "errors/")
+
+# A cross-reference of Sphinx, which Markdown does not know.
+_ROLE = re.compile(r":\w+:`~?([^`]*)`")
 
 
 class Name(NamedTuple):
@@ -75,23 +83,32 @@ def users() -> dict[str, str]:
     return found
 
 
+def _link(name: str) -> str:
+    """Returns a link to the page of the reference that describes a name, or nothing."""
+    if name not in make_stubs.names():
+        return ""
+    home = make_reference.home_of(name)
+    title = (DOCS / "reference" / f"{home}.md").read_text().partition("\n")[0].removeprefix("# ")
+    return f"[{title}](../reference/{home}.md)"
+
+
 def _entry(name: str) -> str:
-    """What a name is, and the test that runs it; or why it is refused."""
+    """What a name is, and the page that shows it; or why it is refused."""
     try:
         value = getattr(T, name)
     except errors.UnsupportedError as refusal:
         return f"| `T.{name}` | *refused*: {'; '.join(note.text for note in refusal.notes)} | |"
     described = callable(value) and not isinstance(value, str)
     first = (value.__doc__ or "").strip().split("\n\n")[0] if described else "a type"
-    line = " ".join(first.split()).replace("|", "\\|")
-    return f"| `T.{name}` | {line} | `{users().get(name, '')}` |"
+    line = _ROLE.sub(r"`\1`", " ".join(first.split())).replace("|", "\\|")
+    return f"| `T.{name}` | {line} | {_link(name)} |"
 
 
 def page() -> str:
     """The page of the documentation that lists every name, by category."""
-    parts = ["# All names", "Every name of the language, what it is, and a test that runs it."]
+    parts = ["# All names", "Every name of the language: what it is, and the page that shows it."]
     for category in dict.fromkeys(each.category for each in names()):
         rows = [_entry(each.name) for each in names() if each.category == category]
         parts.append(f"## {category.capitalize()}")
-        parts.append("\n".join(["| name | what it is | test |", "|---|---|---|", *rows]))
+        parts.append("\n".join(["| name | what it is | page |", "|---|---|---|", *rows]))
     return "\n\n".join(parts) + "\n"

@@ -52,6 +52,13 @@ def test_the_page_of_names_has_all_of_them() -> None:
     assert not [line for line in lines if line.startswith("| `T.") and line.count(" | ") < 2]
 
 
+def test_the_page_of_names_is_for_readers() -> None:
+    """It shows no markup of Sphinx and no paths of tests, and it links to the reference."""
+    text = page()
+    assert ":func:" not in text and ":class:" not in text and ".py::" not in text
+    assert "| `T.Pipelined` |" in text and "](../reference/loops.md)" in text
+
+
 def test_every_refused_name_has_one_reason() -> None:
     listed = [name for group in REASONS.values() for name in group]
     assert len(listed) == len(set(listed))
