@@ -21,25 +21,6 @@ static bool IsPrivate(const Buffer& buffer) {
          (buffer.IsFragment() && std::all_of(buffer->shape.begin(), buffer->shape.end(), is_one));
 }
 
-// A loop that indexes an array of each thread, and no tile whose elements are spread over threads:
-// layouts give all of its iterations to every thread.
-static bool RunsInEveryThread(const ParallelForNode* op) {
-  if (auto layout = op->annotations.Get("loop_layout")) {
-    auto fragment = (*layout).cast<layout::Fragment>();
-    if (fragment->thread->Cosize() - fragment->thread->offset != 1) return false;
-  }
-  bool indexes_array = false;
-  bool has_fragment = false;
-  WalkEffects(op->body, [&](const Effect& e) {
-    has_fragment |= e.buffer.IsFragment();
-    if (e.buffer->scope != "local") return;
-    for (const Expr& index : e.indices) {
-      for (const Var& var : op->vars) indexes_array |= UsesVar(index, var);
-    }
-  });
-  return indexes_array && !has_fragment;
-}
-
 // Adds what varies under the present assumptions; run until nothing changes.
 class VariationFinder : public StmtVisitor {
  public:
@@ -215,6 +196,23 @@ bool Uniformity::IsUniform(const Expr& e, const ThreadSet& active) const {
     return uniform;
   });
   return uniform;
+}
+
+bool RunsInEveryThread(const ParallelForNode* op) {
+  if (auto layout = op->annotations.Get("loop_layout")) {
+    auto fragment = (*layout).cast<layout::Fragment>();
+    if (fragment->thread->Cosize() - fragment->thread->offset != 1) return false;
+  }
+  bool indexes_array = false;
+  bool has_fragment = false;
+  WalkEffects(op->body, [&](const Effect& e) {
+    has_fragment |= e.buffer.IsFragment();
+    if (e.buffer->scope != "local") return;
+    for (const Expr& index : e.indices) {
+      for (const Var& var : op->vars) indexes_array |= UsesVar(index, var);
+    }
+  });
+  return indexes_array && !has_fragment;
 }
 
 }  // namespace tilelang::analysis

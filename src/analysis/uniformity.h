@@ -42,6 +42,10 @@ class Uniformity {
   std::unordered_set<const ir::ffi::Object*> varying_loops_;
 };
 
+// Returns whether layouts give all iterations of the loop to every thread: it indexes an array of
+// each thread, and no tile whose elements are spread over threads.
+bool RunsInEveryThread(const ir::ParallelForNode* loop);
+
 }  // namespace tilelang::analysis
 
 #endif  // TILELANG_ANALYSIS_UNIFORMITY_H_

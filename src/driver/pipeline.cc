@@ -61,6 +61,7 @@
 #include "transform/load_first.h"
 #include "transform/promote_accumulators.h"
 #include "transform/resolve_roles.h"
+#include "transform/run_own_work.h"
 #include "transform/share_decisions.h"
 #include "transform/simplify.h"
 #include "transform/split_loops.h"
@@ -136,6 +137,7 @@ const std::vector<Step>& Pipeline() {
       {"promote_accumulators", ForAll(transform::PromoteAccumulators)},
       {"apply_scale_factors", transform::ApplyScaleFactors},
       {"share_decisions", ForAll(transform::ShareDecisions)},
+      {"run_own_work", ForAll(transform::RunOwnWork)},
       {"resolve_roles", transform::ResolveRoles},
       {"assign_arrivals", sync::AssignArrivals},
       {"order_pairs", ForAll(sync::OrderPairs)},

@@ -40,19 +40,26 @@ Array<Expr> ElementAt(const Region& region, const MovingDims& moving, const Arra
   return Array<Expr>(indices.begin(), indices.end());
 }
 
-// A loop over a tile: parallel, or serial when it fills an array private to the thread.
-Stmt TileLoop(const Array<Var>& vars, const Array<Expr>& extents, Stmt body, bool serial,
+Stmt SerialLoops(const Array<Var>& vars, const Array<Expr>& extents, Stmt body, const Span& span) {
+  for (size_t i = vars.size(); i-- > 0;) {
+    body = ir::For(vars[i], 0, extents[i], ir::ForKind::kSerial, body, {}, span);
+  }
+  return body;
+}
+
+Stmt TileLoop(const Array<Var>& vars, const Array<Expr>& extents, Stmt body, TileWork work,
               const Map<String, Any>& annotations, const Span& span) {
-  if (!serial) {
+  if (work == TileWork::kShared) {
     if (!vars.empty()) return ir::ParallelFor(vars, extents, body, annotations, span);
     // A single element is still stored by one thread, or by every holder of a fragment.
     return ir::ParallelFor({Var("i", ir::dtypes::kInt32, span)}, {Expr(1)}, body, annotations,
                            span);
   }
-  for (size_t i = vars.size(); i-- > 0;) {
-    body = ir::For(vars[i], 0, extents[i], ir::ForKind::kSerial, body, {}, span);
-  }
-  return body;
+  return SerialLoops(vars, extents, std::move(body), span);
+}
+
+TileWork WorkOn(const Buffer& dst, TileWork work) {
+  return dst.IsLocal() ? TileWork::kOfEachThread : work;
 }
 
 // Of the last dimension of both sides, the variable as a byte of a unit, in a dimension of its own.
@@ -89,7 +96,8 @@ CopyVars VarsOf(const ir::CopyNode* op, const MovingDims& to) {
 }  // namespace
 
 Stmt CopyLoop(const ir::CopyNode* op,
-              const std::function<Stmt(const Expr& target, const Expr& value)>& move) {
+              const std::function<Stmt(const Expr& target, const Expr& value)>& move,
+              TileWork work) {
   MovingDims from = Moving(op->src);
   MovingDims to = Moving(op->dst);
   if (from.dims.size() != to.dims.size()) {
@@ -104,27 +112,32 @@ Stmt CopyLoop(const ir::CopyNode* op,
   }
   Expr target = ir::Load(op->dst->buffer, ElementAt(op->dst, to, vars.to), op->span);
   Stmt body = move(target, ir::CastTo(op->dst->buffer->dtype, value, op->span));
-  bool serial = op->dst->buffer.IsLocal();
-  return TileLoop(vars.vars, vars.extents, body, serial, op->annotations, op->span);
+  return TileLoop(vars.vars, vars.extents, body, WorkOn(op->dst->buffer, work), op->annotations,
+                  op->span);
 }
 
-Stmt ExpandCopy(const ir::CopyNode* op) {
-  return CopyLoop(op, [&](const Expr& target, const Expr& value) -> Stmt {
+Stmt ExpandCopy(const ir::CopyNode* op, TileWork work) {
+  auto move = [&](const Expr& target, const Expr& value) -> Stmt {
     const auto* element = target.as<ir::LoadNode>();
     if (op->annotations.count(ir::kAdds) == 0) {
       return ir::Store(element->buffer, element->indices, value, op->span);
     }
     Expr address = ir::AddressOf(element->buffer, element->indices);
     return ir::Evaluate(ir::Call(target.dtype(), "atomic_add", {address, value}, {}), op->span);
-  });
+  };
+  return CopyLoop(op, move, work);
 }
 
-Stmt ExpandFill(const ir::FillNode* op) {
+Stmt ExpandFill(const ir::FillNode* op, TileWork work) {
   MovingDims to = Moving(op->dst);
   Array<Var> vars = IndexVars(to.dims.size(), op->span);
   Stmt body = ir::Store(op->dst->buffer, ElementAt(op->dst, to, {vars.begin(), vars.end()}),
                         op->value, op->span);
-  return TileLoop(vars, to.extents, body, op->dst->buffer.IsLocal(), {}, op->span);
+  return TileLoop(vars, to.extents, body, WorkOn(op->dst->buffer, work), {}, op->span);
+}
+
+Stmt RunByEachThread(const ir::ParallelForNode* loop) {
+  return SerialLoops(loop->vars, loop->extents, loop->body, loop->span);
 }
 
 }  // namespace tilelang::op
