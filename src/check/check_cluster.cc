@@ -162,12 +162,6 @@ class ClusterChecker : public ir::StmtVisitor {
                                    << " do not divide the grid, which has " << *blocks
                                    << " there; round its extent up, and skip what lies outside");
     }
-    auto panel = op->attrs.Get("swizzle_panel");
-    if (size_ > 1 && panel && (*panel).cast<int64_t>() > 0) {
-      TL_USER_ERROR(kSemantics, op->span,
-                    "T.use_swizzle with cluster_dims: blocks of a cluster would not be neighbours "
-                    "in the grid any more; leave one of them out");
-    }
   }
 
   void NeedCluster(const std::string& what) const {

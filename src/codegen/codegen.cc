@@ -236,8 +236,13 @@ void KernelPrinter::PrintIndices() {
     exprs_.UseHeader("block_swizzle.h");
     bool columns = Attr(launch_->attrs, "swizzle_order", String("row")) == "column";
     block = "block_index";
+    auto cluster = Attr(launch_->attrs, "cluster_dims", Array<int64_t>());
+    std::string arguments = std::to_string(panel);
+    for (size_t i = 0; i < std::min<size_t>(cluster.size(), 2); ++i) {
+      arguments += ", " + std::to_string(cluster[static_cast<int64_t>(i)]);
+    }
     out_.Line(std::string("const uint3 block_index = tl::swizzle_") +
-              (columns ? "columns" : "rows") + "<" + std::to_string(panel) + ">();");
+              (columns ? "columns" : "rows") + "<" + arguments + ">();");
   }
   for (size_t i = 0; i < launch_->block_vars.size(); ++i) {
     declare(launch_->block_vars[i], block + kAxes[i]);

@@ -9,6 +9,7 @@ from ..ir import span
 from ..ir.dtype import INT32
 from ..ir.expr import Expr, as_expr, cast
 from .builder import in_kernel
+from .scalar import ceildiv
 from .scalar import min as minimum
 from .variable import Ref, allocate
 
@@ -72,9 +73,13 @@ class PersistentTileScheduler(BaseTileScheduler):
 
     Args:
         args: the numbers of tiles along M and N; before them a name, as in older programs.
-        num_workers: blocks that share the work; those of the grid by default.
+        num_workers: blocks that share the work (with ``cluster_size``: clusters); those of the
+            grid by default.
         swizzle_size: tiles across a panel.
         column_major: whether m changes faster than n; so by default.
+        cluster_size: blocks of a cluster, which take neighbouring rows of tiles together. Then
+            ``m_idx`` counts clusters: a block works on row ``m_idx * cluster_size + rank``, and
+            ``init`` takes the number of the cluster, ``block // cluster_size``.
         name: of the variables in the IR.
         stateful: False for :meth:`coord` alone.
 
@@ -90,23 +95,28 @@ class PersistentTileScheduler(BaseTileScheduler):
         column_major: bool = True,
         name: str | None = None,
         stateful: bool = True,
+        cluster_size: int = 1,
     ) -> None:
         if args and isinstance(args[0], str):
             name, args = args[0], args[1:]
-        if len(args) != 2 or swizzle_size < 1:
+        if len(args) != 2 or swizzle_size < 1 or cluster_size < 1:
             raise errors.SemanticsError(
-                "T.PersistentTileScheduler takes the numbers of tiles along M and N, and a "
-                f"positive swizzle_size, not {args} and {swizzle_size}",
+                "T.PersistentTileScheduler takes the numbers of tiles along M and N, a positive "
+                f"swizzle_size and a positive cluster_size, not {args}, {swizzle_size} and "
+                f"{cluster_size}",
                 span=span.here(),
             )
         self._m, self._n = (cast(as_expr(each), INT32) for each in args)
+        if cluster_size > 1:
+            self._m = ceildiv(self._m, cluster_size)
         self._swizzle, self._by_columns = swizzle_size, column_major
         if stateful:
             super().__init__(name)
         grid: Any = 1
         for extent in in_kernel("T.PersistentTileScheduler").kernel.grid:
             grid = extent * grid
-        self._step = grid if num_workers is None else num_workers
+        workers = grid // cluster_size if cluster_size > 1 else grid
+        self._step = workers if num_workers is None else num_workers
         self._total = self._m * self._n
 
     def coord(self, tile_id: Any) -> tuple[Any, Any]:

@@ -153,11 +153,6 @@ def case_clusters_that_do_not_divide_the_grid():
     compiled(lambda A, out, a, b, bar: T.cluster_sync(), grid=3)
 
 
-def case_swizzled_blocks():
-    """SemanticsError: T.use_swizzle with cluster_dims: blocks of a cluster would not be"""
-    compiled(lambda A, out, a, b, bar: T.use_swizzle(2))
-
-
 @cases(globals())
 def test_refused(case):
     check(case)
