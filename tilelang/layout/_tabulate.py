@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Sequence
@@ -59,6 +60,12 @@ def _trace(
     return index if index.dtype == INT32 else None
 
 
+@functools.cache
+def coordinate(dim: int) -> Var:
+    """The variable that stands for the coordinate along a dimension."""
+    return var(f"i{dim}", INT32)
+
+
 class IndexFunction(NamedTuple):
     """The values of a function of the coordinates."""
 
@@ -68,6 +75,8 @@ class IndexFunction(NamedTuple):
     #: The same as an expression of ``coordinates``; None for a function that branches on its
     #: arguments, or takes them as an index of a list.
     formula: Expr | None
+    #: Of the smallest shape that holds the indices that the function returns.
+    extents: list[int]
 
 
 def tabulate(shape: Sequence[int], function: Callable[..., Any]) -> IndexFunction:
@@ -86,4 +95,5 @@ def tabulate(shape: Sequence[int], function: Callable[..., Any]) -> IndexFunctio
         [linear(row, extents) for row in rows],
         coordinates,
         _trace(function, coordinates, extents),
+        extents,
     )

@@ -205,6 +205,10 @@ class Fragment(tvm_ffi.Object):
         """Equality as functions; replicas as sets of threads."""
         return _call("FragmentSameMap", self, other)
 
+    def is_equal(self, other: Fragment) -> bool:
+        """Another name of :meth:`same_map`."""
+        return self.same_map(other)
+
     def _repr_svg_(self) -> str | None:
         from .plot_layout import layout_svg
 

@@ -10,7 +10,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang import _ffi
-from tilelang.layout._tabulate import checked_shape, tabulate
+from tilelang.layout._tabulate import checked_shape, coordinate, tabulate
 from tilelang.layout.formula import TABLE_LIMIT, FormulaLayout
 
 
@@ -42,7 +42,7 @@ class Layout(tvm_ffi.Object):
         LayoutError: shape and stride are not congruent, or something is negative.
     """
 
-    __slots__ = ()
+    __slots__ = ("_outputs",)
     extents: Sequence[int]
     shape: Any
     stride: Any
@@ -68,9 +68,15 @@ class Layout(tvm_ffi.Object):
     ) -> None:
         if callable(stride_or_function):
             extents = checked_shape(shape)
+            table = tabulate(extents, stride_or_function)
             self.__init_handle_by_constructor__(
-                _ffi.get("layout.FromFunction"), extents, *tabulate(extents, stride_or_function)
+                _ffi.get("layout.FromFunction"),
+                extents,
+                table.values,
+                table.coordinates,
+                table.formula,
             )
+            self._outputs = tuple(table.extents)
         elif stride_or_function is None:
             extents = checked_shape(shape)
             self.__init_handle_by_constructor__(_ffi.get("layout.RowMajor"), extents)
@@ -83,6 +89,19 @@ class Layout(tvm_ffi.Object):
     def input_shape(self) -> tuple[int, ...]:
         """Extents of the logical coordinates."""
         return tuple(self.extents)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Extents of the indices that the function returns; of other layouts, the cosize."""
+        return getattr(self, "_outputs", (self.cosize,))
+
+    def get_input_shape(self) -> tuple[int, ...]:
+        """The method form of :attr:`input_shape`."""
+        return self.input_shape
+
+    def get_output_shape(self) -> tuple[int, ...]:
+        """The method form of :attr:`output_shape`."""
+        return self.output_shape
 
     @property
     def swizzle(self) -> tuple[int, int, int] | None:
@@ -141,6 +160,40 @@ class Layout(tvm_ffi.Object):
     def reshape(self, *extents: int) -> Layout:
         """Returns the layout with another shape of equal size."""
         return _call("Reshape", self, extents)
+
+    def expand(self, leading: int | Sequence[int]) -> Layout:
+        """The layout repeated under new leading dimensions, each of which is an index of its own.
+
+        Args:
+            leading: extents of the new dimensions, outermost first.
+
+        Raises:
+            TypeError: ``leading`` is neither an integer nor a sequence of integers.
+            LayoutError: an extent below 1.
+        """
+        if isinstance(leading, str):
+            raise TypeError(f"Layout.expand takes integers, not {leading!r}")
+        outer = tuple(leading) if isinstance(leading, Sequence) else (leading,)
+        if not outer:
+            return self
+        outer = checked_shape(tuple(operator.index(extent) for extent in outer))
+        size = prod(self.output_shape)
+        values = self.values()
+        places = [copy * size + value for copy in range(prod(outer)) for value in values]
+        expanded = _call("FromValues", (*outer, *self.input_shape), places)
+        expanded._outputs = (*outer, *self.output_shape)
+        return expanded
+
+    def is_equal(self, other: Layout) -> bool:
+        """Another name of :meth:`same_map`."""
+        return self.same_map(other)
+
+    def get_linearized_forward_index(self) -> Any:
+        """The value as an expression of one variable for each dimension.
+
+        The variables are the same for every layout, so that expressions can be compared.
+        """
+        return self.forward_expr(*(coordinate(dim) for dim in range(len(self.extents))))
 
     def __add__(self, other: Layout) -> Layout:
         """Sum of the values at every coordinate; both have one shape."""

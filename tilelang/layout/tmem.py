@@ -123,6 +123,16 @@ class TmemLayout(tvm_ffi.Object):
             "TmemOperandA", m, k, element_bits, cta_group, weight_stationary, lane_alignment
         )
 
+    @staticmethod
+    def from_cells(layout: Layout, element_bits: int) -> TmemLayout:
+        """The layout of a function that returns a lane and a column, counted in elements."""
+        _, columns = layout.output_shape
+        cells = [divmod(place, columns) for place in layout.values()]
+        shape = layout.input_shape
+        lane = _call("FromValues", shape, [lane for lane, _ in cells])
+        bit = _call("FromValues", shape, [column * element_bits for _, column in cells])
+        return TmemLayout(lane, bit, element_bits)
+
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Extents of the tile."""
