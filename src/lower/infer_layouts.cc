@@ -22,6 +22,7 @@
 #include "op/parallel.h"
 #include "op/relayout.h"
 #include "op/shared_layout.h"
+#include "op/tmem_lanes.h"
 #include "op/unaligned.h"
 #include "op/vectorize.h"
 
@@ -138,6 +139,24 @@ class OperatorCollector : public analysis::ScopedMutator {
   Known known_;
 };
 
+// The fragments of which statements outside of tile operators and parallel loops use elements.
+class ScalarUses : public ir::StmtVisitor {
+ public:
+  explicit ScalarUses(const Stmt& s) { VisitStmt(s); }
+  std::vector<Buffer> fragments;
+
+  using StmtVisitor::Visit;
+  void VisitStmt(const Stmt& s) override {
+    bool of_tiles = s.as<ir::TileOpNode>() != nullptr || s->kind == ir::StmtKind::kParallelFor;
+    if (!of_tiles && s->kind != ir::StmtKind::kAlloc) StmtVisitor::VisitStmt(s);
+  }
+
+ protected:
+  void VisitBuffer(const Buffer& buffer) override {
+    if (buffer.IsFragment()) ir::AddOnce(buffer, &fragments);
+  }
+};
+
 class KernelInference {
  public:
   KernelInference(const ir::Func& func, const ir::KernelLaunchNode* launch, const Target& target)
@@ -147,6 +166,9 @@ class KernelInference {
         threads_(analysis::ThreadsOf(launch)),
         one_way_(launch->body) {
     layouts_ = op::LayoutMap::Annotated(launch);
+    for (const auto& [tile, layout] : op::TilesInUpperLanes(launch, target->tmem_columns)) {
+      layouts_.Set(tile, layout, ir::Span());
+    }
     OperatorCollector collector(func, threads_);
     collector.MutateStmt(ffi::GetRef<Stmt>(launch));
     operators_ = std::move(collector.operators);
@@ -154,6 +176,7 @@ class KernelInference {
   }
 
   void Run() {
+    ReplicateScalars();
     AskAll(InferLevel::kStrict);
     Propagate();
     // Free choices: one loop after the other, since the others then follow it.
@@ -226,15 +249,41 @@ class KernelInference {
     });
   }
 
+  // Gives the element to each of the threads that run the operators on the buffer; to all of them
+  // if none does.
+  void Replicate(const Buffer& buffer, const ir::Span& user) {
+    op::ThreadRange threads{0, 0};
+    for (const Operator& op : operators_) {
+      bool touches = std::any_of(op.effects.begin(), op.effects.end(),
+                                 [&](const auto& effect) { return effect.buffer.same_as(buffer); });
+      if (!touches) continue;
+      bool first = threads.count == 0;
+      int64_t begin = first ? op.threads.begin : std::min(threads.begin, op.threads.begin);
+      int64_t end = std::max(threads.begin + threads.count, op.threads.begin + op.threads.count);
+      threads = {begin, end - begin};
+    }
+    if (threads.count == 0) threads.count = threads_.count;
+    Fragment all = Fragment::Replicated(op::StaticShape(buffer), threads.count);
+    layouts_.Set(buffer, all.BindThreads(threads.begin), user);
+  }
+
+  // Fragments of one element that statements outside of operators use, as variables are used: every
+  // thread holds the element.
+  void ReplicateScalars() {
+    for (const Buffer& buffer : ScalarUses(launch_->body).fragments) {
+      bool one = layout::Product(op::StaticShape(buffer)) == 1;
+      if (one && !layouts_.Has(buffer)) Replicate(buffer, buffer->span);
+    }
+  }
+
   // Fragments of one element that no operator touches: a variable of each thread.
   void ReplicateValues() {
     ir::WalkStmts(launch_->body, [&](const Stmt& s) {
       const auto* alloc = s.as<ir::AllocNode>();
       if (alloc == nullptr || !alloc->buffer.IsFragment() || layouts_.Has(alloc->buffer))
         return true;
-      layout::Coord shape = op::StaticShape(alloc->buffer);
-      if (layout::Product(shape) != 1) return true;
-      layouts_.Set(alloc->buffer, layout::Fragment::Replicated(shape, threads_.count), alloc->span);
+      bool one = layout::Product(op::StaticShape(alloc->buffer)) == 1;
+      if (one) Replicate(alloc->buffer, alloc->span);
       return true;
     });
   }

@@ -206,13 +206,6 @@ class TensorMemoryStager : public ir::StmtMutator {
     auto scope = op::ScopeOfCopy(operand, op->result()->buffer.IsFragment());
     if (!scope) return region;
     bool in_tmem = *scope == "shared.tmem";
-    if (in_tmem && operand->transposed) {
-      TL_USER_ERROR(kLayout, op->span,
-                    "T.gemm with A (" << std::string(region->buffer->name)
-                                      << ") in registers goes through tensor memory, where A "
-                                         "is read by rows: transpose_A=True is not possible. "
-                                         "Keep A in shared memory, or transpose the fragment");
-    }
     return Staged(region, in_tmem ? "_tmem" : "_shared", scope->c_str(), stmts, op->span);
   }
 
@@ -234,8 +227,17 @@ class TensorMemoryStager : public ir::StmtMutator {
 // reason. All gemms into a fragment are done by one instruction.
 class Accumulators : public analysis::ScopedMutator {
  public:
-  Accumulators(const Stmt& body, Target target) : target_(std::move(target)) {
+  // `kept`: how many, the widest first, stay in registers because tensor memory is full.
+  Accumulators(const Stmt& body, Target target, int64_t kept) : target_(std::move(target)) {
     MutateStmt(body);
+    std::vector<Buffer> widest = staged;
+    std::stable_sort(widest.begin(), widest.end(), [](const Buffer& a, const Buffer& b) {
+      return *ir::AsInt(a->shape.back()) > *ir::AsInt(b->shape.back());
+    });
+    widest.resize(std::min(widest.size(), static_cast<size_t>(kept)));
+    for (const Buffer& c : widest) {
+      in_registers.Set(c, "the tiles of the kernel do not fit tensor memory together");
+    }
     std::erase_if(staged, [&](const Buffer& c) { return in_registers.count(c) != 0; });
   }
 
@@ -280,7 +282,8 @@ ir::Func StageTensorMemory(const ir::Func& func, const Target& target) {
   Stmt body = func->body;
   ir::Map<Buffer, ir::String> in_registers;
   if (target->has_tcgen05) {
-    Accumulators accumulators(body, target);
+    auto kept = func->attrs.Get(kAccumulatorsInRegisters);
+    Accumulators accumulators(body, target, kept ? (*kept).cast<int64_t>() : 0);
     for (const Buffer& c : accumulators.staged) body = StageAccumulator(body, c, target);
     in_registers = accumulators.in_registers;
   }

@@ -6,8 +6,12 @@
 
 namespace tilelang::lower {
 
+// An attribute of functions (int): how many fragments that gemms accumulate in stay in registers,
+// the widest first, because tensor memory has no room for all. Their gemms are by mma.sync.
+inline constexpr const char* kAccumulatorsInRegisters = "accumulators_in_registers";
+
 // Brings tensor-core operators and tensor-memory copies into the forms that instructions have:
-//   - a fragment B of a gemm is stored to shared memory;
+//   - a fragment B of a gemm is stored to shared memory, and so is a transposed fragment A;
 // and on sm_100a
 //   - a fragment C lives in tensor memory while only gemms touch it, and comes back to registers
 //     where anything else does, unless tcgen05.mma has no form for its gemms;

@@ -10,6 +10,7 @@
 #include "ir/visitor.h"
 #include "op/gemm_tcgen05.h"
 #include "op/tmem.h"
+#include "op/tmem_lanes.h"
 
 namespace tilelang::memory {
 
@@ -26,6 +27,7 @@ struct Usage {
 
   Buffer buffer;
   int64_t columns = 0;
+  op::TmemHalf half = op::TmemHalf::kBoth;
   // The branch that uses the buffer. Different branches run at the same time, whatever their order
   // in the program.
   int64_t branch = kNobody;
@@ -158,8 +160,10 @@ void Join(const Usage& above, Usage* below) {
   below->last = std::max(below->last, above.last);
 }
 
-// Returns whether the two buffers may be live at the same time.
+// Returns whether the two buffers may have a cell in common, and be live at the same time.
 bool Overlap(const Usage& a, const Usage& b) {
+  bool apart = a.half != b.half && a.half != op::TmemHalf::kBoth && b.half != op::TmemHalf::kBoth;
+  if (apart) return false;
   bool in_order = a.branch == b.branch && a.branch != Usage::kSeveral;
   if (!in_order || a.outlives || b.outlives) return true;
   return a.first <= b.last && b.first <= a.last;
@@ -236,6 +240,7 @@ class TensorMemoryPlanner : public ir::StmtMutator {
       // Never read nor written: whatever the layout, the columns of an accumulator suffice.
       if (!layout) layout = op::LayoutForRole(u.buffer, op::TmemRole::kAccumulator);
       u.columns = op::ColumnsOf(u.buffer, *layout);
+      u.half = op::HalfOf(*layout);
     }
     int64_t used = Place(&usages);
     if (used > target_->tmem_columns) TooMuch(usages, used, target_->tmem_columns, op->span);

@@ -166,6 +166,22 @@ namespace {
                               << " moves " << ir::Print(region) << reason);
 }
 
+// The layout that a fragment takes over from tensor memory when the copy has only a region of it:
+// that of the whole buffer if the region is the same part of both, else the one that it would have
+// as a tile of its own.
+TmemLayout LayoutAround(const ir::CopyNode* op, const TmemLayout& part, Context* ctx) {
+  const Region& side = FragmentSide(op);
+  const Region& tmem = TmemSide(op);
+  auto mins = ir::AsInts(tmem->mins);
+  bool same = mins && mins == ir::AsInts(side->mins) &&
+              StaticShape(tmem->buffer) == StaticShape(side->buffer);
+  if (same) return *ctx->layouts->GetTmem(tmem->buffer);
+  bool packed = !part->IsUnpacked() && side->buffer->dtype.bits < layout::kTmemColumnBits;
+  Buffer whole(side->buffer->name, side->buffer->dtype, side->buffer->shape, {}, "shared.tmem", {},
+               op->span);
+  return LayoutForRole(whole, packed ? TmemRole::kOperandA : TmemRole::kAccumulator);
+}
+
 // Either side may be known first: the layout of the tensor memory gives the fragment in which an
 // instruction moves it; a fragment that is already fixed is realised by whichever instructions
 // fit, or converted where none does.
@@ -177,14 +193,7 @@ void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx) {
   if (!side.IsWhole() && level != InferLevel::kFree) return;
   TmemLayout layout = TileOf(TmemSide(op), op->span, ctx).layout;
   Coord shape = StaticShape(side->buffer);
-  if (!side.IsWhole()) {
-    // The whole fragment takes the layout it would have as a tile of its own.
-    bool packed = !layout->IsUnpacked();
-    Buffer whole(side->buffer->name, side->buffer->dtype, side->buffer->shape, {}, "shared.tmem",
-                 {}, op->span);
-    layout = LayoutForRole(
-        whole, packed && whole->dtype.bits < 32 ? TmemRole::kOperandA : TmemRole::kAccumulator);
-  }
+  if (!side.IsWhole()) layout = LayoutAround(op, layout, ctx);
   auto natural = NaturalFragment(layout, DirectionOf(op), OptionsFor(op, ctx));
   if (!natural.fragment) {
     RefuseCopy(op, layout, " with layout " + layout->ToString() + ": " + natural.reason);

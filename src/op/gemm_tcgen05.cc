@@ -155,10 +155,12 @@ void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Cont
   }
   if ((*known)->lane.SameMap(wanted->lane) && (*known)->bit.SameMap(wanted->bit)) return;
   Span user = ctx->layouts->UserOf(buffer);
+  // CheckTmem compares what the program or the compiler has chosen with each instruction.
+  if (!user.defined()) return;
   Refuse(op, ir::ErrorClass::kLayout,
          "tensor memory " + std::string(buffer->name) + " is " +
              (role == TmemRole::kOperandA ? "A here (packed)" : "C here (a column an element)") +
-             ", but line " + std::to_string(user.defined() ? user->line : 0) +
+             ", but line " + std::to_string(user->line) +
              " uses it the other way; use two buffers");
 }
 
@@ -169,6 +171,20 @@ void CheckTmem(const ir::GemmNode* op, const Region& region, TmemRole role, int6
       TmemOperandProblem(TileOf(region, op->span, ctx).layout, role, rows, columns);
   if (problem.empty()) return;
   Refuse(op, ir::ErrorClass::kLayout, ir::Print(region) + " " + problem);
+}
+
+// Instructions of 64 rows find A and C in the same 16 of each 32 lanes.
+void CheckSameLanes(const ir::GemmNode* op, Context* ctx) {
+  auto first_lane = [&](const Region& region) {
+    TmemLayout layout = TileOf(region, op->span, ctx).layout;
+    return layout->lane->Forward(Coord(layout->Extents().size(), 0));
+  };
+  int64_t of_a = first_lane(MatrixA(op));
+  int64_t of_c = first_lane(MatrixC(op));
+  if (of_a == of_c) return;
+  Refuse(op, ir::ErrorClass::kLayout,
+         "A begins at lane " + std::to_string(of_a) + " of tensor memory and C at lane " +
+             std::to_string(of_c) + ", but the instruction takes them from the same lane on");
 }
 
 // A and C of one buffer have no element in common.
@@ -287,16 +303,22 @@ class GemmLowerer {
     return tile.column + U32((lane << 16) + bit / layout::kTmemColumnBits);
   }
 
+  // Of the rows of C, and of A in tensor memory.
+  int64_t FirstLane() const {
+    TmemLayout c = TileOf(MatrixC(op_), op_->span, ctx_).layout;
+    return c->lane->Forward(Coord(c->Extents().size(), 0));
+  }
+
   // What an instruction of `n` columns at `k` touches.
   Map<String, Any> Effects(int64_t n, int64_t k, const std::optional<ScaleFactors>& scales) const {
     Map<String, Any> attrs = ReadsOfOperands({MatrixA(op_), MatrixB(op_)}, lowering_);
     int64_t bits = MatrixA(op_)->buffer->dtype.bits;
+    int64_t lanes = layout::kTmemLanes - FirstLane();
     Array<Array<int64_t>> tmem = {
-        TmemBox(0, layout::kTmemLanes, n, /*writes=*/true, MatrixC(op_)->buffer, *ctx_)};
+        TmemBox(0, lanes, n, /*writes=*/true, MatrixC(op_)->buffer, *ctx_)};
     if (MatrixA(op_)->buffer.IsTmem()) {
-      tmem.push_back(TmemBox(1, layout::kTmemLanes,
-                             plan_->tiling.k * bits / layout::kTmemColumnBits, /*writes=*/false,
-                             MatrixA(op_)->buffer, *ctx_));
+      tmem.push_back(TmemBox(1, lanes, plan_->tiling.k * bits / layout::kTmemColumnBits,
+                             /*writes=*/false, MatrixA(op_)->buffer, *ctx_));
     }
     if (op_->IsSparse()) {
       tmem.push_back(TmemBox(kMetadataArgument, layout::kTmemLanes, 2, /*writes=*/false,
@@ -335,6 +357,7 @@ void InferGemm(const ir::GemmNode* op, Context* ctx) {
   if (MatrixA(op)->buffer.IsTmem()) {
     InferTmem(op, MatrixA(op), TmemRole::kOperandA, ctx);
     CheckTmem(op, MatrixA(op), TmemRole::kOperandA, tiling.m, tiling.k, ctx);
+    CheckSameLanes(op, ctx);
     CheckDistinct(op, ctx);
   } else {
     InferShared(op, MatrixA(op), IsTransposedA(op), ctx);
@@ -455,7 +478,7 @@ UmmaProblem ProblemOfFragment(const ir::GemmNode* op, UmmaKind kind) {
                       n,
                       IsTransposedA(op) ? a0 : a1,
                       MatrixB(op)->buffer->dtype,
-                      MatrixA(op)->buffer.IsFragment(),
+                      MatrixA(op)->buffer.IsFragment() && !IsTransposedA(op),
                       !IsTransposedB(op)};
   problem.in_pairs = IsInPairs(op);
   problem.sparse = op->IsSparse();
@@ -512,7 +535,9 @@ std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
 }
 
 std::optional<std::string> ScopeOfCopy(const ir::GemmOperandNode* input, bool result_in_registers) {
-  if (input->operand_kind() != ir::GemmOperandKind::kA) return "shared.dyn";
+  // Tensor memory and the registers of instructions hold A by rows.
+  bool by_rows = input->operand_kind() == ir::GemmOperandKind::kA && !input->transposed;
+  if (!by_rows) return "shared.dyn";
   return result_in_registers ? std::nullopt : std::optional<std::string>("shared.tmem");
 }
 

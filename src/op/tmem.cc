@@ -7,7 +7,7 @@
 
 namespace tilelang::op {
 
-TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role) {
+TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role, int64_t first_lane) {
   Coord shape = StaticShape(buffer);
   if (shape.size() < 2) {
     TL_USER_ERROR(kShape, buffer->span,
@@ -27,8 +27,11 @@ TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role) {
   }
   int64_t bits = buffer->dtype.bits;
   int64_t block = std::min<int64_t>(rows, 128);
-  TmemLayout tile = role == TmemRole::kAccumulator ? layout::AccumulatorLayout(block, cols, bits)
-                                                   : layout::OperandALayout(block, cols, bits);
+  layout::MmaForm form;
+  form.lane_alignment = first_lane;
+  TmemLayout tile = role == TmemRole::kAccumulator
+                        ? layout::AccumulatorLayout(block, cols, bits, form)
+                        : layout::OperandALayout(block, cols, bits, form);
   int64_t blocks = layout::Product(shape) / (block * cols);
   int64_t step = 0;
   if (auto below = buffer->attrs.Get(kColumnsOf)) {

@@ -14,9 +14,13 @@ enum class TmemRole { kAccumulator, kOperandA };
 // where that one's do.
 inline constexpr const char* kColumnsOf = "columns_of";
 
+// A tile of 64 rows takes 16 lanes of each 32: those from lane 0 on, or those from this one on.
+inline constexpr int64_t kUpperLane = 16;
+
 // The layout of a whole buffer [stages.., M, N]. Blocks of 128 rows, then stages, lie side by
-// side in columns. Raises ResourceError unless M is 64 or a multiple of 128.
-TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role);
+// side in columns. Raises ResourceError unless M is 64 or a multiple of 128. `first_lane`: of 64
+// rows, 0 or kUpperLane.
+TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role, int64_t first_lane = 0);
 
 // Gives a buffer that no gemm has claimed the layout of its default role: narrow types are packed.
 void SetDefaultRole(const Buffer& buffer, const Span& user, Context* ctx);

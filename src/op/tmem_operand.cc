@@ -11,16 +11,21 @@ struct Piece {
   TmemLayout wanted;
 };
 
-// Rows keep their lanes, whatever the column; columns follow in order from the piece's corner.
+// Rows keep their lanes, whatever the column; columns follow in order from the piece's corner. An
+// instruction of M = 64 takes 16 lanes of each 32, the lower or the upper ones.
 std::string ProblemOf(const Piece& piece) {
+  constexpr int64_t kHalfRows = 64;
   Coord extents = piece.held->Extents();
+  bool halves = extents[0] == kHalfRows;
+  int64_t first_lane = halves && piece.held->lane->Forward({0, 0}) == kUpperLane ? kUpperLane : 0;
   int64_t corner = piece.held->bit->Forward({0, 0});
   if (corner % layout::kTmemColumnBits != 0) {
     return "begins inside a 32-bit column of tensor memory; begin it at a multiple of " +
            std::to_string(layout::kTmemColumnBits / piece.held->element_bits) + " elements";
   }
   for (int64_t row = 0; row < extents[0]; ++row) {
-    bool lane = piece.held->lane->Forward({row, 0}) == piece.wanted->lane->Forward({row, 0});
+    int64_t wanted = first_lane + piece.wanted->lane->Forward({row, 0});
+    bool lane = piece.held->lane->Forward({row, 0}) == wanted;
     bool bit = piece.held->bit->Forward({row, 0}) - corner == piece.wanted->bit->Forward({row, 0});
     if (lane && bit) continue;
     std::string m = std::to_string(extents[0]);

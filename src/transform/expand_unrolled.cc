@@ -23,6 +23,8 @@ class SliceFinder : public ir::StmtVisitor {
  public:
   explicit SliceFinder(const Var& var) : derived_{var.get()} {}
   bool found() const { return found_; }
+  // A copy between tensor memory and a slice of a fragment: registers have constant numbers.
+  bool chooses_registers() const { return chooses_registers_; }
 
   using StmtVisitor::Visit;
   void Visit(const ir::BindNode* op) override {
@@ -35,6 +37,13 @@ class SliceFinder : public ir::StmtVisitor {
   }
   void Visit(const ir::LoadNode* op) override {
     if (op->buffer.IsTmem()) Check(op->indices);
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const ir::CopyNode* op) override {
+    bool load = op->src->buffer.IsTmem();
+    const ir::Region& other = load ? op->dst : op->src;
+    bool registers = other->buffer.IsFragment() && (load || op->dst->buffer.IsTmem());
+    chooses_registers_ |= registers && AreDerived(other->mins);
     StmtVisitor::Visit(op);
   }
 
@@ -54,12 +63,17 @@ class SliceFinder : public ir::StmtVisitor {
     return derived;
   }
 
-  void Check(const ir::Array<Expr>& indices) {
-    for (const Expr& index : indices) found_ = found_ || IsDerived(index);
+  bool AreDerived(const ir::Array<Expr>& indices) const {
+    bool derived = false;
+    for (const Expr& index : indices) derived = derived || IsDerived(index);
+    return derived;
   }
+
+  void Check(const ir::Array<Expr>& indices) { found_ = found_ || AreDerived(indices); }
 
   std::unordered_set<const ffi::Object*> derived_;
   bool found_ = false;
+  bool chooses_registers_ = false;
 };
 
 // Allocates what threads share, or what layouts are annotated for.
@@ -70,10 +84,17 @@ bool AllocatesTiles(const Stmt& body) {
   });
 }
 
-bool ChoosesSlices(const ir::ForNode* loop) {
+// Returns whether the loop is to be unrolled: it says so and chooses slices, or it is serial and
+// could not be compiled otherwise.
+bool NeedsConstants(const ir::ForNode* loop) {
+  bool unrolled = loop->Kind() == ir::ForKind::kUnrolled;
+  constexpr int64_t kMostTurns = 64;
+  bool serial = loop->Kind() == ir::ForKind::kSerial && loop->annotations.empty() &&
+                *ir::AsInt(loop->extent) <= kMostTurns;
+  if (!unrolled && !serial) return false;
   SliceFinder finder(loop->var);
   finder.VisitStmt(loop->body);
-  return finder.found();
+  return unrolled ? finder.found() : finder.chooses_registers();
 }
 
 class Expander : public ir::StmtMutator {
@@ -95,9 +116,9 @@ class Expander : public ir::StmtMutator {
 
  private:
   static bool Expands(const ir::ForNode* op) {
-    return op->Kind() == ir::ForKind::kUnrolled && ir::AsInt(op->min) && ir::AsInt(op->extent) &&
+    return ir::AsInt(op->min) && ir::AsInt(op->extent) &&
            op->annotations.count("unroll_factor") == 0 && !ir::MayLeaveLoop(op->body) &&
-           !AllocatesTiles(op->body) && ChoosesSlices(op);
+           !AllocatesTiles(op->body) && NeedsConstants(op);
   }
 };
 

@@ -19,19 +19,21 @@ _assume = _ffi.get("ir.Assume")
 
 
 def annotate_layout(layout_map: dict[Any, Any]) -> None:
-    """Fixes the layouts of shared-memory tiles and fragments, or the order of a tensor's elements.
+    """Fixes the layouts of tiles, or the order of a tensor's elements.
 
     Args:
         layout_map: from buffers to a Layout, a Fragment, or a function of the indices. The layout
             of a tensor in global memory says in which place of its memory each element lies; it
-            holds for the whole kernel, and threads access the elements one by one.
+            holds for the whole kernel, and threads access the elements one by one. The layout of a
+            tile in tensor memory returns a lane and a column, counted in elements; it may also be
+            a ``TmemLayout``.
 
     Raises:
         LayoutError: a layout of another shape or kind than its buffer, or two for one buffer; a
             layout that puts two elements in one place, or one too far away; a buffer that takes
             none.
     """
-    from ..layout import FormulaLayout, Fragment, Layout
+    from ..layout import FormulaLayout, Fragment, Layout, TmemLayout
 
     kernel = in_kernel("T.annotate_layout").kernel
     for buffer, layout in layout_map.items():
@@ -40,7 +42,7 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
                 f"T.annotate_layout maps buffers to layouts; `{buffer}` is no buffer",
                 span=span.here(),
             )
-        if not isinstance(layout, (Fragment, Layout, FormulaLayout)):
+        if not isinstance(layout, (Fragment, Layout, FormulaLayout, TmemLayout)):
             layout = Layout(buffer.shape, layout)
         if tuple(layout.input_shape) != buffer.shape:
             raise errors.LayoutError(
@@ -56,7 +58,10 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
                 f"T.annotate_layout of {buffer.describe()}: no tile has {layout.size} elements",
                 span=span.here(),
             )
-        _check_kind(buffer, layout, Fragment)
+        _check_kind(buffer, layout)
+        if buffer.scope == "shared.tmem":
+            known[buffer] = _cells(buffer, layout)
+            continue
         is_plain = isinstance(layout, Layout) and layout.same_map(Layout(buffer.shape))
         if is_tensor and is_plain and not buffer.strides:
             continue
@@ -83,12 +88,14 @@ def _order(buffer: Buffer, layout: Any) -> Any:
     raise errors.LayoutError(f"T.annotate_layout of {buffer.describe()}: {text}", span=span.here())
 
 
-def _check_kind(buffer: Buffer, layout: Any, fragment: type) -> None:
-    if buffer.scope == "shared.tmem":
-        text = "layouts of tensor memory follow from the operators that use it"
-    elif buffer.scope not in ("shared", "shared.dyn", "local.fragment", "global"):
-        text = "only tensors, tiles in shared memory and fragments have layouts"
-    elif (buffer.scope == "local.fragment") == isinstance(layout, fragment):
+def _check_kind(buffer: Buffer, layout: Any) -> None:
+    from ..layout import Fragment, TmemLayout
+
+    kinds = {Fragment: "local.fragment", TmemLayout: "shared.tmem"}
+    place = next((scope for kind, scope in kinds.items() if isinstance(layout, kind)), None)
+    if buffer.scope not in ("shared", "shared.dyn", "shared.tmem", "local.fragment", "global"):
+        text = "only tensors, tiles in shared or tensor memory and fragments have layouts"
+    elif place == buffer.scope or (place is None and buffer.scope != "local.fragment"):
         return
     else:
         wanted = "Fragment" if buffer.scope == "local.fragment" else "Layout"
@@ -101,8 +108,37 @@ def _check_kind(buffer: Buffer, layout: Any, fragment: type) -> None:
 #: Elements of a shared tile, or registers of a thread, that a layout may span; far more than any
 #: architecture has, far less than an index can tell.
 _LARGEST_SPAN = 2**24
+#: Of tensor memory, in every architecture that has it.
+_LANES, _COLUMNS = 128, 512
 #: Elements of a tensor with a layout: places are computed in 32 bits.
 _LARGEST_TENSOR = 2**31 - 1
+
+
+def _cells(buffer: Buffer, layout: Any) -> Any:
+    """The lane and the bit of each element of a tile in tensor memory."""
+    from ..layout import TmemLayout
+
+    cells, bits = layout, buffer.dtype.bits
+    if not isinstance(layout, TmemLayout):
+        if len(layout.output_shape) != 2:
+            raise errors.LayoutError(
+                f"T.annotate_layout of {buffer.describe()}: a layout of tensor memory returns "
+                "[lane, column], the column counted in elements",
+                span=span.here(),
+            )
+        cells = TmemLayout.from_cells(layout, bits)
+    if cells.element_bits != bits:
+        text = f"its elements have {bits} bits, those of the layout {cells.element_bits}"
+    elif cells.lane.cosize > _LANES or cells.columns > _COLUMNS:
+        text = (
+            f"its layout reaches lane {cells.lane.cosize - 1} and 32-bit column "
+            f"{cells.columns - 1}; tensor memory has {_LANES} lanes and {_COLUMNS} columns"
+        )
+    elif len(set(zip(cells.lane.values(), cells.bit.values(), strict=True))) < cells.lane.size:
+        text = "its layout must be injective, but puts two elements in one place"
+    else:
+        return cells
+    raise errors.LayoutError(f"T.annotate_layout of {buffer.describe()}: {text}", span=span.here())
 
 
 def _checked_places(buffer: Buffer, layout: Any) -> Any:

@@ -59,7 +59,7 @@ USES = {
     "tmem": (
         lambda a, b, c, f: T.annotate_layout({c: FRAGMENT}),
         "LayoutError",
-        "layouts of tensor memory follow",
+        "takes a T.Layout, not a Fragment",
     ),
     "shared": (
         lambda a, b, c, f: T.annotate_layout({a: FRAGMENT}),

@@ -56,7 +56,6 @@ GEMMS = [
     ({"types": ("int8", "int8", "float32")}, "DTypeError", "int8 into C float32"),
     ({"types": ("int8", "int8", "int32"), "b": (64, 24), "c": (128, 24)}, "ShapeError", "of 16"),
     ({"a": (64, 128), "a_scope": "tmem", "transpose_A": True}, "Error", "transpose_A=True"),
-    ({"a": (64, 128), "a_scope": "fragment", "transpose_A": True}, "LayoutError", "transpose_A"),
     ({"b_scope": "tmem", "b": (64, 64)}, "Error", "B"),
     ({"c_scope": "shared"}, "Error", "C"),
     (

@@ -1,0 +1,108 @@
+#include "op/tmem_lanes.h"
+
+#include <algorithm>
+
+#include "ir/same.h"
+#include "ir/visitor.h"
+#include "op/cta_pair.h"
+
+namespace tilelang::op {
+
+namespace {
+
+constexpr int64_t kHalfRows = 64;
+
+int64_t RowsOf(const Buffer& tile) {
+  Coord shape = StaticShape(tile);
+  return shape.size() < 2 ? 1 : shape[shape.size() - 2];
+}
+
+// The rows that LayoutForRole has a layout for.
+bool HasLegalRows(const Buffer& tile) {
+  return RowsOf(tile) == kHalfRows || RowsOf(tile) % layout::kTmemLanes == 0;
+}
+
+bool HasHalfRows(const Buffer& tile) {
+  return RowsOf(tile) == kHalfRows && tile->dtype.bits == layout::kTmemColumnBits;
+}
+
+// The tiles of a launch in tensor memory, and those whose lanes something else decides.
+struct LaunchTiles {
+  LayoutMap annotated;
+  std::vector<Buffer> all;
+  std::vector<Buffer> fixed;
+
+  explicit LaunchTiles(const ir::KernelLaunchNode* launch)
+      : annotated(LayoutMap::Annotated(launch)) {
+    ir::WalkStmts(launch->body, [&](const Stmt& s) {
+      if (const auto* alloc = s.as<ir::AllocNode>()) Add(alloc->buffer);
+      if (const auto* gemm = s.as<ir::GemmNode>()) FixInputs(gemm);
+      return true;
+    });
+  }
+
+  // Tiles that have no layout are refused where they are used.
+  int64_t ColumnsOf(const Buffer& tile) const {
+    auto given = annotated.GetTmem(tile);
+    if (!given && !HasLegalRows(tile)) return 0;
+    return (given ? *given : LayoutForRole(tile, TmemRole::kAccumulator))->Columns();
+  }
+
+ private:
+  void Add(const Buffer& tile) {
+    if (!tile.IsTmem()) return;
+    auto below = tile->attrs.Get(kColumnsOf);
+    if (below) ir::AddOnce((*below).cast<Buffer>(), &fixed);
+    if (below || annotated.Has(tile) || !HasHalfRows(tile)) ir::AddOnce(tile, &fixed);
+    if (!below) all.push_back(tile);
+  }
+
+  // A in tensor memory lies in the lanes of C; so does metadata. Scale factors take all lanes.
+  void FixInputs(const ir::GemmNode* op) {
+    bool special = op->IsScaled() || op->IsSparse() || IsInPairs(op);
+    for (const ir::GemmOperand& operand : op->operands) {
+      bool result = operand->IsResult();
+      if (special || !result) ir::AddOnce(operand->buffer(), &fixed);
+      if (!result && operand->buffer().IsTmem()) ir::AddOnce(op->result()->buffer, &fixed);
+    }
+  }
+};
+
+}  // namespace
+
+TmemHalf HalfOf(const TmemLayout& layout) {
+  std::vector<int64_t> lanes = layout->lane->Tabulate();
+  auto all_in = [&](int64_t half) {
+    return std::all_of(lanes.begin(), lanes.end(),
+                       [&](int64_t lane) { return lane / kUpperLane % 2 == half; });
+  };
+  if (all_in(0)) return TmemHalf::kLower;
+  return all_in(1) ? TmemHalf::kUpper : TmemHalf::kBoth;
+}
+
+std::vector<std::pair<Buffer, TmemLayout>> TilesInUpperLanes(const ir::KernelLaunchNode* launch,
+                                                             int64_t columns) {
+  LaunchTiles tiles(launch);
+  std::vector<Buffer> movable;
+  int64_t total = 0;
+  for (const Buffer& tile : tiles.all) {
+    total += tiles.ColumnsOf(tile);
+    if (!ir::HasSame(tiles.fixed, tile)) movable.push_back(tile);
+  }
+  std::vector<std::pair<Buffer, TmemLayout>> upper;
+  if (total <= columns) return upper;
+  // The widest tile stays; each other one goes where there are fewer columns.
+  std::stable_sort(movable.begin(), movable.end(), [&](const Buffer& a, const Buffer& b) {
+    return tiles.ColumnsOf(a) > tiles.ColumnsOf(b);
+  });
+  int64_t below = 0;
+  int64_t above = 0;
+  for (const Buffer& tile : movable) {
+    bool stays = below <= above;
+    (stays ? below : above) += tiles.ColumnsOf(tile);
+    if (!stays) upper.emplace_back(tile, LayoutForRole(tile, TmemRole::kAccumulator, kUpperLane));
+  }
+  return upper;
+}
+
+}  // namespace tilelang::op
