@@ -11,6 +11,7 @@
 #include "check/remark_arguments.h"
 #include "check/remark_registers.h"
 #include "codegen/codegen.h"
+#include "driver/fit_memory.h"
 #include "driver/instrument.h"
 #include "epilogue/divide_stores.h"
 #include "epilogue/slice_epilogue.h"
@@ -231,19 +232,36 @@ Func Configured(const Func& func, const PassConfigs& configs) {
   return Func(func->name, func->params, func->body, attrs, func->span);
 }
 
-}  // namespace
+// Tiles of the kernel do not fit a memory.
+struct TooMuchMemory {
+  ffi::Error error;
+  bool shared;  // shared memory, or tensor memory
+};
 
-CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& configs,
-                     bool overlapping) {
-  Target target = Allowed(full, configs);
+bool IsRefusal(const ffi::Error& error) {
+  std::string kind(error.kind());
+  return kind.rfind("tilelang.", 0) == 0 && kind != "tilelang.InternalError";
+}
+
+// Raises TooMuchMemory in place of the errors of the memory planners.
+CompiledFunc CompileOnce(const Func& kernel, const Target& target, const PassConfigs& configs) {
   PassContext passes(target);
   schedule::DescriptionCollector schedules;
-  Func func = Configured(overlapping ? ir::WithOverlappingTensors(kernel) : kernel, configs);
+  RemarkFewerStages(kernel);
+  Func func = kernel;
   Func planned;  // before anything is moved
   for (const Step& step : Pipeline()) {
+    std::string_view name = step.name;
     bool changed = step.setting != nullptr && IsSet(configs, step.setting);
-    if (std::string_view(step.name) == "pipeline_loops") planned = func;
-    func = passes.Run(step.name, changed ? step.instead : step.pass, func, step.reaches);
+    if (name == "pipeline_loops") planned = func;
+    try {
+      func = passes.Run(step.name, changed ? step.instead : step.pass, func, step.reaches);
+    } catch (const ffi::Error& error) {
+      bool shared = name == "plan_shared_memory";
+      bool plans = shared || name == "plan_tensor_memory";
+      if (plans && IsRefusal(error)) throw TooMuchMemory{error, shared};
+      throw;
+    }
   }
   bool verifies = passes.verifies_synchronization() || IsSet(configs, "tl.verify_synchronization");
   // The program may leave to itself what would be found.
@@ -255,6 +273,35 @@ CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& 
   // Last: what checks a program reads from its branches which threads take them.
   func = lower::BranchByWarp(func, target);
   return Codegen(func, target, options).WithNotes(passes.remarks(), schedules.launches());
+}
+
+}  // namespace
+
+CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& configs,
+                     bool overlapping) {
+  Target target = Allowed(full, configs);
+  Func given = Configured(overlapping ? ir::WithOverlappingTensors(kernel) : kernel, configs);
+  std::optional<ffi::Error> refusal;  // of the kernel as the program says it
+  std::optional<Func> func = given;
+  while (func) {
+    try {
+      return CompileOnce(*func, target, configs);
+    } catch (const TooMuchMemory& too_much) {
+      if (!refusal) refusal = too_much.error;
+      if (!too_much.shared) {
+        func = WithAccumulatorInRegisters(*func);
+      } else if (IsSet(configs, "tl.keep_stages")) {
+        func = std::nullopt;
+      } else {
+        func = WithFewerStages(*func);
+      }
+    } catch (const ffi::Error& error) {
+      // What a changed program is refused for says nothing about the user's.
+      if (!refusal || !IsRefusal(error)) throw;
+      func = std::nullopt;
+    }
+  }
+  throw *refusal;
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

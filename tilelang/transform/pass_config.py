@@ -32,6 +32,7 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_LOAD_TRIMMING = "tl.disable_load_trimming"
     TL_DISABLE_EXP2_POLYNOMIALS = "tl.disable_exp2_polynomials"
     TL_DISABLE_STAGE_FITTING = "tl.disable_stage_fitting"
+    TL_KEEP_STAGES = "tl.keep_stages"
     TL_DISABLE_SPLIT_K = "tl.disable_split_k"
     TL_DISABLE_ROW_REALIGNMENT = "tl.disable_row_realignment"
     TL_DISABLE_TILE_CHOICE = "tl.disable_tile_choice"

@@ -1,0 +1,82 @@
+#include "driver/fit_memory.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ir/remark.h"
+#include "ir/same.h"
+#include "ir/visitor.h"
+#include "lower/stage_tensor_memory.h"
+#include "schedule/channel.h"
+
+namespace tilelang::driver {
+
+namespace {
+
+constexpr const char* kStages = "num_stages";
+// An attribute of changed loops (int): the stages that the program asks for.
+constexpr const char* kStagesAsked = "stages_asked";
+
+class StageReducer : public ir::StmtMutator {
+ public:
+  explicit StageReducer(int64_t most) : most_(most) {}
+
+  using StmtMutator::Rewrite;
+  ir::Stmt Rewrite(const ir::ForNode* op) override {
+    ir::Stmt inner = StmtMutator::Rewrite(op);
+    if (schedule::StagesOf(op) != most_) return inner;
+    const auto* loop = inner.as<ir::ForNode>();
+    auto annotations = loop->annotations;
+    annotations.Set(kStages, most_ - 1);
+    if (annotations.count(kStagesAsked) == 0) annotations.Set(kStagesAsked, most_);
+    return ir::For(loop->var, loop->min, loop->extent, loop->Kind(), loop->body, annotations,
+                   loop->span);
+  }
+
+ private:
+  int64_t most_;
+};
+
+}  // namespace
+
+std::optional<ir::Func> WithFewerStages(const ir::Func& func) {
+  int64_t most = 0;
+  ir::WalkStmts(func->body, [&](const ir::Stmt& s) {
+    if (const auto* loop = s.as<ir::ForNode>()) most = std::max(most, schedule::StagesOf(loop));
+    return true;
+  });
+  if (most < 2) return std::nullopt;
+  return func.WithBody(StageReducer(most).MutateStmt(func->body));
+}
+
+void RemarkFewerStages(const ir::Func& func) {
+  ir::WalkStmts(func->body, [](const ir::Stmt& s) {
+    const auto* loop = s.as<ir::ForNode>();
+    if (loop == nullptr) return true;
+    auto asked = loop->annotations.Get(kStagesAsked);
+    if (!asked) return true;
+    Remark(s.span(), "pipeline",
+           "T.Pipelined: num_stages=" + std::to_string((*asked).cast<int64_t>()) + " becomes " +
+               std::to_string(schedule::StagesOf(loop)) +
+               ": more stages do not fit shared memory; \"tl.keep_stages\" refuses them instead");
+    return true;
+  });
+}
+
+std::optional<ir::Func> WithAccumulatorInRegisters(const ir::Func& func) {
+  std::vector<ir::Buffer> accumulators;
+  ir::WalkStmts(func->body, [&](const ir::Stmt& s) {
+    const auto* gemm = s.as<ir::GemmNode>();
+    bool fits = gemm != nullptr && gemm->result()->buffer.IsFragment();
+    if (fits) ir::AddOnce(gemm->result()->buffer, &accumulators);
+    return true;
+  });
+  auto given = func->attrs.Get(lower::kAccumulatorsInRegisters);
+  int64_t count = given ? (*given).cast<int64_t>() : 0;
+  if (count >= static_cast<int64_t>(accumulators.size())) return std::nullopt;
+  auto attrs = func->attrs;
+  attrs.Set(lower::kAccumulatorsInRegisters, count + 1);
+  return ir::Func(func->name, func->params, func->body, attrs, func->span);
+}
+
+}  // namespace tilelang::driver

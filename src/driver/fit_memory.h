@@ -1,0 +1,25 @@
+// Changes of programs whose tiles do not fit the memories of a block. What they take is known only
+// after all passes, so the driver compiles again until the kernel fits.
+#ifndef TILELANG_DRIVER_FIT_MEMORY_H_
+#define TILELANG_DRIVER_FIT_MEMORY_H_
+
+#include <optional>
+
+#include "ir/function.h"
+
+namespace tilelang::driver {
+
+// For shared memory: returns the function with one stage less in the loops that have the most, at
+// least two; nothing if there is none.
+std::optional<ir::Func> WithFewerStages(const ir::Func& func);
+
+// Remarks on the loops that WithFewerStages has changed.
+void RemarkFewerStages(const ir::Func& func);
+
+// For tensor memory: returns the function with one more accumulator in registers, the widest first;
+// nothing if all fragments that gemms accumulate in are there.
+std::optional<ir::Func> WithAccumulatorInRegisters(const ir::Func& func);
+
+}  // namespace tilelang::driver
+
+#endif  // TILELANG_DRIVER_FIT_MEMORY_H_
