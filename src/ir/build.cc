@@ -47,6 +47,14 @@ Expr AsCondition(const Expr& value) {
   return MakeBinary(BinaryOp::kNe, value, Const(value.dtype(), 0), value.span());
 }
 
+// Returns whether an integer of 8 or 16 bits is shifted by a constant as large or larger. C
+// converts such integers to int before any operation, and so do programs that write this.
+bool ShiftsBeyond(BinaryOp op, const Expr& b, DType t) {
+  bool shift = op == BinaryOp::kShl || op == BinaryOp::kShr;
+  auto count = shift && IsIntegral(t) && t.bits < 32 ? AsInt(b) : std::nullopt;
+  return count && *count >= t.bits;
+}
+
 // What C++ leaves open, and compilers fold to anything.
 void CheckShift(BinaryOp op, const Expr& a, const Expr& b, DType t, const Span& span) {
   auto count = op == BinaryOp::kShl || op == BinaryOp::kShr ? AsInt(b) : std::nullopt;
@@ -75,6 +83,7 @@ Expr Arithmetic(BinaryOp op, Expr a, Expr b, const Span& span) {
     TL_USER_ERROR(kSemantics, span,
                   "division by the constant zero in " << Print(a) << " " << Spelling(op) << " 0");
   }
+  if (ShiftsBeyond(op, b, t)) t = dtypes::kInt32;
   CheckShift(op, a, b, t, span);
   if (IsFloat(t) && op == BinaryOp::kFloorDiv) {
     Expr quotient = MakeBinary(BinaryOp::kDiv, CastTo(t, a), CastTo(t, b), span);

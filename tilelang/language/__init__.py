@@ -117,6 +117,7 @@ from .loops import (
     Unroll,
     Vectorized,
     grid,
+    loop_break,
     serial,
     unroll,
     vectorized,

@@ -409,8 +409,9 @@ def tcgen05_gemm(
 ) -> None:
     """The asynchronous gemm on Blackwell: issued only, its completion arrives on ``mbar``.
 
-    Arguments and errors as of :func:`gemm`. ``mbar`` must be given; None: no arrival until a
-    ``T.tcgen05_mma_arrive`` after it.
+    Arguments and errors as of :func:`gemm`. None for ``mbar``: no arrival until a
+    ``T.tcgen05_mma_arrive`` after it. Without ``mbar`` C is a fragment, and the call waits for the
+    result as :func:`gemm` does.
 
     With ``use_2cta`` the even block of a pair issues for both, and it alone must get here: put the
     call under ``T.block_rank_in_cluster() == 0`` (``% 2 == 0`` in larger clusters). It uses, and
@@ -419,8 +420,14 @@ def tcgen05_gemm(
     the odd block may get here, ScopeError of fragments.
     """
     if mbar is MISSING:
+        if as_region("T.tcgen05_gemm", C).buffer.scope == "local.fragment":
+            unsupported["use_2cta"] = use_2cta
+            gemm(
+                A, B, C, transpose_A, transpose_B, policy, clear_accum, None, wg_wait, **unsupported
+            )
+            return
         raise errors.SemanticsError(
-            "T.tcgen05_gemm needs mbar=: it does not wait for its result",
+            "T.tcgen05_gemm needs mbar=: it does not wait for a result in tensor memory",
             span=span.here(),
             notes=[
                 "mbar=T.alloc_barrier(1) and T.mbarrier_wait_parity before the result is used; "

@@ -10,7 +10,7 @@ from ..ir import span
 from ..ir.buffer import difference, plain
 from ..ir.dtype import INT32, INT64
 from ..ir.expr import Expr, IntImm, as_expr, cast, var
-from ..ir.stmt import Stmt
+from ..ir.stmt import Stmt, emit
 from .builder import Builder, current
 from .ignored import remark_ignored
 from .pipeline_order import order_of
@@ -20,8 +20,51 @@ from .ws_schedule import named
 _for = _ffi.get("ir.For")
 _if = _ffi.get("ir.If")
 _parallel = _ffi.get("ir.ParallelFor")
+_leaves = {"break": _ffi.get("ir.Break"), "continue": _ffi.get("ir.Continue")}
 
 _SERIAL, _UNROLLED, _VECTORIZED, _PIPELINED = range(4)
+
+
+def leave_loop(builder: Builder, keyword: str) -> bool:
+    """Handles break and continue; true if the loop runs while tracing."""
+    kind, depth = builder.loops[-1]
+    if kind == "python":
+        if len(builder.blocks) > depth:
+            raise errors.UnsupportedSyntaxError(
+                f"{keyword} under a condition known only at run time, in a loop that Python "
+                "unrolls while the kernel is traced",
+                span=span.here(),
+                notes=["loop with T.serial, or make what a `while` tests a T.alloc_var"],
+            )
+        return True
+    if kind not in ("T.serial", "T.unroll", "while", "T.Persistent", "T.Pipelined"):
+        raise errors.ScopeError(
+            f"{keyword} cannot be used in a {kind} loop",
+            span=span.here(),
+            notes=["use T.serial, or put the rest of the body under an `if`"],
+        )
+    emit(_leaves[keyword](span.current()))
+    builder.blocks[-1].ended = True
+    return False
+
+
+def loop_break() -> None:
+    """Leaves the innermost loop; as ``break``.
+
+    Raises:
+        ScopeError: no loop that can be left is around it.
+        UnsupportedSyntaxError: in a loop that Python unrolls; a function cannot leave that.
+    """
+    builder = current("T.loop_break")
+    if not builder.loops:
+        raise errors.ScopeError("T.loop_break stands in no loop", span=span.here())
+    if builder.loops[-1][0] == "python":
+        raise errors.UnsupportedSyntaxError(
+            "T.loop_break in a loop that Python unrolls while the kernel is traced",
+            span=span.here(),
+            notes=["write `break`, or loop with T.serial"],
+        )
+    leave_loop(builder, "break")
 
 
 class Opened(NamedTuple):

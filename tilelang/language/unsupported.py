@@ -44,7 +44,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "vectors are made by the compiler; write elements in T.Parallel or T.vectorized": """
             vscale get_active_lane_mask""",
         "one statement of Python says it: `if`, `else`, `while`, an assignment, `break`, "
-        "`continue`": "loop_break break_loop continue_loop ret",
+        "`continue`": "break_loop continue_loop ret",
         "the grid and its threads are opened by T.Kernel": "IterVar KernelLaunchFrame",
         "statements of TIR are not written directly; the language has an operator for each": """
             block_name_suffix_context func_name func_ret Assert""",

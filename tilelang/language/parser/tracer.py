@@ -18,7 +18,7 @@ from ...ir.stmt import emit
 from .. import scalar
 from ..builder import Builder
 from ..early_return import leave_kernel
-from ..loops import serial
+from ..loops import leave_loop, serial
 from ..variable import Poison, Ref, Unset
 from . import names as values
 from .blocks import COMPARISONS, IN_PLACE, For, If, While, known
@@ -26,8 +26,6 @@ from .rewrite import BlockNames, Tables
 
 _evaluate = _ffi.get("ir.Evaluate")
 _assert = _ffi.get("ir.Assert")
-_break = _ffi.get("ir.Break")
-_continue = _ffi.get("ir.Continue")
 
 _NO_NAMES = BlockNames((), frozenset(), frozenset())
 
@@ -166,34 +164,11 @@ class Tracer:
     def range_(self, function: Any) -> Any:
         return serial if function is range else function
 
-    def _leaves_python_loop(self, keyword: str, make: Callable[[Any], Any]) -> bool:
-        """Handles break and continue; true if the loop runs while tracing."""
-        builder = self._builder
-        kind, depth = builder.loops[-1]
-        if kind == "python":
-            if len(builder.blocks) > depth:
-                raise errors.UnsupportedSyntaxError(
-                    f"{keyword} under a condition known only at run time, in a loop that Python "
-                    "unrolls while the kernel is traced",
-                    span=span.here(),
-                    notes=["loop with T.serial, or make what a `while` tests a T.alloc_var"],
-                )
-            return True
-        if kind not in ("T.serial", "T.unroll", "while", "T.Persistent", "T.Pipelined"):
-            raise errors.ScopeError(
-                f"{keyword} cannot be used in a {kind} loop",
-                span=span.here(),
-                notes=["use T.serial, or put the rest of the body under an `if`"],
-            )
-        emit(make(span.current()))
-        builder.blocks[-1].ended = True
-        return False
-
     def break_(self) -> bool:
-        return self._leaves_python_loop("break", _break)
+        return leave_loop(self._builder, "break")
 
     def continue_(self) -> bool:
-        return self._leaves_python_loop("continue", _continue)
+        return leave_loop(self._builder, "continue")
 
     def _outside_traced(self, keyword: str) -> None:
         blocks = self._builder.blocks[max(self._depth, 1) :]
