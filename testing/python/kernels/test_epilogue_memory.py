@@ -74,5 +74,5 @@ def test_a_tile_of_every_turn_has_bytes_of_its_own(target):
         tilelang.compile(
             kernel("plain", 128, persistent=True),
             target=target,
-            pass_configs={"tl.epilogue_subtile": 0},
+            pass_configs={"tl.epilogue_subtile": 0, "tl.keep_stages": True},
         )
