@@ -13,7 +13,6 @@ from block_gemms import Case, operands
 
 import tilelang
 import tilelang.language as T
-from tilelang import errors
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.requires_cuda)]
 
@@ -237,10 +236,10 @@ def test_what_no_instruction_has_is_done_by_threads(case, target, text):
     assert not any("is done by mma.sync" in r for r in remarks)
 
 
-def test_a_transposed_fragment_is_refused():
-    case = Case(TYPES[0], (32, 64, 64), 128, transpose_a=True, a_in_fragment=True)
-    with pytest.raises(errors.LayoutError, match="transpose_A=True is not possible"):
-        gemm(case, "sm_90a")
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a", "sm_80", "sm_120a"])
+@pytest.mark.parametrize("shape", [(32, 64, 64), (64, 48, 32)])
+def test_a_transposed_fragment_goes_through_shared_memory(shape, target):
+    check(Case(TYPES[0], shape, 128, transpose_a=True, a_in_fragment=True), target, "cpu")
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
