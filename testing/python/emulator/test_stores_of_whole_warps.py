@@ -81,7 +81,7 @@ def test_a_wait_of_other_lanes_alone_is_missed(schedule):
     data, out = arrays(2)
     with pytest.raises(EmulatorError) as caught:
         launch(f"{STORES['plain']}{COMMIT} @!%p0 {WAIT}", data, out, schedule=schedule)
-    assert caught.value.kind == "missing-wait"
+    assert caught.value.kind == "store-at-exit"
 
 
 def test_stores_of_lanes_to_two_places():
