@@ -77,7 +77,7 @@ _MEMORY = (
     Box(500, 426, 160, 62, "memory", "tensor memory", ("T.alloc_tmem, sm_100a",)),
     Box(760, 322, 120, 100, "machine", "tensor core", ("T.gemm",)),
 )
-# Where an arrow begins, where it ends, its label, and the middle of the label.
+# The begin and the end of each arrow, its label, and the middle of the label.
 _ARROWS = (
     (170, 61, 210, 61, "", 0, 0),
     (350, 61, 390, 61, "", 0, 0),

@@ -24,7 +24,7 @@ _LOW, _HIGH = 0.3, 1.4
 
 @dataclass(frozen=True)
 class Plot:
-    """Which columns of which table a plot shows.
+    """A plot of some columns of a table.
 
     Attributes:
         title: what the plot shows.

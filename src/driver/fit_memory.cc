@@ -13,7 +13,6 @@ namespace tilelang::driver {
 
 namespace {
 
-constexpr const char* kStages = "num_stages";
 // An attribute of changed loops (int): the stages that the program asks for.
 constexpr const char* kStagesAsked = "stages_asked";
 
@@ -25,12 +24,7 @@ class StageReducer : public ir::StmtMutator {
   ir::Stmt Rewrite(const ir::ForNode* op) override {
     ir::Stmt inner = StmtMutator::Rewrite(op);
     if (schedule::StagesOf(op) != most_) return inner;
-    const auto* loop = inner.as<ir::ForNode>();
-    auto annotations = loop->annotations;
-    annotations.Set(kStages, most_ - 1);
-    if (annotations.count(kStagesAsked) == 0) annotations.Set(kStagesAsked, most_);
-    return ir::For(loop->var, loop->min, loop->extent, loop->Kind(), loop->body, annotations,
-                   loop->span);
+    return schedule::WithStages(inner.as<ir::ForNode>(), most_ - 1, kStagesAsked);
   }
 
  private:

@@ -296,7 +296,7 @@ CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& 
         func = WithFewerStages(*func);
       }
     } catch (const ffi::Error& error) {
-      // What a changed program is refused for says nothing about the user's.
+      // The user gets the refusal of the program as it was given, not that of a changed one.
       if (!refusal || !IsRefusal(error)) throw;
       func = std::nullopt;
     }

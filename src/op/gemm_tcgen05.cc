@@ -303,7 +303,7 @@ class GemmLowerer {
     return tile.column + U32((lane << 16) + bit / layout::kTmemColumnBits);
   }
 
-  // Of the rows of C, and of A in tensor memory.
+  // The first lane of the rows of C, and of A in tensor memory.
   int64_t FirstLane() const {
     TmemLayout c = TileOf(MatrixC(op_), op_->span, ctx_).layout;
     return c->lane->Forward(Coord(c->Extents().size(), 0));

@@ -9,7 +9,7 @@
 
 namespace tilelang::op {
 
-// Which 16 of each 32 lanes a tile lies in.
+// The lanes of a tile: the lower or the upper 16 of each 32, or both.
 enum class TmemHalf { kBoth, kLower, kUpper };
 TmemHalf HalfOf(const TmemLayout& layout);
 

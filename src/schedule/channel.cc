@@ -203,10 +203,21 @@ bool Channel::HasInputOf(const ir::GemmNode* gemm) const {
                      [&](const auto* input) { return Has(input->buffer()); });
 }
 
+// An annotation of pipelined loops (int).
+static constexpr const char* kStages = "num_stages";
+
 int64_t StagesOf(const ir::ForNode* loop) {
   if (loop->Kind() != ir::ForKind::kPipelined) return 0;
-  auto stages = loop->annotations.Get("num_stages");
+  auto stages = loop->annotations.Get(kStages);
   return stages ? (*stages).cast<int64_t>() : 0;
+}
+
+ir::For WithStages(const ir::ForNode* loop, int64_t stages, const char* kept) {
+  auto annotations = loop->annotations;
+  annotations.Set(kStages, stages);
+  if (kept != nullptr && annotations.count(kept) == 0) annotations.Set(kept, StagesOf(loop));
+  return ir::For(loop->var, loop->min, loop->extent, loop->Kind(), loop->body, annotations,
+                 loop->span);
 }
 
 int64_t SlotsOf(const ir::ForNode* loop) {

@@ -38,6 +38,9 @@ struct Channel {
 
 // The stages of a pipelined loop; 0 for other loops.
 int64_t StagesOf(const ir::ForNode* loop);
+// Returns the loop with another number of stages. `kept`: an annotation that gets the number that
+// the loop has now, unless it already has the annotation.
+ir::For WithStages(const ir::ForNode* loop, int64_t stages, const char* kept = nullptr);
 
 // An attribute of pipelined loops (int): the slots of each tile that they load, if they are not as
 // many as the stages.

@@ -4,7 +4,6 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "analysis/kernel_scope.h"
@@ -102,8 +101,8 @@ std::optional<TurnLaunch> FindTurns(const ir::KernelLaunchNode* launch) {
     ++loops;
     found.loop = loop;
     for (const Stmt& inner : loop->body.as<ir::SeqNode>()->stmts) {
-      if (IsLoadByTma(inner.as<ir::CopyNode>()))
-        tiles.push_back(inner.as<ir::CopyNode>()->dst->buffer.get());
+      const auto* copy = inner.as<ir::CopyNode>();
+      if (IsLoadByTma(copy)) tiles.push_back(copy->dst->buffer.get());
     }
     return true;
   });
@@ -241,11 +240,7 @@ class StageFitter : public ir::StmtMutator {
     if (StagesOf(loop) != 1 || !HasGemm(loop->body)) return inner;
     int64_t loaded = LoadedBytes(loop->body);
     if (loaded == 0) return inner;
-    auto annotations = loop->annotations;
-    annotations.Set("num_stages", int64_t{2});
-    annotations.Set(kStagesOfProgram, int64_t{1});
-    ir::For staged(loop->var, loop->min, loop->extent, loop->Kind(), loop->body, annotations,
-                   loop->span);
+    ir::For staged = WithStages(loop, 2, kStagesOfProgram);
     // FitTurns finds out how many slots of each tile a loop with turns has room for.
     if (HasTurns(staged.as<ir::ForNode>())) return staged;
     if (loaded > room_) return inner;
@@ -260,18 +255,10 @@ class StageFitter : public ir::StmtMutator {
       return gemm != nullptr && gemm->result()->buffer.IsTmem() && op::WaitsItself(gemm);
     });
   }
-  // Of the shared tiles that a loop loads, each once.
+  // The bytes of one slot of each tile that a loop loads.
   static int64_t LoadedBytes(const Stmt& body) {
-    std::unordered_set<const ir::ffi::Object*> tiles;
     int64_t bytes = 0;
-    ir::WalkStmts(body, [&](const Stmt& s) {
-      const auto* copy = s.as<ir::CopyNode>();
-      bool load = copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
-      if (load && tiles.insert(copy->dst->buffer.get()).second) {
-        bytes += TileBytes(copy->dst->buffer);
-      }
-      return true;
-    });
+    for (const Buffer& tile : LoadedTiles(body)) bytes += TileBytes(tile);
     return bytes;
   }
 
@@ -286,11 +273,7 @@ class StageRestorer : public ir::StmtMutator {
     Stmt inner = StmtMutator::Rewrite(op);
     const auto* loop = inner.as<ir::ForNode>();
     auto given = loop->annotations.Get(kStagesOfProgram);
-    if (!given) return inner;
-    auto annotations = loop->annotations;
-    annotations.Set("num_stages", *given);
-    return ir::For(loop->var, loop->min, loop->extent, loop->Kind(), loop->body, annotations,
-                   loop->span);
+    return given ? Stmt(WithStages(loop, (*given).cast<int64_t>())) : inner;
   }
 };
 

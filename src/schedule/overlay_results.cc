@@ -48,8 +48,8 @@ std::vector<Buffer> OperandsOf(const ir::KernelLaunchNode* launch, const ir::For
   const auto* body = loop->body.as<ir::SeqNode>();
   if (body == nullptr) return operands;
   for (const Stmt& s : body->stmts) {
-    if (IsLoadByTma(s.as<ir::CopyNode>()))
-      ir::AddOnce(s.as<ir::CopyNode>()->dst->buffer, &operands);
+    const auto* copy = s.as<ir::CopyNode>();
+    if (IsLoadByTma(copy)) ir::AddOnce(copy->dst->buffer, &operands);
   }
   std::erase_if(operands, [&](const Buffer& tile) {
     int uses = 0;

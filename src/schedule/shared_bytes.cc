@@ -4,6 +4,8 @@
 
 #include <unordered_map>
 
+#include "ir/same.h"
+#include "ir/tile_op.h"
 #include "ir/visitor.h"
 #include "schedule/channel.h"
 
@@ -20,13 +22,7 @@ std::unordered_map<const ir::ffi::Object*, int64_t> StagesOfTiles(const Stmt& bo
     const auto* loop = s.as<ir::ForNode>();
     int64_t count = loop == nullptr ? 0 : StagesOf(loop);
     if (count < 2) return true;
-    ir::WalkStmts(loop->body, [&](const Stmt& inner) {
-      const auto* copy = inner.as<ir::CopyNode>();
-      if (copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared()) {
-        stages[copy->dst->buffer.get()] = count;
-      }
-      return true;
-    });
+    for (const ir::Buffer& tile : LoadedTiles(loop->body)) stages[tile.get()] = count;
     return true;
   });
   return stages;
@@ -38,6 +34,17 @@ int64_t TileBytes(const ir::Buffer& buffer) {
   int64_t elements = 1;
   for (const ir::Expr& extent : buffer->shape) elements *= ir::AsInt(extent).value_or(1);
   return (elements * buffer->dtype.bits * buffer->dtype.lanes + 7) / 8;
+}
+
+std::vector<ir::Buffer> LoadedTiles(const Stmt& s) {
+  std::vector<ir::Buffer> tiles;
+  ir::WalkStmts(s, [&](const Stmt& inner) {
+    const auto* copy = inner.as<ir::CopyNode>();
+    bool load = copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
+    if (load) ir::AddOnce(copy->dst->buffer, &tiles);
+    return true;
+  });
+  return tiles;
 }
 
 int64_t SharedBytes(const ir::KernelLaunchNode* launch) {

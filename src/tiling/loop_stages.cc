@@ -26,9 +26,7 @@ class StageSetter : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::ForNode* op) override {
     if (op != loop_) return StmtMutator::Rewrite(op);
-    auto annotations = op->annotations;
-    annotations.Set("num_stages", stages_);
-    return ir::For(op->var, op->min, op->extent, op->Kind(), op->body, annotations, op->span);
+    return schedule::WithStages(op, stages_);
   }
 
  private:

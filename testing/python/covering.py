@@ -1,4 +1,4 @@
-"""Which cases of a test with many parameters stand for all.
+"""Chooses the cases that stand for all of a test with many parameters.
 
 A test of five parameters has a case for each combination of their values. Nearly all faults show
 with one value or with two together, so some cases in which any two values of any two parameters

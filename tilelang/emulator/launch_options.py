@@ -23,7 +23,7 @@ FINDINGS = (
     "missing-tcgen05-fence", "missing-wgmma-fence", "missed-phase", "ld-before-wait",
     "uninitialised-register", "uninitialised-tmem", "outside-tile", "store-at-exit",
 )  # fmt: skip
-_LETTERS = ("count", "fail")
+_LETTER_CHOICES = ("count", "fail")
 _SCHEDULES = ("late", "eager")
 _LINTS = ("ld-before-wait",)
 _MAX_SEED = (1 << 63) - 1
@@ -142,7 +142,7 @@ class Options:
         self._set("lint", lint)
         if isinstance(self.sanitize, str) and self.sanitize != "report":
             raise UserError(f"sanitize must be True, False or 'report', got {self.sanitize!r}")
-        if self.letters not in _LETTERS:
+        if self.letters not in _LETTER_CHOICES:
             raise UserError(f"letters must be 'count' or 'fail', got {self.letters!r}")
         timing_options(self.timing)
         chosen_profile(self.profile, STRICT)

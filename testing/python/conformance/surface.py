@@ -93,7 +93,7 @@ def _link(name: str) -> str:
 
 
 def _entry(name: str) -> str:
-    """What a name is, and the page that shows it; or why it is refused."""
+    """Returns the row of a name: what it is and its page, or why it is refused."""
     try:
         value = getattr(T, name)
     except errors.UnsupportedError as refusal:

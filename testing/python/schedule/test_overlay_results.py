@@ -118,7 +118,7 @@ def test_loads_of_the_next_tile_are_under_way(trips) -> None:
 
 @pytest.mark.every_schedule
 def test_threads_read_an_operand() -> None:
-    """What threads may still read keeps its bytes; the others do not."""
+    """An operand that threads may still read keeps its bytes; the others do not."""
     kernel = compiled(64, touched=True)
     check(kernel, 64, touched=True)
 
