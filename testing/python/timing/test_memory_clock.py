@@ -1,4 +1,4 @@
-"""HBM beside the clock and the number of CTAs, as an H200 was measured (docs/timing.md)."""
+"""HBM beside the clock and the number of CTAs, as an H200 was measured (docs/timing_figures.md)."""
 
 import dataclasses
 

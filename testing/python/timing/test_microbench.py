@@ -1,4 +1,4 @@
-"""Micro-benchmarks by the model of the H200, beside what one of them took (docs/timing.md)."""
+"""Micro-benchmarks by the model of the H200, beside measured values (docs/timing_figures.md)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The clock that the power limit of an H200 leaves (docs/timing.md)."""
+"""The clock that the power limit of an H200 leaves (docs/timing_figures.md)."""
 
 import dataclasses
 

@@ -1,7 +1,7 @@
 """The model of a B200 against published figures: kernels of a few instructions on the emulator.
 
 Sources: SemiAnalysis' micro-benchmarks of a B200, those of a B300 by reverse engineers, and the
-paper of FlashAttention-4 (docs/timing.md). All within 10 %.
+paper of FlashAttention-4 (docs/timing_figures.md). All within 10 %.
 """
 
 import importlib

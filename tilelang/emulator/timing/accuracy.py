@@ -1,6 +1,6 @@
 """The measured errors of predictions, by the class of a kernel.
 
-The table is that of docs/timing.md: kernels that no figure of the model was chosen by.
+docs/timing_accuracy.md has the table. No figure of the model was fitted to these kernels.
 """
 
 from __future__ import annotations
