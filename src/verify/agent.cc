@@ -16,7 +16,8 @@ using ir::Stmt;
 
 namespace {
 
-// Numbers of the values that thread-dependent expressions have in each thread.
+// Divides the threads of a launch into classes: threads of one class have the same values of all
+// thread-dependent expressions. A signature is the number of a class.
 class Signatures {
  public:
   explicit Signatures(const ir::KernelLaunchNode* launch)
@@ -24,8 +25,8 @@ class Signatures {
 
   void Bind(const ir::Var& var, const Expr& value) { threads_.Bind(var, value); }
 
-  // Divides threads in which the largest parts of the expression that depend on the thread alone
-  // differ.
+  // Divides the classes by the value of `e`. Where `e` also depends on other variables, divides
+  // them by its largest parts that depend on the thread alone.
   void Divide(const Expr& e) {
     if (!threads_.UsesThread(e)) return;
     if (auto values = threads_.ValuesOf(e)) return DivideBy(*values);
@@ -117,12 +118,13 @@ Agents FindAgents(const Program& program) {
   signatures.Elect();
   const std::vector<int>& signature = signatures.signature();
   int64_t threads = static_cast<int64_t>(signature.size());
-  // What warps do with these depends on their place among the others.
+  // Operations on tensor memory and wgmma depend on the position of a warp among the others.
   bool by_warpgroup =
       std::any_of(program.sites().begin(), program.sites().end(), [](const Site& site) {
         return site.space == Space::kTmem || site.by == OperationKind::kWgmma;
       });
-  // Warps alike: the first of them, and all others.
+  // Numbers of agents, by signature, warpgroup, and whether the warp is the first of its kind: the
+  // first warp of a kind is one agent, and all other warps of that kind are another.
   std::map<std::tuple<std::vector<int>, int64_t, bool>, int> kinds;
   Agents agents;
   agents.of_thread.resize(signature.size());

@@ -14,7 +14,7 @@ using ir::Stmt;
 
 namespace {
 
-// Variables and elements of the thread's memory replaced by what they are.
+// Replaces variables and elements of the thread's memory by their values.
 class Resolver : public ir::StmtMutator {
  public:
   using Values = std::unordered_map<const ir::ffi::Object*, Expr>;
@@ -24,7 +24,7 @@ class Resolver : public ir::StmtMutator {
   Expr Rewrite(const ir::VarNode* op) override {
     auto it = values_.find(op);
     if (it == values_.end()) return StmtMutator::Rewrite(op);
-    // Values of variables hold variables.
+    // The value of a variable may contain other variables.
     return Mutate(it->second);
   }
   Expr Rewrite(const ir::LoadNode* op) override {
@@ -40,7 +40,7 @@ analysis::PlacedOwners Placed(const ElementAccess& access) {
   return {*access.owners, access.base, access.element_bytes};
 }
 
-// Each thread touches elements of its own.
+// Returns whether each thread touches its own elements, so that owners are known.
 bool IsByThreads(const Site& site) {
   return site.by == OperationKind::kNone || site.by == OperationKind::kCopyAsync;
 }
@@ -70,7 +70,7 @@ ConflictQuery::ConflictQuery(const Program& program, const Agents& agents,
 bool ConflictQuery::MayConflict(const Site& a, const Site& b) {
   if (a.space != b.space || !(a.writes || b.writes)) return false;
   if (a.atomic && b.atomic) return false;
-  // What roles of the program do to each other they order themselves.
+  // Roles of the program order each other by barriers of their own.
   if (a.role != 0 && b.role != 0 && a.role != b.role) return false;
   if (a.space == Space::kRegisters) return a.buffer.same_as(b.buffer);
   return a.space == Space::kTmem || (a.begin < b.end && b.begin < a.end);
@@ -158,7 +158,7 @@ std::pair<int64_t, int64_t> ConflictQuery::SpanOf(const Access& access) {
 bool ConflictQuery::TouchesBytes(const Access& access, int64_t begin, int64_t end) {
   auto [first, last] = SpanOf(access);
   if (last <= first || last <= begin || end <= first) return false;
-  // The first and the last byte are touched.
+  // The access touches its first and its last byte.
   if ((begin <= first && first < end) || (begin < last && last <= end)) return true;
   for (const ElementAccess& part : AccessesOf(access)) {
     if (!part.owners) {
@@ -178,7 +178,7 @@ bool ConflictQuery::TouchesBytes(const Access& access, int64_t begin, int64_t en
 bool ConflictQuery::OwnersConflict(const ElementAccess& a, size_t agent_a, const ElementAccess& b,
                                    size_t agent_b, bool same, bool own) const {
   if (!a.owners || !b.owners) return true;
-  // By bytes: tiles of different types may lie in the same place.
+  // The comparison is by bytes, because tiles of different types may lie in the same place.
   return AnyCommon(Placed(a), Placed(b), [&](int32_t x, int32_t y) {
     // Threads that store one element at a time store the same value.
     if (same && x == OwnerMap::kReplicated) return false;
@@ -199,7 +199,7 @@ bool ConflictQuery::Conflict(const Access& a, const Access& b, bool own) {
   if (engine_a && engine_b) return true;
   if (engine_a) return TouchesBytes(b, a.touch.begin, a.touch.end);
   if (engine_b) return TouchesBytes(a, b.touch.begin, b.touch.end);
-  // Loops repeat most pairs.
+  // The cache is cleared at this size. Loops repeat most pairs.
   constexpr size_t kMostPairs = 1 << 20;
   if (pairs_.size() >= kMostPairs) pairs_.clear();
   Pair pair{a.touch.site, a.touch.instance, static_cast<int>(a.agent),

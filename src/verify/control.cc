@@ -21,7 +21,8 @@ bool TouchesShared(const Stmt& s) {
   return found;
 }
 
-// Branches whose two sides touch shared memory, and of which threads take the same side together.
+// Finds the branches whose two sides touch shared memory, if all threads take the same side
+// together.
 class ChoiceFinder : public ir::StmtVisitor {
  public:
   ChoiceFinder(const ir::KernelLaunchNode* launch, std::unordered_set<const ir::ffi::Object*>* out)
@@ -51,13 +52,14 @@ class ChoiceFinder : public ir::StmtVisitor {
 
 }  // namespace
 
-// One pass: marks statements and what they need; run until nothing changes.
+// Marks control statements and the values that they need, in one pass. The caller repeats the pass
+// until nothing changes.
 class ControlFinder {
  public:
   explicit ControlFinder(Control* result) : result_(result) {}
   bool changed = false;
 
-  // Whether the statement decides anything.
+  // Returns whether the statement decides anything.
   bool Visit(const Stmt& s) {
     bool control = false;
     switch (s->kind) {
@@ -127,7 +129,7 @@ class ControlFinder {
 
   void Need(const Expr& e) {
     ir::WalkExprs(e, [&](const Expr& part) {
-      // Whose address is taken is no value here.
+      // An argument whose address is taken is not read, but its indices are.
       if (ir::AddressedElement(part)) {
         for (const Expr& i : part.as<ir::CallNode>()->args[0].as<ir::LoadNode>()->indices) Need(i);
         return false;
@@ -140,7 +142,7 @@ class ControlFinder {
     });
   }
 
-  // What indices of memory that threads share depend on.
+  // Adds the values that indices of shared memory depend on.
   void NeedIndices(const Expr& e) {
     ir::WalkExprs(e, [&](const Expr& part) {
       const auto* load = part.as<ir::LoadNode>();

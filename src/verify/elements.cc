@@ -18,14 +18,15 @@ using ir::Stmt;
 
 namespace {
 
-// Pairs of a thread and an iteration; of more an access counts as one of all threads.
+// The largest number of pairs of a thread and an iteration to enumerate. An access with more of
+// them counts as an access by all threads.
 constexpr int64_t kMostPoints = 1 << 20;
 constexpr int64_t kBatch = 2048;
 
 using Columns = arith::HostProgram::Columns;
 using Ranges = std::vector<VariableRange>;
 
-// Integers computed from these variables alone.
+// Returns whether `e` is an integer that depends on these variables alone.
 bool IsKnown(const Expr& e, const Ranges& threads, const Ranges& loops) {
   auto has = [](const Ranges& ranges, const Expr& var) {
     return std::any_of(ranges.begin(), ranges.end(),
@@ -45,7 +46,7 @@ void AddConjuncts(const Expr& e, std::vector<Expr>* out) {
   AddConjuncts(op->b, out);
 }
 
-// All values of an index for which conditions hold.
+// Enumerates the values of an index for which all conditions hold.
 class Points {
  public:
   Points(const Ranges& threads, const Ranges& loops, const ir::Array<Expr>& conditions,
@@ -56,7 +57,7 @@ class Points {
                   std::any_of(conditions.begin(), conditions.end(), [&](const Expr& condition) {
                     return ir::UsesVar(condition, loop.var);
                   });
-      // Iterations that are all alike are one.
+      // A loop that neither the index nor a condition uses needs only one iteration.
       if (used) loops_.push_back(loop);
     }
     for (const VariableRange& thread : threads_) num_threads_ *= thread.extent;
@@ -73,7 +74,7 @@ class Points {
 
   bool TooMany() const { return iterations_ > kMostPoints / num_threads_; }
 
-  // visit(iteration, thread, index)
+  // Calls visit(iteration, thread, index).
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     Columns inputs(threads_.size() + loops_.size());
@@ -209,7 +210,8 @@ class ElementReader : public ir::StmtVisitor {
     ir::Array<Expr> conditions = Conditions(&elected);
     Points points(threads_, loops_, conditions, index);
     if (points.TooMany()) {
-      // In more iterations than those of such conditions it touches no other elements.
+      // Dropping the conditions on loops that the index does not use adds iterations, but no other
+      // elements.
       ir::Array<Expr> fewer;
       for (const Expr& condition : conditions) {
         if (!UsesOtherLoop(condition, index)) fewer.push_back(condition);
@@ -226,13 +228,14 @@ class ElementReader : public ir::StmtVisitor {
     });
     access->owners = OwnerMap::Of(touches, elements);
     if (!operand.for_warp) return;
-    // Which lane gets an element is not the one that names its address.
+    // The lane that names an address is not the lane that gets the element.
     for (int32_t& owner : access->owners->owner) {
       if (owner != OwnerMap::kNobody) owner = OwnerMap::kMany;
     }
   }
 
-  // The conditions around that are known.
+  // Returns the conditions around the access that are known, and sets `elected` if one of them is
+  // an election.
   ir::Array<Expr> Conditions(bool* elected) const {
     std::vector<Expr> all;
     for (const Expr& guard : guards_) AddConjuncts(ir::Substitute(guard, values_), &all);
@@ -251,9 +254,9 @@ class ElementReader : public ir::StmtVisitor {
     });
   }
 
-  // Leaves the bytes between the least and the greatest value of the index. A loop that moves it by
-  // a constant stride, and that no condition asks for, counts by its ends; the others are
-  // enumerated, unless they still are too many.
+  // Sets the bytes between the least and the greatest value of the index. A loop that moves the
+  // index by a constant stride, and that no condition uses, contributes its two ends. All other
+  // loops are enumerated, unless they have too many iterations.
   void Narrow(Expr index, const ir::Array<Expr>& conditions, int64_t elements,
               ElementAccess* access) const {
     arith::Analyzer analyzer;

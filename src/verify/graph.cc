@@ -14,7 +14,7 @@ using ir::Stmt;
 
 namespace {
 
-// Iterations ahead in which the same slot of a ring is looked for.
+// The number of iterations ahead in which the graph looks for the same slot of a ring.
 constexpr int kMostSlots = 8;
 
 // Lists the nodes in the order of the program.
@@ -87,7 +87,7 @@ size_t CommonLoops(const Node& a, const Node& b) {
   return n;
 }
 
-// In one iteration of all loops around both, at most one of them is run.
+// Returns whether at most one of two nodes runs in one iteration of the loops around both.
 bool Exclusive(const Node& a, const Node& b) {
   return std::any_of(a.branches.begin(), a.branches.end(), [&](const auto& x) {
     return std::any_of(b.branches.begin(), b.branches.end(),
@@ -142,7 +142,8 @@ class GraphBuilder {
     }
   }
 
-  // Whether the later effect, `distance` iterations after the earlier one, may touch what that did.
+  // Returns whether the later effect, `distance` iterations after the earlier one, may touch the
+  // same elements.
   bool MayOverlap(const ir::Effect& earlier, const ir::Effect& later, const ir::ForNode* loop,
                   int distance) {
     if (!earlier.region.defined() || !later.region.defined()) return true;
@@ -164,7 +165,7 @@ class GraphBuilder {
     return true;
   }
 
-  // n % s and (n + d) % s, where s does not divide d.
+  // Returns whether two slots are n % s and (n + d) % s, where s does not divide d.
   bool DifferentSlots(const Expr& a, const Expr& b, const Expr& extent_a, const Expr& extent_b) {
     const auto* x = a.as<ir::BinaryNode>();
     const auto* y = b.as<ir::BinaryNode>();
@@ -184,7 +185,7 @@ class GraphBuilder {
     Edge edge;
     edge.from = from;
     edge.to = to;
-    // What both reads and writes depends on the old value first of all.
+    // An effect that reads and writes depends first of all on the old value.
     edge.kind = x.Writes()
                     ? (y.Reads() ? Dependence::kReadAfterWrite : Dependence::kWriteAfterWrite)
                     : Dependence::kWriteAfterRead;
@@ -200,8 +201,9 @@ class GraphBuilder {
     if (std::none_of(edges.begin(), edges.end(), same)) edges.push_back(edge);
   }
 
-  // What the hardware keeps in order is over for the later one when it is issued: the pipe of
-  // tcgen05, accumulators of wgmma, the statements of a thread.
+  // Returns the progress of `a` that `b` needs. The hardware keeps three kinds of operations in
+  // order, so it is enough that `a` was issued: the tcgen05 pipe, accumulators of wgmma, and the
+  // statements of a thread.
   static Progress Needed(const Node& a, const Node& b, const ir::Effect& x, const ir::Effect& y,
                          Dependence kind) {
     bool sums = a.engine == op::Engine::kWgmma && x.Writes() && y.Writes();

@@ -47,11 +47,11 @@ std::optional<Finding> History::Check(const Touch& touch, size_t agent,
         if (entry.at[line] == 0) continue;
         Missing missing = Lacks(earlier, line, entry.at[line], later, agent, states);
         if (missing == Missing::kNothing) continue;
-        // What races in one execution of a statement the program wrote so.
+        // A race inside of one execution of a statement is in the program as written.
         bool one = id == touch.site && entry.iteration[line] == touch.iteration;
         if (one && !program_.step(later.step).is_loop) continue;
         size_t other = AgentOf(line, earlier, agent, states);
-        // A thread's own copies are under way, too.
+        // A thread must wait for its own cp.async copies, too.
         bool own = earlier.by == OperationKind::kCopyAsync && missing == Missing::kCompletion;
         if (!conflict_test_->Conflict({&earlier, entry.touch, other}, {&later, touch, agent},
                                       own)) {
@@ -64,7 +64,7 @@ std::optional<Finding> History::Check(const Touch& touch, size_t agent,
   return std::nullopt;
 }
 
-// Whose threads made the access; of other engines than cp.async it does not matter.
+// Returns the agent whose threads made the access. Only cp.async among the engines needs it.
 size_t History::AgentOf(size_t line, const Site& site, size_t otherwise,
                         const std::vector<AgentState>& states) const {
   if (line < agents_.size()) return line;
@@ -89,7 +89,7 @@ Missing History::Lacks(const Site& earlier, size_t line, uint32_t time, const Si
 Missing History::LacksShared(const Site& earlier, size_t line, uint32_t time, const Site& later,
                              size_t agent, const AgentState& state) const {
   bool known = state.knows.happened[line] >= time;
-  // Copies by cp.async are of the threads' own proxy.
+  // cp.async accesses memory through the generic proxy, as threads do.
   bool by_engine = IsAsynchronous(later.by) && later.by != OperationKind::kCopyAsync;
   if (earlier.by == OperationKind::kCopyAsync) {
     bool waited = known || (line == state.copies.line && state.copied >= time);
@@ -99,16 +99,16 @@ Missing History::LacksShared(const Site& earlier, size_t line, uint32_t time, co
     return seen ? Missing::kNothing : Missing::kProxyFence;
   }
   if (IsAsynchronous(earlier.by)) {
-    // The pipe of one thread's tcgen05 instructions is in order.
+    // The tcgen05 instructions of one thread execute in order.
     bool in_pipe = later.by == OperationKind::kTensorCore && line == state.tensor.line;
     return known || in_pipe ? Missing::kNothing : Missing::kCompletion;
   }
-  // A warp asks for tensor memory together.
+  // All lanes of a warp allocate tensor memory together.
   bool together = earlier.by == OperationKind::kAllocTmem && later.by == earlier.by &&
                   agents_[line].warp == agents_[agent].warp;
   if (together) return Missing::kNothing;
   bool alone = line == agent && agents_[agent].count == 1;
-  // An engine is asked by one of the threads that do the same.
+  // One of the threads of the agent issues the operation of the engine.
   bool own = alone || (line == agent && by_engine);
   if (!known && !own) return Missing::kBarrier;
   bool fenced = !by_engine || !earlier.writes || state.knows.fenced[line] >= time;
@@ -126,16 +126,16 @@ Missing History::LacksTmem(const Site& earlier, size_t line, uint32_t time, cons
     return known ? Missing::kTensorFence : Missing::kCompletion;
   }
   if (earlier.by == OperationKind::kTmemStore) {
-    // Instructions of one store write different cells.
+    // The instructions of one store write different cells.
     if (later.by == earlier.by && line == state.tmem_stores.line) return Missing::kNothing;
-    // All threads of a warp store together, and each waits for itself.
+    // All threads of a warp store together, and each of them waits for its own store.
     for (size_t other = 0; other < agents_.size(); ++other) {
       bool together = agents_[other].warp == agents_[agent].warp && other != agent;
       if (together && states[other].tmem_stores.line == line) return Missing::kNothing;
     }
     return known ? Missing::kTensorFence : Missing::kCompletion;
   }
-  // Threads: loads wait for themselves.
+  // Accesses of threads remain. A load is complete before the thread continues.
   bool together = agents_[line].warp == agents_[agent].warp;
   if (together && later.by != OperationKind::kTensorCore) return Missing::kNothing;
   if (line == agent) return Missing::kNothing;

@@ -15,7 +15,8 @@ using enum OperationKind;
 
 namespace {
 
-// Whose pipe it is: wgmma is an operation of a warpgroup, complete for all of it at once.
+// Returns the number of the pipe that the agent uses. A warpgroup has one wgmma pipe, because a
+// wgmma is complete for all of its warps at once.
 size_t PipeOf(const Agent& agent, size_t number, OperationKind kind) {
   return kind == kWgmma ? static_cast<size_t>(agent.thread / kWarpgroup) : number;
 }
@@ -33,7 +34,8 @@ Machine::Machine(const Program& program, const Agents& agents, const std::vector
       traces_(traces),
       lines_(agents.size()),
       source_order_(requirements, program, traces, conflict_test) {
-  // A line for each agent, for each pipe that one uses, and for the loads of each mbarrier.
+  // Knowledge has a line for each agent, for each pipe that an agent uses, and for the loads of
+  // each mbarrier.
   std::map<std::pair<size_t, OperationKind>, size_t> pipes;
   std::map<size_t, size_t> registers;
   std::map<Barrier, size_t> loads;
@@ -90,7 +92,7 @@ std::optional<Finding> Machine::Run() {
   return finding_;
 }
 
-// The agent goes on until it waits.
+// Executes events of the agent until it waits.
 void Machine::Step(size_t agent) {
   AgentState& state = states_[agent];
   const std::vector<Event>& events = traces_[agent].events;
@@ -114,7 +116,7 @@ void Machine::Acquire(size_t agent, const Knowledge& from) {
   state.arrived.Join(from.published);
 }
 
-// Whether the event took place; false: the agent waits for it.
+// Executes an event. Returns false if the agent must wait for it.
 bool Machine::Execute(size_t agent, const Event& event) {
   AgentState& state = states_[agent];
   ++state.time;
@@ -151,8 +153,8 @@ bool Machine::Execute(size_t agent, const Event& event) {
   }
 }
 
-// Whether the other warps of the warpgroup, too, have issued the groups that the agent waits for: a
-// group is complete for all of them at once.
+// Returns whether the other warps of the warpgroup have also issued the groups that the agent waits
+// for. A group is complete for all warps at once.
 bool Machine::HaveCommitted(size_t agent, const Event& event) const {
   auto wanted = static_cast<int64_t>(states_[agent].wgmma.groups.size()) - event.number;
   for (size_t other = 0; other < agents_.size(); ++other) {
@@ -208,7 +210,8 @@ bool Machine::ExecuteBarrier(size_t agent, const Event& event) {
   return true;
 }
 
-// place.first: 0 of the block, by its number, 1 of a warp, 2 of a warp, which elects.
+// Brings an agent to a meeting. place.first is 0 for a barrier of the block, 1 for a barrier of a
+// warp, and 2 for an election in a warp; place.second is its number.
 bool Machine::Meet(size_t agent, std::pair<int, int64_t> place, int64_t threads) {
   Meeting& meeting = meetings_[place];
   meeting.agents.push_back(agent);
@@ -226,7 +229,7 @@ bool Machine::Meet(size_t agent, std::pair<int, int64_t> place, int64_t threads)
     } else {
       Acquire(member, all);
     }
-    // The others stand before the barrier.
+    // The other agents stopped at the barrier; let them continue after it.
     if (states_[member].waits) ++states_[member].next;
     states_[member].waits = false;
   }
@@ -254,7 +257,7 @@ bool Machine::IsInitialized(size_t agent, const Event& event, const Phase& phase
 }
 
 bool Machine::Wait(size_t agent, const Event& event, Phase* phase) {
-  // The phase of that parity is over when one of the other parity runs.
+  // The awaited phase is over if a phase of the other parity runs.
   if (((phase->number & 1) != 0) == ((event.number & 1) != 0)) return false;
   if (phase->number == 0) return true;
   Acquire(agent, phase->complete);
@@ -280,7 +283,8 @@ void Machine::Count(size_t agent, const Event& event, Phase* phase) {
 
 void Machine::Complete(const Event& event, Phase* phase) {
   if (phase->pending != 0 || phase->bytes != 0) return;
-  // Parity tells one phase from the next alone: whoever waits for one must have seen it.
+  // A wait by parity cannot tell a phase from the phase after the next one. All agents that wait
+  // for the previous phase must therefore have seen its completion.
   for (const auto& [agent, time] : phase->waited) {
     bool seen = phase->gathered.reached[agent] >= time;
     if (!seen && !IsOfProgram(event)) Find(Missing::kPhase, phase->waited_at, event.step);
@@ -352,7 +356,8 @@ void Machine::ExecuteEngine(size_t agent, const Event& event) {
   }
 }
 
-// What the tensor core has done for the agent, and what it did that after.
+// Adds to the phase everything that the tensor core has done for the agent, and the agent's earlier
+// knowledge.
 void Machine::Commit(size_t agent, Phase* phase) {
   const AgentState& state = states_[agent];
   Knowledge& to = phase->gathered;
@@ -407,7 +412,8 @@ void Machine::CheckEnd() {
   }
   for (size_t agent = 0; agent < agents_.size(); ++agent) {
     const AgentState& state = states_[agent];
-    // Shared memory goes to another block.
+    // Shared memory goes to another block when this one exits, so its stores and wgmma must be
+    // complete.
     for (const auto& [pipe, kind] :
          {std::pair(&state.stores, kTmaStore), std::pair(&state.wgmma, kWgmma)}) {
       if (state.knows.happened[pipe->line] >= pipe->issued) continue;

@@ -17,7 +17,7 @@ constexpr uint32_t kAll = ~0U;
 constexpr int64_t kRowBytes = 16;  // of a row that ldmatrix or stmatrix moves
 constexpr int64_t kScaleBytes = 4;
 
-// Bit i of a mask is argument i.
+// Describes the accesses of a function. Bit i of a mask stands for argument i.
 struct Function {
   uint32_t reads = 0;
   uint32_t writes = 0;
@@ -30,28 +30,28 @@ struct Function {
 
 constexpr uint32_t Bit(int argument) { return uint32_t{1} << argument; }
 
-// Device functions and intrinsics without tl:: and template arguments.
+// Lists device functions and intrinsics, by name without `tl::` and template arguments.
 const std::unordered_map<std::string_view, Function>& Functions() {
   static const std::unordered_map<std::string_view, Function> table = {
-      // (target, source, bytes, ...)
+      // Arguments: (target, source, bytes, ...)
       {"cp_async", {.reads = Bit(1), .writes = Bit(0)}},
       {"cp_async_ordered", {.reads = Bit(1), .writes = Bit(0)}},
-      // (map, barrier, target, ...); (map, source, ...)
+      // Arguments: (map, barrier, target, ...) of loads; (map, source, ...) of stores
       {"tma_load", {.writes = Bit(2)}},
       {"tma_load_multicast", {.writes = Bit(2)}},
       {"tma_load_pair", {.writes = Bit(2)}},
       {"tma_store", {.reads = Bit(1)}},
       {"tma_store_add", {.reads = Bit(1)}},
-      // (registers, row); (row, registers)
+      // Arguments: (registers, row) of ldmatrix; (row, registers) of stmatrix
       {"ldmatrix", {.reads = Bit(1), .writes = Bit(0), .bytes = kRowBytes, .for_warp = true}},
       {"ldmatrix_padded",
        {.reads = Bit(1), .writes = Bit(0), .bytes = kRowBytes, .for_warp = true}},
       {"load_scales", {.reads = Bit(1), .writes = Bit(0), .bytes = kScaleBytes}},
       {"stmatrix", {.reads = Bit(1), .writes = Bit(0), .bytes = kRowBytes}},
       {"stmatrix_transposed", {.reads = Bit(1), .writes = Bit(0), .bytes = kRowBytes}},
-      // (slot, columns)
+      // Arguments: (slot, columns)
       {"tcgen05_alloc", {.writes = Bit(0)}},
-      // (d, a, b, instruction, ...)
+      // Arguments: (d, a, b, instruction, ...)
       {"tcgen05_mma_ss", {.reads = Bit(1) | Bit(2), .tmem_writes = Bit(0)}},
       {"tcgen05_mma_ts", {.reads = Bit(2), .tmem_reads = Bit(1), .tmem_writes = Bit(0)}},
       {"tcgen05_mma_scaled_ss",
@@ -60,7 +60,7 @@ const std::unordered_map<std::string_view, Function>& Functions() {
        {.reads = Bit(2), .tmem_reads = Bit(1) | Bit(4) | Bit(5), .tmem_writes = Bit(0)}},
       {"tcgen05_cp", {.reads = Bit(1), .tmem_writes = Bit(0)}},
       {"tcgen05_load", {.writes = Bit(1), .tmem_reads = Bit(0)}},
-      // The answer of cluster launch control.
+      // Argument 0 is the answer of cluster launch control.
       {"clc_ask", {.writes = Bit(0)}},
       {"clc_is_canceled", {.reads = Bit(0)}},
       {"clc_get_first_ctaid_x", {.reads = Bit(0)}},
@@ -68,14 +68,14 @@ const std::unordered_map<std::string_view, Function>& Functions() {
       {"clc_get_first_ctaid_z", {.reads = Bit(0)}},
       {"atomic_load", {.reads = Bit(0), .atomic = true}},
       {"atomic_store", {.writes = Bit(0), .atomic = true}},
-      // Address arithmetic.
+      // A descriptor is address arithmetic and touches no memory.
       {"matrix_descriptor", {}},
   };
   return table;
 }
 
 Function FunctionOf(std::string_view name, bool is_wgmma) {
-  // The accumulators and A in registers are accesses of registers, not of memory.
+  // The accumulators, and A in registers, are accesses of registers and not of memory.
   if (is_wgmma) return {.reads = kAll};
   auto known = Functions().find(name);
   if (known != Functions().end()) return known->second;
@@ -84,12 +84,13 @@ Function FunctionOf(std::string_view name, bool is_wgmma) {
   return {.reads = kAll, .writes = kAll};
 }
 
-// Elements of an atomic operation: atomic_addx4 adds four.
+// Returns the number of elements of an atomic operation: atomic_addx4 adds four.
 int64_t ElementsOfAtomic(std::string_view name) {
   return name.ends_with("x2") ? 2 : name.ends_with("x4") ? 4 : 1;
 }
 
-// stmatrix<n> takes the addresses of n matrices of eight rows.
+// Returns how many lanes name addresses: stmatrix<n> takes the addresses of n matrices of eight
+// rows.
 int64_t LanesOf(std::string_view full_name, std::string_view name) {
   if (!name.starts_with("stmatrix")) return 0;
   size_t open = full_name.find('<');

@@ -12,7 +12,7 @@ namespace {
 
 using enum OperationKind;
 
-// Intrinsics, and device functions without tl:: and template arguments.
+// Lists intrinsics, and device functions by name without `tl::` and template arguments.
 const std::unordered_map<std::string_view, OperationKind>& Table() {
   static const std::unordered_map<std::string_view, OperationKind> table = {
       {"mbarrier_try_wait", kUnsupported},
@@ -75,7 +75,7 @@ Operation OperationOf(const ir::CallNode* call) {
 
 namespace {
 
-// What reaches another CTA is not followed.
+// Arrivals at another CTA are not supported.
 Operation Of(const ir::ArriveNode* op) {
   if (op->block.defined() || op->scope_kind() != ir::Scope::kCta) return {kUnsupported};
   Operation operation{kUnsupported, 0, op->mbar, op->bytes};

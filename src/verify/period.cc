@@ -14,10 +14,11 @@ using ir::Stmt;
 
 namespace {
 
-// A loop runs a little longer than its period.
+// The longest period that is simulated, in iterations. A loop runs a little longer than its period.
 constexpr int64_t kMostPeriod = 60;
 
-// Numbers by which remainders of counters and of loop variables are taken, the same in all threads.
+// Finds the numbers by which the program divides counters and loop variables with remainder, if all
+// threads compute the same remainder.
 class RemainderFinder {
  public:
   explicit RemainderFinder(const ir::KernelLaunchNode* launch) : threads_(launch) {
@@ -31,7 +32,8 @@ class RemainderFinder {
       return true;
     });
     ir::WalkExprs(launch->body, [&](const Expr& e) {
-      // What is loaded, or in which order elements of tensors come, is no matter of slots.
+      // Slots depend neither on values that are loaded from tensors nor on the order of the
+      // tensors' elements.
       const auto* load = e.as<ir::LoadNode>();
       if (load != nullptr && load->buffer.IsGlobal()) return false;
       Add(e);
@@ -56,7 +58,7 @@ class RemainderFinder {
     if (op == nullptr || op->Op() != ir::BinaryOp::kFloorMod) return;
     auto by = ir::AsInt(op->b);
     if (!by || *by < 2 || *by > kMostPeriod || threads_.UsesThread(op->a) || !Counts(op->a)) return;
-    // (k // 3) % 2 is the same again after 6.
+    // The period of (k // 3) % 2 is 6.
     int64_t period = *by;
     ir::WalkExprs(op->a, [&](const Expr& part) {
       const auto* quotient = part.as<ir::BinaryNode>();

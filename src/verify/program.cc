@@ -19,7 +19,7 @@ using ir::Stmt;
 
 namespace {
 
-// Waits on a barrier of the program, and so orders itself.
+// Returns whether the statement waits on a barrier of the program, and therefore orders itself.
 bool IsRole(const Stmt& s) {
   return ir::HasStmt(s, [&](const Stmt& part) {
     const auto* wait = part.as<ir::WaitParityNode>();
@@ -57,14 +57,14 @@ class ProgramBuilder {
   }
 
   void FindParameters();
-  // Null for what has no part in any order.
+  // Builds the step of a statement. Returns null if no order depends on the statement.
   StepPtr Build(const Stmt& s);
   StepPtr BuildSeq(const ir::SeqNode* op);
   StepPtr BuildIf(const ir::IfNode* op);
   StepPtr BuildLoop(StepKind kind, const Stmt& s, const Stmt& body, const Expr& head);
   StepPtr BuildOperation(const Stmt& s);
   StepPtr BuildAccess(const Stmt& s);
-  // What evaluating expressions of the step's own touches, and waits for.
+  // Adds the accesses and the waits of an expression that the step itself evaluates.
   void AddOwn(Step* step, const Expr& e);
   void AddSites(Step* step, std::vector<Site> sites);
   StepPtr BuildBranch(const Stmt& s, const Expr& guard);
@@ -86,7 +86,7 @@ class ProgramBuilder {
   int roles_ = 0;  // so far
 };
 
-// What is neither bound in the launch nor an index of it.
+// Finds the variables that the launch neither binds nor uses as an index.
 void ProgramBuilder::FindParameters() {
   std::unordered_set<const ir::ffi::Object*> bound;
   for (const auto& vars : {program_->launch_->block_vars, program_->launch_->thread_vars}) {
@@ -224,7 +224,7 @@ ProgramBuilder::StepPtr ProgramBuilder::BuildOperation(const Stmt& s) {
     program_->tmem_slot_ = address->args[0].as<ir::LoadNode>()->buffer.get();
   }
   AddSites(step.get(), finder_.FindOfOperation(s, step->operation.kind));
-  // Of each thread its own elements.
+  // Each thread copies elements of its own.
   if (step->operation.kind == OperationKind::kCopyAsync) step->free = finder_.FreeOf(s);
   return step;
 }

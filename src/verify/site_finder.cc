@@ -16,7 +16,7 @@ namespace {
 
 using Objects = std::unordered_set<const ir::ffi::Object*>;
 
-// Accesses by threads, statement by statement.
+// Reports the accesses of threads, statement by statement.
 class AccessWalker : public ir::StmtVisitor {
  public:
   using Add = std::function<void(const ir::Buffer&, bool, bool, bool, const ir::Span&)>;
@@ -126,7 +126,8 @@ Site SiteFinder::EngineSite(const ir::CallNode* call, const Operand& operand, si
   site.writes = operand.writes;
   site.by = kind;
   site.argument = operand.argument;
-  // How far an instruction reaches from there on; without it, anywhere in the buffer.
+  // `extents` has how many bytes the instruction touches from its address on. Without it the
+  // instruction may touch the whole buffer.
   auto given = call->attrs.Get("extents");
   auto extents = given ? (*given).cast<ir::Array<int64_t>>() : ir::Array<int64_t>();
   if (number < extents.size()) site.extent = extents[static_cast<int64_t>(number)];
@@ -143,7 +144,7 @@ Site SiteFinder::TmemSite(const ir::CallNode* call, const Operand& operand, Oper
   site.writes = operand.writes;
   auto given = call->attrs.Get("tmem");
   if (!given) return site;
-  // (argument, lanes, columns, ...) of each.
+  // Each box is (argument, lanes, columns, ...).
   for (const auto& box : (*given).cast<ir::Array<ir::Array<int64_t>>>()) {
     if (box[0] != operand.argument) continue;
     site.argument = operand.argument;
@@ -155,7 +156,7 @@ Site SiteFinder::TmemSite(const ir::CallNode* call, const Operand& operand, Oper
 
 void SiteFinder::AddRegisters(const ir::CallNode* call, const ir::Span& span,
                               std::vector<Site>* sites) const {
-  // The accumulators come first.
+  // The first argument is the accumulator.
   for (size_t i = 0; i < call->args.size(); ++i) {
     const ir::LoadNode* load = ir::AddressedElement(call->args[i]);
     if (load == nullptr || !load->buffer.IsLocal()) continue;

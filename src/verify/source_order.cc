@@ -13,7 +13,7 @@ bool SamePlace(const ir::Span& a, const ir::Span& b) {
          a->column == b->column && a->end_line == b->end_line && a->end_column == b->end_column;
 }
 
-// How many effects of a kind the program has at this place, on this buffer.
+// Returns how many effects of this kind the program has at this place, on this buffer.
 int CountAt(const Graph& graph, const ir::Effect& effect) {
   int count = 0;
   for (const Node& node : graph.nodes()) {
@@ -25,7 +25,7 @@ int CountAt(const Graph& graph, const ir::Effect& effect) {
   return count;
 }
 
-// The only effect of the node on the buffer that reads, or writes.
+// Returns the only effect of the node on the buffer if it reads (or writes), else null.
 const ir::Effect* OnlyEffect(const Node& node, const ir::Buffer& buffer, bool writes) {
   const ir::Effect* found = nullptr;
   for (const ir::Effect& effect : node.effects) {
@@ -37,7 +37,8 @@ const ir::Effect* OnlyEffect(const Node& node, const ir::Buffer& buffer, bool wr
   return found != nullptr && found->kind == wanted ? found : nullptr;
 }
 
-// Loads by TMA are followed: they may run far ahead, and say what they touch.
+// Returns whether the site belongs to the effect. Among the writes only TMA loads are followed:
+// they may run far ahead, and they state what they touch.
 bool IsOf(const Site& site, const ir::Span& span, const ir::Buffer& buffer, bool writes) {
   bool wanted = writes ? site.by == OperationKind::kTmaLoad : site.reads;
   return site.space == Space::kShared && wanted && site.buffer->name == buffer->name &&
@@ -83,7 +84,7 @@ SourceOrder::SourceOrder(const std::vector<Requirement>& requirements, const Pro
       earlier.push_back(IsOf(site, r.earlier, r.buffer, true));
       later.push_back(IsOf(site, r.later, r.buffer, false));
     }
-    // Those who execute it do so equally often.
+    // The order can be followed if all agents that execute the accesses execute them equally often.
     std::vector<size_t> counts;
     Followed counted = followed;
     for (size_t agent = 0; agent < traces.size(); ++agent) {
@@ -111,7 +112,8 @@ SourceOrder::SourceOrder(const std::vector<Requirement>& requirements, const Pro
   }
 }
 
-// Calls of one execution stand in one iteration; the first of them comes again in the next.
+// Adds a touch to the execution that it belongs to. The calls of one execution are in one
+// iteration, so a site that comes again begins the next execution.
 SourceOrder::Execution* SourceOrder::Side::Enter(const Touch& touch, size_t agent) {
   std::vector<Execution>& all = of_agent[agent];
   auto again = [&](const Touch& other) {
@@ -163,7 +165,7 @@ std::optional<Finding> SourceOrder::Check(const Followed& followed, const Touch&
       if (state.knows.happened[own.line] < own.time) return wrong(site);
       found = true;
     }
-    // What comes after it in the program must not have come before.
+    // A write that comes later in the program must not have happened yet.
     for (size_t i = number + 1; i < written.size(); ++i) {
       if (meets(written[i])) return wrong(site);
     }

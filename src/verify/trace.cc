@@ -18,7 +18,8 @@ using ir::Stmt;
 namespace {
 
 constexpr size_t kMostEvents = 200000;
-// Beside it a branch is taken or not, the same in all agents that meet it in the same iteration.
+// Values of Scenario::decisions: up to 1 all branches go the same way, taken if 1. Larger values
+// are seeds of decisions that all agents in the same iteration share.
 constexpr uint64_t kAllTaken = 1;
 
 struct Obstacle {
@@ -38,7 +39,7 @@ class Tracer {
     SetLaunch(agent.thread);
     ir::WalkStmts(program.launch()->body, [&](const Stmt& s) {
       const auto* alloc = s.as<ir::AllocNode>();
-      // How many tiles there are is not known, either.
+      // The number of tiles is not known either.
       if (alloc != nullptr && alloc->buffer->attrs.count(ir::kTileNumbers)) trace_.decided = true;
       const auto* loop = s.as<ir::ForNode>();
       auto split = loop != nullptr ? loop->annotations.Get(ir::kSplitLoop) : std::nullopt;
@@ -70,7 +71,7 @@ class Tracer {
   void Barrier(const Step& step, const Operation& operation);
   void SetBarrier(const Expr& address, Event* event);
   void AddTouches(const Step& step, const ir::CallNode* call, Event* event);
-  // What a TMA load announces.
+  // Returns the bytes that a TMA load brings to its mbarrier.
   int64_t BytesOf(const ir::Call& load, const Event& event) const;
   Touch TouchOf(int id, const ir::CallNode* call, int instance);
   void Add(const Event& event) {
@@ -87,16 +88,18 @@ class Tracer {
     if (scenario_.decisions <= kAllTaken) return scenario_.decisions == kAllTaken;
     return (Arbitrary(scenario_.decisions + static_cast<uint64_t>(step.id), iteration_) & 1) != 0;
   }
-  // What a scheduler gives in this iteration, the same to all agents: the first tile, or none.
+  // Returns the tile that a scheduler gives in this iteration, the same to all agents: the first
+  // tile, or none.
   int64_t NextTile() const {
     constexpr int64_t kNone = -1;
     if (scenario_.decisions <= kAllTaken) return scenario_.decisions == kAllTaken ? 0 : kNone;
     return Arbitrary(scenario_.decisions, iteration_) % 4 == 0 ? kNone : 0;
   }
   int64_t ExtentOf(const ir::ForNode* loop);
-  // Of a loop that was split from another: the iterations before, and those of both.
+  // Returns the number of iterations before a loop that was split from another one, and the number
+  // of iterations of both loops.
   std::pair<int64_t, int64_t> PlaceInWhole(const ir::ForNode* loop, int64_t extent);
-  // An iteration of a loop.
+  // Runs one iteration of a loop.
   template <typename Fn>
   bool Iterate(int64_t number, const Fn& body);
 
@@ -105,8 +108,8 @@ class Tracer {
   Instances* instances_;
   LeftOut* left_out_;
   Environment env_;
-  uint64_t iteration_ = 0;  // the numbers of those of the loops around
-  // The second loops of pairs, and the iterations of the first ones.
+  uint64_t iteration_ = 0;  // combines the iterations of all loops around
+  // The second loops of pairs, and the number of iterations of the first ones.
   std::map<int64_t, const ir::ForNode*> rests_;
   std::map<int64_t, int64_t> before_rest_;
   Trace trace_;
@@ -160,7 +163,7 @@ Tracer::Flow Tracer::Visit(const Step& step) {
 
 Tracer::Flow Tracer::VisitIf(const Step& step) {
   const Expr& e = step.stmt.as<ir::IfNode>()->condition;
-  // Who does not come as far as to the election takes no part in it.
+  // An agent that fails the condition before the election takes no part in the election.
   Value whoever = env_.EvaluateElected(e);
   if (whoever.IsNumber() && whoever.number == 0) return VisitElse(step);
   Own(step);
@@ -241,7 +244,7 @@ void Tracer::Set(const Step& step) {
   }
 }
 
-// What a statement that is no operation touches and waits for itself.
+// Adds the accesses and barriers of a statement that is not an operation.
 void Tracer::Own(const Step& step) {
   for (const Expr& e : step.barriers) Barrier(step, OperationOf(e.as<ir::CallNode>()));
   if (step.sites.empty()) return;
@@ -262,7 +265,7 @@ void Tracer::Barrier(const Step& step, const Operation& operation) {
 }
 
 void Tracer::SetBarrier(const Expr& address, Event* event) {
-  // Programs name the element itself.
+  // Programs name the element of the barrier, and not its address.
   const auto* load = address.as<ir::LoadNode>();
   Value value =
       env_.Evaluate(load == nullptr ? address : ir::AddressOf(load->buffer, load->indices));

@@ -101,7 +101,7 @@ Value Environment::Binary(const ir::BinaryNode* op) const {
   if (!ir::IsIntegral(op->a.dtype()) && !ir::IsBool(op->a.dtype())) return {};
   Value a = Evaluate(op->a);
   Value b = Evaluate(op->b);
-  // A descriptor plus the way to another part of its tile.
+  // The sum is a descriptor and the offset of another part of its tile.
   if (op->Op() == BinaryOp::kAdd && a.IsAddress()) return a;
   if (op->Op() == BinaryOp::kAdd && b.IsAddress()) return b;
   if (!a.IsNumber() || !b.IsNumber()) return {};
@@ -151,7 +151,8 @@ Value Environment::Call(const ir::CallNode* op) const {
     Value index = Evaluate(load->indices[0]);
     return index.IsNumber() ? Value::Address(load->buffer.get(), index.number) : Value();
   }
-  // The same in all lanes of a warp where programs distribute indices.
+  // A shuffle gives the value of its operand, because programs shuffle indices that all lanes of a
+  // warp share.
   if (op->Is(ir::Builtin::kShuffle) || name == "tl::matrix_descriptor")
     return Evaluate(op->args[0]);
   if (name == "tl::warpgroup_index") {

@@ -106,13 +106,13 @@ class Reporter {
   const Program& program_;
 };
 
-// One run of all agents, unless it is like one before.
+// Runs all agents, once for each scenario.
 class Runner {
  public:
   Runner(const Program& program, std::vector<Requirement> requirements)
       : program_(program), requirements_(std::move(requirements)), agents_(FindAgents(program)) {}
 
-  // Why it was not followed; empty when it was.
+  // Returns why the launch could not be followed, or an empty string.
   std::string Run() {
     constexpr size_t kMostAgents = 64;
     if (agents_.size() > kMostAgents) return "its threads do too many different things";
