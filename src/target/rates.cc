@@ -12,8 +12,8 @@ struct Row {
   Rates rates;
 };
 
-// Published figures; docs/timing.md has what was measured of the H200. Those of the B200 are of
-// SemiAnalysis' micro-benchmarks. L2 of the RTX 5090 is an assumption.
+// Published figures. The B200's come from SemiAnalysis' micro-benchmarks, and L2 of the RTX 5090 is
+// an assumption. docs/timing_figures.md lists the figures that were measured on the H200.
 constexpr Row kRows[] = {
     {8, {2048, 128, 40, 64, 1100, 0.95, 1.41e9}},
     {9, {4096, 128, 54, 64, 2500, 0.95, 1.75e9}},

@@ -39,7 +39,7 @@ void Capacity::Forget(Cycle time) {
   const Parts first = time.parts() >> shift_;
   Parts bin = std::max(first_ >> shift_, first - bins);
   while (bin < first) {
-    // To the end of a word of bits.
+    // Clears the bins up to the end of a word of bits.
     const size_t index = static_cast<size_t>(bin) % kBins;
     const Parts count = std::min<Parts>(first - bin, 64 - static_cast<Parts>(index % 64));
     full_bins_[index / 64] &= ~(~uint64_t{0} >> (64 - count) << (index % 64));
@@ -81,7 +81,7 @@ Cycle Capacity::ClaimBins(Cycle from, Cycle takes) {
     at = NextOpen(at);
     if (at >= limit_) return Cycle::OfParts(at + left);
     const Parts start = StartOf(at);
-    // Of the first bin only what comes after `at` is left.
+    // Only the part of the first bin after `at` is left.
     const Parts taken = std::min({left, width_ - used_[IndexOf(at)], start + width_ - at});
     Fill(at, taken);
     left -= taken;

@@ -8,8 +8,9 @@
 namespace tilelang::emulator {
 namespace {
 
-// Cycles that a warp may be ahead of the others. With arithmetic these are more: all that it takes
-// from them are pipes. But beside a tensor core it has to know how busy that is.
+// Cycles that a warp may be ahead of the other warps. Arithmetic may be further ahead, because it
+// takes only pipes from them. Beside a tensor core this does not hold: the warp has to know how
+// busy the tensor core is.
 constexpr Cycle kAhead = 24, kArithmeticAhead = 128;
 
 }  // namespace
@@ -128,7 +129,7 @@ Cycle ClusterTiming::Admission(const Warp& warp, const OpCost& cost) {
 }
 
 bool ClusterTiming::ComesLater(WarpClock& clock, const OpCost& cost) {
-  // Warps take turns at the port of tensor memory; those of a warpgroup come together.
+  // Warps take turns at the port of tensor memory; the warps of a warpgroup come together.
   const bool in_turn = cost.unit == Unit::kTensorLoad || cost.unit == Unit::kWgmma;
   if (in_turn && clock.front > others_) return true;
   if (cost.early_wait >= 0) AwaitProducts(clock, static_cast<uint32_t>(cost.early_wait));
@@ -160,7 +161,7 @@ bool ClusterTiming::Holds(const Warp& warp, WarpClock& clock, const OpCost& cost
   return true;
 }
 
-// The warp goes on when the products of its warpgroup are there.
+// Delays the warp until the products of its warpgroup are complete.
 void ClusterTiming::AwaitProducts(WarpClock& clock, uint32_t wait) {
   if (clock.products <= clock.front) return;
   clock.account->Add(wait, clock.front, clock.products, Reason::kTensorPipe);
@@ -168,8 +169,9 @@ void ClusterTiming::AwaitProducts(WarpClock& clock, uint32_t wait) {
   clock.EndBlock(clock.front);
 }
 
-// The warp's front moves to the end of the instruction; what moved it is accounted for. `now`: when
-// it would have been issued if nothing else was; its operands are there at `ready`.
+// Moves the warp's front to the end of the instruction, and accounts for the time until then. At
+// `now` the instruction would have been issued if it did not have to wait; its operands are ready
+// at `ready`.
 template <bool quick>
 [[gnu::always_inline]] inline void ClusterTiming::Record(WarpClock& clock, uint32_t pc,
                                                          const OpCost& cost, const Issued& issued,
@@ -180,7 +182,7 @@ template <bool quick>
     at = time;
     return slice;
   };
-  // None of these is later than the end.
+  // No cause of a wait ends later than `end`.
   if (const Cycle waited = std::min(now, ready); waited > at) {
     until(waited, clock.ReasonOf(cost, ready));
   }
@@ -193,7 +195,7 @@ template <bool quick>
   clock.front = at;
 }
 
-// The running instruction takes its slot and its pipe.
+// Lets the running instruction take its issue slot and its pipe.
 template <bool quick>
 [[gnu::always_inline]] inline void ClusterTiming::Commit(Warp& warp, WarpClock& clock, uint32_t pc,
                                                          const OpCost& cost, uint32_t mask,
@@ -207,7 +209,8 @@ template <bool quick>
   if (mask != 0) {
     Capacity* pipe = core.PipeOf(cost.unit);
     if (quick || pipe) {
-      // One by one: what has just been written in parts is slow to read as a whole.
+      // Assigns the fields one by one, because a value that was just written in parts is slow to
+      // read as a whole.
       issued.at = StartIn(*pipe, cost, start, BesideWgmma(*sm_, core, pipe, start));
       issued.ready = issued.at + cost.done;
       issued.delay = Reason::kPipe;
@@ -215,7 +218,7 @@ template <bool quick>
       issued = Execute(warp, pc, cost, mask, start);
     }
   }
-  // A pipe that is taken holds its warp back.
+  // A busy pipe holds its warp back.
   const Cycle end = std::max(slot, issued.at + cost.issue);
   Record<quick>(clock, pc, cost, issued, end, now, ready);
   clock.Issued(end - cost.issue);
@@ -231,7 +234,8 @@ template <bool quick>
   clock.await_slice = -1;
 }
 
-// Nothing of it reaches the machine this time. What may have to wait is committed by Done.
+// Counts an instruction that takes no time, because the machine does not execute it. Done commits
+// an instruction that may have to wait.
 inline Timing::Turn ClusterTiming::LeaveOut(uint32_t pc, const OpCost& cost, uint32_t mask) {
   if (cost.waits) return Turn::kTold;
   InstructionCount& count = machine_.counts[pc].left_out;
@@ -324,7 +328,7 @@ void ClusterTiming::Complete(const void* barrier, bool named) {
                        : state.who == Reason::kBarrierThreads ? figures.mbarrier_signal
                                                               : 0;
   state.completed = std::max(state.completed, state.gathering + takes);
-  // Those that waited for it go on from there.
+  // The warps that waited for the barrier continue from this time.
   GiveWayTo(std::min(others_, state.completed));
   state.arrivals = 0;
   state.completed_by = state.who;

@@ -19,7 +19,8 @@ class Walk {
     while (slice >= 0 && time > 0) {
       const Slice& here = At(slice);
       const int32_t source = SourceOf(slice);
-      // A release ends a wait; what a warp did before it is not what the wait was for.
+      // A release ends a wait. Work of the releasing warp before this slice is not part of the
+      // wait.
       const Cycle from = source >= 0 ? std::clamp(At(source).end, here.begin, time) : here.begin;
       const Cycle begin = source >= 0 && At(source).end < here.begin ? At(source).end : from;
       Step(here, std::min(begin, time), time);
@@ -33,7 +34,7 @@ class Walk {
  private:
   const Slice& At(int32_t i) const { return slices_[static_cast<size_t>(i)]; }
 
-  // What released it, -1 for nothing: of several the last one.
+  // Returns the last slice that released this one, or -1 if no slice did.
   int32_t SourceOf(int32_t slice) const {
     int32_t source = -1;
     auto flow = std::lower_bound(flows_.begin(), flows_.end(), slice,
@@ -65,7 +66,8 @@ class Walk {
 }  // namespace
 
 std::vector<PathStep> Recorder::CriticalPath() const {
-  // The slices of a warp come in the order of time.
+  // The slices of a warp are in the order of time, so the last slice of each account is its latest
+  // one.
   const Account* last = nullptr;
   for (const Account& account : accounts_) {
     if (!account.sums_ || !account.slice_) continue;

@@ -1,5 +1,5 @@
-// Waits for all products of a warpgroup that ptxas moves up: before arithmetic that does not need
-// them, as far as the last shuffle, memory access or barrier.
+// Finds the waits for all products of a warpgroup that ptxas moves up: before arithmetic that does
+// not need the products, as far as the last shuffle, memory access or barrier.
 #include <vector>
 
 #include "emulator/timing/op_cost.h"
@@ -12,7 +12,7 @@ bool WaitsForAll(const SourceLine& source, const Op& op) {
   return s.Is("wgmma") && s.Has("wait_group") && op.immediate == 0;
 }
 
-// Moves of nothing read a clock.
+// A move without operands reads a clock.
 bool MayFollow(const OpCost& cost) {
   if (cost.free) return cost.read_count > 0;
   return cost.pure && !cost.ends_block && cost.unit != Unit::kShuffle;

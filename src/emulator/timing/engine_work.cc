@@ -1,4 +1,4 @@
-// Operations of the asynchronous engines: TMA, the tensor core, tensor memory.
+// Times the operations of the asynchronous engines: TMA, the tensor core, tensor memory.
 #include <algorithm>
 #include <utility>
 
@@ -73,7 +73,7 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
     return sm.shared.Claim(unit, 2 * wavefronts) + figures.l2_latency;
   }
   const Cycle begin = now_;
-  // Parts of a row that are no whole line are a request each.
+  // A part of a row that is not a whole line is one request.
   const double requests =
       std::max<double>(static_cast<double>(work.runs.size()), work.bytes / figures.tma_bytes);
   const Cycle start = work.kind == K::kBulkWrite || work.multicast
@@ -83,7 +83,7 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
       work.kind == K::kBulkLoad && !work.multicast && !std::exchange(sm.loaded, true);
   const Cycle asked = first ? start + figures.tma_first : start;
   Cycle end = asked;
-  // What a multicast has loaded arrives everywhere at the same time.
+  // The loaded lines of a multicast arrive at all CTAs at the same time.
   if (work.kind == K::kBulkLoad && !work.multicast) arrivals_.clear();
   size_t line = 0;
   Sm& to = work.kind == K::kBulkLoad ? *sms_[work.receiver] : sm;
@@ -115,7 +115,7 @@ Cycle ClusterTiming::Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm) {
   return end;
 }
 
-// The pipe and the port of shared memory for the operands.
+// Takes the pipe, and the port of shared memory for the operands.
 Cycle ClusterTiming::TensorPipe(Sm& sm, Cycle from, double cycles, double wavefronts) {
   const double takes = std::max(cycles, wavefronts);
   const Cycle end = sm.tensor.Claim(from, takes);
@@ -125,14 +125,15 @@ Cycle ClusterTiming::TensorPipe(Sm& sm, Cycle from, double cycles, double wavefr
   return end;
 }
 
-// What one instruction takes of the pipe of an SM, and beyond until it is complete.
+// Returns how long one instruction occupies the pipe of an SM, and how long it takes beyond that
+// until it is complete.
 ClusterTiming::TensorTime ClusterTiming::TimeOf(const AsyncWork& work) const {
   const Figures& figures = machine_.figures;
   const bool wgmma = work.kind == AsyncWork::Kind::kWgmma;
   const int ctas = work.pair ? 2 : 1;
   const int rows = work.m / ctas;
-  // Half of the rows leave half of the tcgen05 pipe idle, but for a pair, whose rows are there
-  // twice with half of the columns each.
+  // Half of the rows leave half of the tcgen05 pipe idle. A pair is an exception: each CTA computes
+  // its rows with half of the columns, twice.
   const double busy = wgmma || work.pair ? rows : std::max(rows, 128);
   const double rate = wgmma ? figures.wgmma_flops : figures.tcgen05_flops;
   const int least = wgmma ? figures.wgmma_least : work.pair ? figures.pair_least : 0;

@@ -1,5 +1,6 @@
-// What ptxas makes no instruction of: results that nobody reads, offsets that a load or store
-// adds itself, operations that one instruction of the machine does together.
+// Finds the PTX instructions for which ptxas emits no machine instruction: results that nobody
+// reads, offsets that a load or store adds itself, and operations that one machine instruction does
+// together.
 #include <string_view>
 #include <unordered_map>
 
@@ -57,7 +58,7 @@ class Folder {
     for (const uint32_t slot : use.predicate_reads) reads(slot);
     if (kernel_.code[pc].guard != kNoSlot) reads(kernel_.code[pc].guard);
     for (const uint32_t slot : use.writes) writes(slot);
-    // A sum is read, too.
+    // An engine also reads the sum that it writes.
     for (const uint32_t slot : use.engine_writes) {
       reads(slot);
       writes(slot);
@@ -77,7 +78,7 @@ class Folder {
     return true;
   }
 
-  // register + constant, for addresses only.
+  // Returns whether the instruction is register + constant, for addresses only.
   bool IsOffset(uint32_t pc) const {
     const Spelling s(kernel_.sources[kernel_.code[pc].source].spelling);
     const OperandUse& use = Use(pc);
@@ -92,7 +93,8 @@ class Folder {
     return s.HasAny({"f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"});
   }
 
-  // The only reader of its result, in the same block, does it too: fma, LEA, IMAD, LOP3, IADD3.
+  // Returns whether the only reader of the result, in the same block, can do the operation too:
+  // fma, LEA, IMAD, LOP3, IADD3. Marks the reader.
   bool IsJoined(uint32_t pc) {
     const OperandUse& use = Use(pc);
     if (use.writes.size() != 1 || !use.predicate_writes.empty()) return false;
@@ -104,7 +106,7 @@ class Folder {
     if (figures_.packs_conversions && IsHalfOfPair(first, second)) return true;
     if (joined_[reg.reader]) return false;
     if (figures_.three_extremes && AreExtremes(first, second)) {
-      // FMNMX3: none of the two is one already.
+      // FMNMX3 joins two instructions, so neither of them may be an FMNMX3 already.
       if (joined_[pc] || use.reads.size() > 2 || Use(reg.reader).reads.size() > 2) return false;
     } else if (!Joins(first, second)) {
       return false;
@@ -117,7 +119,8 @@ class Folder {
     return (s.Is("and") || s.Is("or") || s.Is("xor") || s.Is("not")) && !s.Has("pred");
   }
 
-  // F2FP converts two and packs them; what packs counts, which is not free.
+  // Returns whether F2FP does both: it converts two numbers and packs them. The packing instruction
+  // is the one that counts.
   static bool IsHalfOfPair(const Spelling& first, const Spelling& second) {
     return first.Is("cvt") && first.Has("f32") && first.HasAny({"f16", "bf16"}) &&
            first.Has("rn") && second.Is("mov") && second.Has("b32");

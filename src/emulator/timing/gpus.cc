@@ -1,4 +1,4 @@
-// Which GPUs launches can be timed for.
+// Lists the GPUs that launches can be timed for.
 #include "emulator/timing/figures.h"
 
 namespace tilelang::emulator {

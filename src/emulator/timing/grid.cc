@@ -1,4 +1,4 @@
-// From what was timed in detail to the whole grid.
+// Extrapolates the CTAs that were timed in detail to the whole grid.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -16,7 +16,8 @@ double TimedRun::GridOverTimed() const {
   return clusters / Worked() * static_cast<double>(groups_.size()) / groups;
 }
 
-// Clusters end one after the other; what is not timed takes as long as the last rounds.
+// Computes the time of the grid. Clusters end one after the other, and clusters that are not timed
+// take as long as the last rounds.
 void TimedRun::Extrapolate(TimingResult* result) const {
   const double cluster = static_cast<double>(launch_.options.cluster.count());
   std::vector<double> ends, durations;
@@ -44,25 +45,26 @@ void TimedRun::Extrapolate(TimingResult* result) const {
   if (const double interval = TakeInterval(); missing > 0 && interval > 0) {
     result->grid_cycles += missing * interval;
   } else if (!everything_ && of_sm > 1 && !AreAlike()) {
-    // CTAs of different length fill the gaps of each other, but for the end.
+    // CTAs of different length fill each other's gaps, except at the end.
     result->grid_cycles = static_cast<double>(clusters) / (groups * static_cast<double>(at_once)) *
                               (mean + figures_.cta_gap) +
                           mean / 2;
   } else if (missing > 0) {
-    // Once all places are taken, an SM ends so many clusters in so many cycles.
-    // HBM begins slowly: what ends then says little.
+    // Once all places of an SM are taken, it ends clusters at a constant rate. HBM begins slowly,
+    // so clusters that end during that time say little about the rate.
     size_t first = std::min<size_t>(at_once, ends.size() - 1);
     const double begun = 2 * figures_.dram_start;
     while (first > 0 && first + 2 < ends.size() && ends[first - 1] < begun) ++first;
     const double rate = first > 0 && ends.back() > ends[first - 1]
                             ? (timed - static_cast<double>(first)) / (ends.back() - ends[first - 1])
                             : timed / span;
-    // A place takes a CTA after the other.
+    // A place runs one CTA after the other.
     const double in_turn = static_cast<double>(of_sm) / static_cast<double>(at_once);
     result->grid_cycles =
         std::max(result->grid_cycles + missing / rate, in_turn * (mean + figures_.cta_gap));
   }
-  // No queue is served faster than it works; what it still holds at the end counts, too.
+  // The grid takes at least as long as HBM and L2 need for their requests, including the requests
+  // that are still in their queues at the end.
   const bool all_resident = static_cast<double>(clusters) <= groups * static_cast<double>(at_once);
   const double uneven = all_resident ? Unevenness(span) : 0;
   const double rest = GridOverTimed(), scale = static_cast<double>(clusters) / timed;
@@ -172,7 +174,7 @@ TimingResult TimedRun::Result() {
   result.occupancy = occupancy_;
   Extrapolate(&result);
   CountEngines(&result);
-  // Nor is any engine of an SM.
+  // The grid also takes at least as long as each engine of an SM.
   const double rest = GridOverTimed();
   for (const EngineUse& use : result.engines) {
     if (use.name == "L2" || use.name == "HBM") continue;
@@ -186,7 +188,7 @@ TimingResult TimedRun::Result() {
     }
   }
   ListInstructions(&result);
-  // What was timed takes so much of the time of the grid.
+  // PowerFactor takes the time of the timed clusters, which is this part of the time of the grid.
   result.power_factor = PowerFactor(std::max(1.0, result.grid_cycles / rest));
   result.tracks = recorder_.tracks();
   result.flows = recorder_.flows();

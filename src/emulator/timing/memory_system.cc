@@ -5,13 +5,14 @@
 namespace tilelang::emulator {
 namespace {
 
-// Cycles in which the requests of an SM to L2 may come at once: others have pauses then.
+// Cycles in which an SM may send its requests to L2 at once: other SMs pause during that time.
 constexpr int kBurst = 1024;
-// Cycles over which it is asked how busy HBM is.
+// Cycles over which the model averages how busy HBM is.
 constexpr double kWindow = 2000;
-// Lines of which the neighbours are awaited.
+// Logarithm of the number of lines whose neighbours are awaited.
 constexpr int kRecentBits = 14;
-// So many, on average, are a cluster of four or more.
+// A buffer that at least this many CTAs of a cluster read, on average, belongs to a cluster of four
+// or more.
 constexpr double kWide = 3.5;
 
 double DramBytes(const Figures& figures, double clock_mhz) {
@@ -73,15 +74,15 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Asker asker, bool
   const double least = whole ? figures_.l2_tensor_request_bytes : figures_.l2_request_bytes;
   const double served = std::max<double>(access.bytes(), least);
   l2_bytes_ += access.bytes();
-  // What copies ask for of parts of lines is served one by one.
+  // Requests of copies for parts of lines are served one by one.
   const bool alone = asker != Asker::kThread && access.sectors != 0xF;
   const double neighbours = buffer.cluster_sharers();
   const double merged = alone ? 1
                               : std::max(std::min(buffer.sharers(), figures_.l2_merge),
                                          std::min(neighbours, figures_.l2_cluster_merge));
   const auto [missing, far] = Misses(access, whole);
-  // Bytes that several multiprocessors read, and that no half of L2 holds, reach some of them
-  // through the other half.
+  // If several multiprocessors read the bytes, and they do not fit in one half of L2, some
+  // multiprocessors get them through the other half.
   const bool both =
       whole && buffer.sharers() > 1 && figures_.l2_half > 0 && sharing.bytes() > figures_.l2_half;
   const double beyond_half = far || both ? figures_.l2_far_ns * 1e-3 * figures_.clock_mhz : 0;
@@ -89,26 +90,27 @@ Cycle MemorySystem::Load(Cycle from, const LineAccess& access, Asker asker, bool
       TakeL2(from, served / merged) + figures_.l2_latency + start_clock_ * clock_ * beyond_half;
   if (others_ > 1) sharing.Follow(buffer, access.line);
   if (missing == 0) return l2;
-  // The others that want it in the same wave wait for the same bytes; where all are timed, the
-  // first one alone finds that it misses them.
+  // The other readers in the same wave wait for the same bytes. If all CTAs are timed, only the
+  // first one finds that it misses the bytes.
   const double sharers = others_ > 1 ? buffer.sharers() : 1;
   const double share = others_ > 1 ? sharing.Load(buffer, missing * others_ / sharers) : 1;
   if (share == 0) return l2;
   const double bytes = missing * share / sharers;
   dram_bytes_ += bytes;
-  // The first of two neighbours does not know of the second one, which makes good for both.
+  // The first of two neighbours does not know about the second one. The second one corrects the
+  // time of both.
   const double lone =
       HasNeighbour(access.line) ? -figures_.dram_lone_load : figures_.dram_lone_load;
   const double taken = std::max(0.0, bytes + lone * share / sharers);
   const double more = whole                   ? figures_.tma_dram_latency
                       : asker == Asker::kCopy ? figures_.copy_dram_latency
                                               : 0;
-  // What HBM adds to the latency of L2 takes the same time at any clock of the SMs.
+  // The latency that HBM adds to the latency of L2 takes the same time at any clock of the SMs.
   const double times = wide || neighbours > kWide ? figures_.dram_wide_cluster : 1;
   const double beyond_l2 =
       times * (figures_.dram_latency - figures_.l2_latency) + more + QueueOf(from) + beyond_half;
   const Cycle claimed = ClaimDram(from, taken);
-  // A line of which a share misses is taken from L2 in most cases if that is less than a half.
+  // If less than half of the line misses, the load mostly takes it from L2.
   if (share < 0.5) return l2;
   return std::max(l2, claimed + figures_.l2_latency + start_clock_ * clock_ * beyond_l2);
 }

@@ -1,5 +1,5 @@
-// Loads of shared memory that ptxas makes one wide load of: neighbouring offsets of one register,
-// nothing between them that stores or waits. The first one then moves all of them.
+// Finds loads of shared memory that ptxas merges into one wide load: neighbouring offsets of one
+// register, without a store or a wait between them. The first load then moves all of the data.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -21,7 +21,7 @@ class Merger {
       const OpCost& cost = costs_[pc];
       if (cost.in_order || cost.store) Flush();
       if (IsCandidate(pc)) open_[{cost.address->slot, cost.bytes}].emplace_back(Offset(pc), pc);
-      // An address that changes begins anew.
+      // A write of the address register ends its group of loads.
       for (const uint32_t slot : kernel_.sources[kernel_.code[pc].source].use.writes) Close(slot);
       if (cost.ends_block) Flush();
     }
@@ -64,7 +64,7 @@ class Merger {
     }
   }
 
-  // Whether `count` loads from the i-th one on fill an aligned piece of memory.
+  // Returns whether `count` loads from the i-th one on fill an aligned piece of memory.
   static bool IsRow(const Loads& loads, size_t i, size_t count, int64_t bytes) {
     const int64_t size = static_cast<int64_t>(count) * bytes;
     if (i + count > loads.size() || loads[i].first % size != 0) return false;

@@ -11,7 +11,7 @@
 namespace tilelang::emulator {
 namespace {
 
-// Addresses and temporaries of ptxas.
+// Registers that ptxas needs for addresses and temporaries.
 constexpr int kOwnRegisters = 4;
 constexpr int kMostRegisters = 255;
 constexpr int kTensorColumns = 512;  // of an SM
@@ -22,7 +22,7 @@ int Product(const std::vector<int>& extents) {
   return product;
 }
 
-// What launch bounds leave for a thread.
+// Returns the registers that launch bounds leave for a thread.
 int BoundRegisters(const Kernel& kernel, const Figures& figures) {
   if (kernel.maxnreg > 0) return kernel.maxnreg;
   const int threads = std::max(Product(kernel.maxntid), Product(kernel.reqntid));
@@ -31,8 +31,8 @@ int BoundRegisters(const Kernel& kernel, const Figures& figures) {
   return std::clamp(figures.registers / (threads * ctas) / 8 * 8, 16, kMostRegisters);
 }
 
-// Columns of tensor memory that a CTA allocates, where instructions say how many. Another CTA waits
-// for its own until they are free.
+// Returns the columns of tensor memory that a CTA allocates, as far as the allocations have
+// constant sizes. Another CTA waits for its own columns until they are free.
 int TensorColumns(const Kernel& kernel) {
   uint64_t columns = 0;
   for (const Op& op : kernel.code) {
@@ -44,7 +44,7 @@ int TensorColumns(const Kernel& kernel) {
   return static_cast<int>(std::min<uint64_t>(columns, kTensorColumns));
 }
 
-// Whether lanes of a warp see different values.
+// Returns whether lanes of a warp see different values.
 bool IsPerLane(Special special) {
   switch (special) {
     case Special::kTidX:
@@ -57,8 +57,8 @@ bool IsPerLane(Special special) {
   }
 }
 
-// Registers that hold a value for each lane: not what is the same in a warp, which uniform
-// registers hold, nor what ptxas makes no instruction of.
+// Returns the registers that hold a value for each lane. A value that is the same in a warp is in a
+// uniform register, and ptxas emits no instruction for some others.
 std::set<uint32_t> OwnRegisters(const Kernel& kernel, const CostTable& costs) {
   const Varying varying(kernel, IsPerLane, [&](uint32_t pc) { return !costs[pc].pure; });
   std::set<uint32_t> own;
@@ -81,7 +81,8 @@ class Liveness {
       slots.insert(source.use.writes.begin(), source.use.writes.end());
     }
     const std::set<uint32_t> own = OwnRegisters(kernel, costs);
-    // A register's width is at most the way to the next; each lane has its part.
+    // The distance to the next register bounds the width of a register. Each lane has its part of
+    // it.
     for (auto slot = slots.begin(); slot != slots.end(); ++slot) {
       const auto next = std::next(slot);
       const uint32_t bytes = (next == slots.end() ? kernel.file_bytes : *next) - *slot;
@@ -110,7 +111,7 @@ class Liveness {
     return static_cast<size_t>(found - width_.begin());
   }
 
-  // What is live before the instruction.
+  // Computes the registers that are live before the instruction. Returns whether they changed.
   bool Update(size_t pc) {
     Set set(words_, 0);
     const Op& op = kernel_.code[pc];

@@ -47,7 +47,7 @@ OpCost Fp64Cost(const Figures& f, int slots, int flops) {
   return cost;
 }
 
-// Sums and products; `flops` of one element.
+// Returns the cost of sums and products with `flops` operations for one element.
 OpCost FloatCost(const Spelling& s, const Figures& f, int flops) {
   if (s.Has("f64")) return Fp64Cost(f, 1, flops);
   const bool packed = s.HasAny({"f32x2", "f16x2", "bf16x2"});
@@ -58,7 +58,7 @@ OpCost FloatCost(const Spelling& s, const Figures& f, int flops) {
   return cost;
 }
 
-// ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh, div of f32.
+// Returns the cost of ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh, and div of f32.
 OpCost SpecialCost(const Spelling& s, const Figures& f) {
   int slots = 1;  // beside the one of the MUFU
   if (s.Is("div")) slots = s.Has("approx") ? 2 : s.Has("full") ? 4 : 9;
@@ -68,7 +68,8 @@ OpCost SpecialCost(const Spelling& s, const Figures& f) {
     slots = s.HasAny({"ftz", "f16", "f16x2", "bf16", "bf16x2"}) ? 0 : 2;
   }
   if (s.Is("tanh")) slots = 0;
-  // Correctly rounded: a test (FCHK) on the same unit, and a branch to what treats rare operands.
+  // A correctly rounded result takes a test (FCHK) on the same unit, and a branch to the code for
+  // rare operands.
   const bool exact = s.HasAny({"rn", "rz", "rm", "rp"});
   const int count = exact || s.HasAny({"f16x2", "bf16x2"}) ? 2 : 1;
   OpCost cost = Pipe(Unit::kMufu, f.mufu_cycles * count, f.mufu_latency);
@@ -101,7 +102,8 @@ OpCost ConversionCost(const Spelling& s, const Figures& f) {
   return Pipe(Unit::kHalfRate, f.half_rate_cycles, f.half_rate_latency);
 }
 
-// Instructions of the machine that a division takes; by a constant it is a multiplication.
+// Returns the number of machine instructions of a division. A division by a constant is a
+// multiplication.
 int DivisionSlots(const Spelling& s, const SourceLine& source) {
   if (source.use.reads.size() < 2) return 4;
   return s.ElementBits() == 64 ? 70 : 18;
@@ -111,7 +113,7 @@ OpCost DivisionCost(const Spelling& s, const SourceLine& source, const Figures& 
   if (s.Has("f32")) return SpecialCost(s, f);
   if (s.Has("f64")) return Fp64Cost(f, 12, 1);
   OpCost cost = Pipe(Unit::kAlu, f.alu_cycles, f.alu_latency, DivisionSlots(s, source));
-  // Two conversions and a reciprocal are among them.
+  // Two conversions and a reciprocal are among the instructions.
   if (cost.slots > 4) cost.latency += 3 * (f.mufu_latency - f.alu_latency);
   return cost;
 }
@@ -128,7 +130,7 @@ OpCost SumCost(const Spelling& s, const SourceLine& source, const Figures& f) {
   return Pipe(Unit::kAdd, f.alu_cycles, f.alu_latency, Words(s));
 }
 
-// `flops` of one element.
+// Returns the cost of a product with `flops` operations for one element.
 OpCost ProductCost(const Spelling& s, const SourceLine& source, const Figures& f, int flops) {
   if (source.kind == InstructionClass::kFloat) return FloatCost(s, f, flops);
   // IMAD runs on the multipliers of the FMA pipe.
@@ -191,7 +193,7 @@ int OperandBits(const Spelling& s) {
   return s.HasAny({"s4", "u4", "e2m1"}) ? 4 : 16;
 }
 
-// mma.sync: the warp's sub-core has a quarter of the tensor core.
+// Returns the cost of mma.sync. The warp's sub-core has a quarter of the tensor core.
 OpCost MmaCost(const Spelling& s, const Figures& f) {
   const std::string_view shape = s.Prefixed("m");
   const int m = NumberAfter(shape, 'm'), n = NumberAfter(shape, 'n'), k = NumberAfter(shape, 'k');
@@ -204,21 +206,22 @@ OpCost MmaCost(const Spelling& s, const Figures& f) {
   return cost;
 }
 
-// A warp issues the next one after a while; longer with A in registers, which are read then.
+// Returns the cost of issuing a wgmma. The warp issues the next one after some cycles, later with A
+// in registers, because the issue reads them.
 OpCost WgmmaCost(const Spelling& s, const SourceLine& source) {
   const int eighth = NumberAfter(s.Prefixed("m64"), 'n') / 8;
   const bool from_registers = !source.use.engine_reads.empty();
   return Control(Unit::kWgmma, std::max(1, from_registers ? eighth : eighth - 4));
 }
 
-// tcgen05.ld and tcgen05.st.
+// Returns the cost of tcgen05.ld or tcgen05.st.
 OpCost TensorMoveCost(const Spelling& s, const SourceLine& source, const Figures& f) {
   const bool loads = source.row->cost == Cost::kTensorLoad;
   OpCost cost;
   cost.unit = loads ? Unit::kTensorLoad : Unit::kTensorStore;
   const auto& registers = loads ? source.use.writes : source.use.reads;
   double columns = static_cast<double>(registers.size() - (loads ? 0 : 1));
-  // Half of the lanes: half of the width of the port, or less.
+  // Shapes with half of the lanes use half of the width of the port, or less.
   if (s.HasAny({"16x64b", "16x128b"})) columns *= 2;
   if (s.Has("16x256b")) columns *= 4;
   if (!s.Prefixed("pack").empty() || !s.Prefixed("unpack").empty()) columns *= 2;
@@ -251,7 +254,7 @@ OpCost MbarrierCost(const Figures& f) {
 }
 
 OpCost FenceCost(const Spelling& s, const Figures& f) {
-  // ptxas makes a MEMBAR of most: of the GPU, or of the CTA.
+  // ptxas emits a MEMBAR for most fences, at the scope of the GPU or of the CTA.
   const bool wide = s.HasAny({"gl", "sys", "gpu"}) || (s.part(2) == "async" && s.size() == 3);
   OpCost cost = Control(Unit::kFence, wide ? f.gpu_fence_latency : f.fence_latency);
   cost.waits_copies = wide;
@@ -265,7 +268,7 @@ OpCost BranchCost(const Figures& f) {
   return cost;
 }
 
-// Results depend on other lanes, too.
+// Returns the cost of an instruction whose results depend on other lanes.
 OpCost VoteCost(Unit unit, double cycles, int latency) {
   OpCost cost = Pipe(unit, cycles, latency);
   cost.pure = false;
@@ -303,7 +306,7 @@ OpCost ArithmeticCost(const Spelling& s, const SourceLine& source, const Figures
   }
 }
 
-// Of instructions whose other modifiers do not matter.
+// Returns the cost of instructions whose other modifiers do not matter.
 OpCost FixedCost(const SourceLine& source, const Figures& f) {
   switch (source.row->cost) {
     case Cost::kFree:
@@ -439,13 +442,13 @@ void CostTable::Connect(const Kernel& kernel) {
 
 void CostTable::FindBlocks(const Kernel& kernel) {
   for (const Op& op : kernel.code) {
-    // A label: what comes before it ends a block.
+    // The instruction before a label ends a block.
     if (op.target != 0 && op.target < costs_.size()) costs_[op.target - 1].ends_block = true;
   }
 }
 
-// Where some operand comes from an instruction before it in the block that is never left out for
-// having the operands of the last time.
+// Marks each instruction with an operand from an earlier instruction of its block that always
+// executes. Other instructions may be left out if their operands are the same as the last time.
 void CostTable::FindRenewed() {
   std::vector<bool> special(registers_), written(registers_);
   const auto mark = [&](const OpCost& cost, std::vector<bool>& registers) {
@@ -468,7 +471,7 @@ void CostTable::FindRenewed() {
   }
 }
 
-// What follows from the rest.
+// Computes the fields that follow from other fields.
 void CostTable::Complete() {
   for (OpCost& cost : costs_) {
     const bool holds = cost.waits || cost.waits_copies || cost.after_copies || cost.early_wait >= 0;

@@ -1,4 +1,4 @@
-// The clock that the power limit leaves.
+// Computes the clock under the power limit.
 #include <algorithm>
 
 #include "emulator/timing/timed_run.h"
@@ -25,9 +25,9 @@ TimedRun::Work TimedRun::WorkOfSm() const {
           work.under_way / sms};
 }
 
-// Work of the SMs takes power by the cycle, L2, which has a clock of its own, by the second: where
-// the first is w and the second v at the full clock, the share f of the clock is 1 - slope (w + f v
-// - free).
+// Returns the share f of the clock that the power limit leaves. Work of the SMs takes power by the
+// cycle. Work of L2, which has a clock of its own, takes power by the second. With w of the first
+// and v of the second kind at the full clock, f = 1 - slope (w + f v - free).
 double TimedRun::PowerFactor(double cycles) const {
   const Figures& f = figures_;
   const Work work = WorkOfSm();

@@ -11,14 +11,14 @@
 namespace tilelang::emulator {
 namespace {
 
-// What one cluster runs, at most: instructions of a warp, rounds of all of them, different lines.
+// Limits for one cluster: instructions of a warp, rounds of all warps, different lines.
 constexpr uint64_t kWarpInstructions = 1000;
 constexpr int kRounds = 24;
 constexpr uint64_t kLines = 1024;
-// Clusters of the second wave that are asked.
+// Clusters of the second wave whose reads are compared.
 constexpr uint64_t kCompared = 8;
 
-// No clock: only hears what is read.
+// Has no clock, and only records the loads of a cluster.
 class Listener : public Timing {
  public:
   Listener(const CostTable& costs, const Kernel& kernel, Sharing& sharing)
@@ -31,7 +31,7 @@ class Listener : public Timing {
     }
   }
 
-  // Whether some lane may still come to a load.
+  // Returns whether a lane may still come to a load.
   bool MayHear(const Warp& warp) const {
     return std::any_of(warp.splits().begin(), warp.splits().end(),
                        [&](const Split& split) { return hears_[split.pc]; });
@@ -87,7 +87,7 @@ class Listener : public Timing {
     later_ ? sharing_.Compare(line) : sharing_.Note(line, cluster_, cta.rank);
   }
 
-  // That instruction, or one that may come after it.
+  // Returns whether this instruction, or one that may come after it, is a load.
   bool MayHear(uint32_t pc) {
     const OpCost& cost = costs_[pc];
     if ((cost.unit == Unit::kGlobal && cost.load) || cost.unit == Unit::kCopy ||
@@ -99,7 +99,7 @@ class Listener : public Timing {
     const Spelling s(kernel_.sources[op.source].spelling);
     if (s.Is("bra")) return hears_[op.target] || (op.guard != kNoSlot && hears_[pc + 1]);
     if (s.Is("ret") || s.Is("exit")) return calls_ || hears_[pc + 1];
-    // Where a call or a table of jumps leads is not known.
+    // The target of a call or of a jump by table is not known.
     calls_ = true;
     return true;
   }
@@ -128,7 +128,7 @@ class Listener : public Timing {
   std::unordered_set<uint64_t> lines_;
 };
 
-// The launch without its sanitizer, and what it collects, for a while.
+// Turns off the sanitizer of the launch, and the collection of findings, as long as it lives.
 class Quiet {
  public:
   explicit Quiet(Launch& launch)
@@ -183,7 +183,7 @@ void ProbeSharing(Launch& launch, const CostTable& costs, uint64_t clusters, uin
       runner.Start(cluster);
       RunFirst(runner, listener);
     } catch (const EmulatorError&) {
-      // What is wrong is reported when the cluster runs.
+      // The cluster reports its errors when it runs.
     }
   };
   for (uint64_t i = 0; i < clusters; ++i) ask(i, false);

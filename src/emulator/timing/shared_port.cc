@@ -13,7 +13,7 @@ namespace {
 constexpr int kBanks = 32;
 constexpr int kWordBytes = 4;
 
-// Distinct words of each bank that some lanes access.
+// Counts the distinct words that some lanes access in each bank.
 class Banks {
  public:
   void Access(uint64_t word) {
@@ -32,7 +32,8 @@ class Banks {
   uint64_t words_[kBanks][kBanks];
 };
 
-// Of lanes that are so far apart: without a look at their banks, 0 if that needs one.
+// Returns the wavefronts of lanes at a constant distance without a look at their banks, or 0 if the
+// banks matter.
 int RegularWavefronts(uint64_t step, int bytes, bool load) {
   const int words = std::max(1, bytes / kWordBytes);
   if (!std::has_single_bit(static_cast<unsigned>(words)) || words > kBanks) return 0;

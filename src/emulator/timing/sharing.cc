@@ -5,11 +5,11 @@
 namespace tilelang::emulator {
 namespace {
 
-// A buffer is 2^36 bytes of addresses: so many bits of a line's number are inside of it.
+// A buffer is 2^36 bytes of addresses, so this many bits of a line's number lie inside of it.
 constexpr int kBufferLines = kBufferShift - 7;
-// CTAs of a cluster, at most.
+// The largest number of CTAs of a cluster.
 constexpr uint64_t kMostOfCluster = 16;
-// Loads after which it is asked anew what L2 keeps.
+// Number of loads after which the model computes anew what L2 keeps.
 constexpr int kLoadsOfPlan = 1024;
 // Timed CTAs may load more than their share, so a buffer counts as loaded whole only once all CTAs
 // seem to have loaded this multiple of its size.
@@ -62,7 +62,8 @@ void Sharing::Follow(Buffer& buffer, uint64_t line) {
   if (!known) {
     ++elsewhere_;
   } else {
-    // It has gone through the rest of its work, and begins as those of the first wave did.
+    // The CTA has gone through the rest of its work, and begins again as the CTAs of the first wave
+    // did.
     if (elsewhere_ > first_) {
       BeginWave();
       compared_ = first_;
@@ -83,8 +84,8 @@ double Sharing::OfWave(const Buffer& buffer) const {
 bool Sharing::Keeps(const Buffer& buffer) const {
   const double of_wave = OfWave(buffer);
   if (buffer.size == 0 || of_wave == 0) return false;
-  // While one buffer is gone through, a wave after the other, the others are used again and again,
-  // and results are stored.
+  // While the waves go through one buffer, they use the other buffers again and again, and store
+  // results.
   double between = buffer.size + stored_ / begun_ * buffer.size / of_wave;
   for (const auto& [number, other] : buffers_) {
     if (&other != &buffer) between += OfWave(other);

@@ -61,12 +61,12 @@ Sm::Sm(const Figures& figures, MemorySystem& memory, double l1_bytes, int number
       requests_(figures.copy_requests) {}
 
 Cycle Sm::CopyLine(Cycle from, const LineAccess& access) {
-  // One more request is accepted when the oldest one has come back.
+  // The next request is accepted when the oldest one has come back.
   Cycle& oldest = requests_[oldest_];
   const Cycle at = lsu.Claim(std::max(from, oldest), figures_.copy_line_cycles);
   copies_taken_ = std::max(copies_taken_, at);
   copied_ += access.bytes();
-  // Parts of a line take as long to be sent as all of it.
+  // It takes as long to send a part of a line as the whole line.
   const Cycle port = l2_port.Claim(at, kLineBytes);
   oldest = std::max(memory.Load(at, access, Asker::kCopy), port + figures_.l2_latency);
   oldest_ = (oldest_ + 1) % requests_.size();
@@ -76,7 +76,7 @@ Cycle Sm::CopyLine(Cycle from, const LineAccess& access) {
 Cycle Sm::LoadLines(Cycle from, const std::vector<LineAccess>& lines, Route route) {
   const bool through_l1 = route == Route::kL1;
   Cycle ready = from;
-  // Beyond its lines an instruction takes some of the time of tags.
+  // Cycles of the tag stage that an instruction takes in addition to its lines.
   constexpr double kTags = 0.65;
   double tags = through_l1 ? kTags : 0;
   bool past_l1 = false;
@@ -104,7 +104,7 @@ Cycle Sm::StoreLines(Cycle from, const std::vector<LineAccess>& lines) {
   if (lines.size() == 1) lsu.Claim(from, 1);
   Cycle accepted = from;
   for (const LineAccess& access : lines) {
-    // A lone sector takes twice the time of some.
+    // A lone sector takes twice the time of several sectors.
     const double tags = lines.size() > 1 && std::has_single_bit(access.sectors) ? 2 : 1;
     const Cycle at = l2_store_port.Claim(lsu.Claim(from, tags), access.bytes());
     shared.Claim(at, 1);

@@ -1,4 +1,4 @@
-// B200.
+// Figures of the B200.
 #include "emulator/core/sm_count.h"
 #include "emulator/timing/figures.h"
 
@@ -6,7 +6,7 @@ namespace tilelang::emulator {
 
 namespace {
 
-// The limit of power, 1000 W. FlashAttention-4 (products in 74 % of the cycles) runs at 1580 MHz
+// Sets the power limit, 1000 W. FlashAttention-4 (products in 74 % of the cycles) runs at 1580 MHz
 // once the limit acts (flashinfer#2899), a GEMM of 16384 cubed at 1540 TFLOP/s (tirx-kernels).
 void SetPower(Figures& f) {
   f.power_free = 0.62;
@@ -14,7 +14,7 @@ void SetPower(Figures& f) {
   f.power_l2 = 0.008;  // as on the H200, for want of measurements
 }
 
-// TMA, the tensor core and tensor memory.
+// Sets the figures of TMA, the tensor core and tensor memory.
 void SetCopiesAndProducts(Figures& f) {
   f.mma_flops = 2560;
   f.mma_latency = 33;
@@ -24,18 +24,18 @@ void SetCopiesAndProducts(Figures& f) {
   f.tma_bytes = 128;
   f.tma_store_latency = 300;
   f.tma_first = 1180;  // a tensor map is read from HBM
-  // SemiAnalysis: six stages of 128 x 64 x 64 take 272 cycles each, those of their 256 rows,
+  // SemiAnalysis: six stages of 128 x 64 x 64 take 272 cycles each, as long as their 256 rows,
   // while the tensor core reads its operands.
   f.fills_apart = true;
   // SemiAnalysis, B200: 8192 operations of 16-bit operands a cycle.
   f.tcgen05_flops = 8192;
-  // From the issue to a thread that waits 136, and 104 with A in tensor memory, 120 with 64 rows;
-  // of these the wait takes 10.
+  // A thread that waits for a product from shared memory sees it 136 cycles after its issue, 104
+  // with A in tensor memory, 120 with 64 rows. The wait takes 10 of these cycles.
   f.tcgen05_ss_latency = 126;
   f.tcgen05_ts_latency = 94;
   f.tcgen05_queue = 24;  // about 6 for each sub-core
   f.tcgen05_half_latency = 110;
-  // Of pairs, likewise: 170 from shared memory, 138 with A in tensor memory, 147 to 165 with 64
+  // Pairs take 170 cycles from shared memory, 138 with A in tensor memory, and 147 to 165 with 64
   // rows in each CTA. M = 128 from tensor memory takes at least 18.3 cycles; with N = 64 operands
   // in shared memory take 43.7 cycles instead of 40, with 64 rows 25.7 instead of 24.
   f.pair_ss_latency = 160;
@@ -43,7 +43,7 @@ void SetCopiesAndProducts(Figures& f) {
   f.pair_half_latency = 146;
   f.pair_least = 18;
   f.pair_row_cost = 1.115;
-  // Micro-benchmarks of a B300: arrival and wait 8 cycles each.
+  // Micro-benchmarks of a B300: arrival and wait take 8 cycles each.
   f.mbarrier_latency = 8;
   f.mbarrier_wake = 8;
   f.commit_latency = 8;
@@ -66,9 +66,9 @@ Figures B200() {
     // FlashAttention-4 paper (arXiv 2603.05451): 1.85 GHz boost. The driver allows 1965, at which
     // the kernels of tirx-kernels that may be looked at are predicted a tenth too fast.
     f.clock_mhz = f.tensor_clock_mhz = 1850;
-    f.launch_us = 1.7;  // those of them that hardly do anything
+    f.launch_us = 1.7;  // the time of their kernels that do almost nothing
     f.shared_bytes = 228 * 1024;
-    // FlashAttention-4 paper: 128 FMA, 16 MUFU; the others as on sm_90.
+    // FlashAttention-4 paper: 128 FMA, 16 MUFU. The other rates are as on sm_90.
     f.fma_cycles = 1;
     f.alu_cycles = 2;
     f.half_rate_cycles = 4;
@@ -83,13 +83,13 @@ Figures B200() {
     f.l2_own_latency = true;   // round trips of a stage: 560 cycles at 1300 MHz
     f.l2_half = 60e6;          // between 50 and 67 MB a round trip becomes 300 ns longer
     f.l2_far_ns = 300;
-    // SemiAnalysis: two CTAs of a cluster that read the same take half of the sectors, four a
-    // quarter; four start at half of the rate of two with as much under way.
+    // SemiAnalysis: two CTAs of a cluster that read the same data take half of the sectors, four
+    // CTAs a quarter. Four CTAs start at half of the rate of two, with as many bytes in flight.
     f.l2_cluster_merge = 4;
     f.dram_wide_cluster = 2;
     f.l2_latency = 300;  // SemiAnalysis
-    // SemiAnalysis, bandwidth by what an SM has under way: cp.async of 4, 8, 16 and 32
-    // KiB 1.35, 2.49, 4.23 and 5.70 TB/s, TMA 1.13, 2.03, 3.6 and 5.6.
+    // SemiAnalysis, bandwidth by bytes in flight on an SM: cp.async of 4, 8, 16 and 32 KiB reaches
+    // 1.35, 2.49, 4.23 and 5.70 TB/s, TMA 1.13, 2.03, 3.6 and 5.6.
     f.dram_latency = 850;
     f.dram_queue = 220;
     f.tma_dram_latency = 100;
@@ -107,7 +107,8 @@ Figures B200() {
 }
 
 // The module with a Grace CPU has 152 SMs (Triton's tutorials). They report 1335 to 1548 TFLOP/s of
-// cuBLAS at 8192 x 8192 x 16384, so its limit of power lowers the clock as that of a B200 does.
+// cuBLAS at 8192 x 8192 x 16384, so the power limit lowers its clock as it lowers the clock of a
+// B200.
 Figures Gb200() {
   Figures f = B200();
   f.gpu = "GB200";
@@ -122,8 +123,9 @@ const Gpus& Sm100Gpus() {
   return gpus;
 }
 
-// B300: as a B200 where nothing else is known. Exponentials at twice the rate (NVIDIA, "Inside
-// Blackwell Ultra"), 2070 MHz and 1400 W (GB300: facebookexperimental/triton#2023).
+// A B300 has the figures of a B200 where nothing else is known. Exponentials run at twice the rate
+// (NVIDIA, "Inside Blackwell Ultra"), the clock is 2070 MHz and the limit 1400 W (GB300:
+// facebookexperimental/triton#2023).
 const Gpus& Sm103Gpus() {
   static const Gpus gpus = [] {
     Figures f = B200();

@@ -1,4 +1,4 @@
-// RTX 5090 and RTX PRO 6000, by published figures: nothing of it has been measured.
+// Published figures of the RTX 5090 and the RTX PRO 6000. None of them has been measured.
 #include "emulator/core/sm_count.h"
 #include "emulator/timing/figures.h"
 
@@ -10,7 +10,8 @@ Figures Rtx5090() {
   f.arch = "sm_120a";
   f.gpu = "RTX 5090";
   f.sms = SmCountOf(f.arch);
-  // RTX Blackwell whitepaper: boost; 209.5 TFLOP/s of f16 with sums in f32, half of those in f16.
+  // RTX Blackwell whitepaper: boost clock; 209.5 TFLOP/s of f16 with sums in f32, which is half of
+  // the rate with sums in f16.
   f.clock_mhz = f.tensor_clock_mhz = 2407;
   f.mma_flops = 512;
   f.mma_latency = 33;

@@ -1,4 +1,4 @@
-// A100 (SXM, 80 GB).
+// Figures of the A100 (SXM, 80 GB).
 #include "emulator/core/sm_count.h"
 #include "emulator/timing/figures.h"
 

@@ -1,4 +1,4 @@
-// H200 (SXM, 141 GB).
+// Figures of the H200 (SXM, 141 GB).
 #include "emulator/core/sm_count.h"
 #include "emulator/timing/figures.h"
 
@@ -6,7 +6,7 @@ namespace tilelang::emulator {
 
 namespace {
 
-// The tensor core, what feeds it, and the power it takes.
+// Sets the figures of the tensor core, of the engines that feed it, and of the power it takes.
 void SetTensorCore(Figures& f) {
   f.mma_flops = 2621;
   f.mma_latency = 24;
@@ -25,7 +25,8 @@ void SetTensorCore(Figures& f) {
   f.tma_dram_latency = 110;
   f.tma_bytes = 128;
   f.tma_store_latency = 105;
-  // Clocks of benchmark/microbench/power.py and of the fitted GEMMs and attentions at 700 W.
+  // These figures are fitted to the clocks of benchmark/microbench/power.py and of the fitted GEMMs
+  // and attentions at 700 W.
   f.power_free = 0.708;
   f.power_slope = 0.41;
   f.power_issue = 0.18;
@@ -45,7 +46,8 @@ const Gpus& Sm90Gpus() {
     f.launch_us = 1.2;
     f.tensor_clock_mhz = 1805;  // of kernels with work for the tensor core below the limit
     f.shared_bytes = 228 * 1024;
-    // From here on, where nothing else is said, as measured on an H200: benchmark/microbench.
+    // The figures below were measured on an H200 by benchmark/microbench, where nothing else is
+    // said.
     f.fma_cycles = 1;
     f.alu_cycles = 2;
     f.half_rate_cycles = 4;

@@ -15,18 +15,18 @@ namespace {
 constexpr uint64_t kSliceInstructions = 4096;
 // Cycles of the past that are forgotten together.
 constexpr double kKept = 2048;
-// Turns for each warp after which it is asked whether all only poll.
+// Turns for each warp after which the model checks whether all warps only poll.
 constexpr uint64_t kStepsOfRound = 8;
-// Rounds of residence of an SM that are timed in detail, when there are more.
+// Rounds of residence of an SM that are timed in detail if there are more.
 constexpr uint64_t kTimedRounds = 2;
-// Clusters that are timed when some take longer than others, if there are so many; durations that
-// differ by less than this factor are those of one kind.
+// Clusters to time if some take longer than others. Durations that differ by less than the factor
+// kAlike belong to one kind.
 constexpr uint64_t kFewest = 8;
 constexpr double kAlike = 1.25;
 constexpr double kGoldenSection = 0.6180339887498949;
 // Clusters that an SM takes over in a sample.
 constexpr uint64_t kTaken = 6;
-// Clusters of a wave that are asked what they read.
+// Clusters of a wave whose reads are recorded.
 constexpr uint64_t kProbed = 264;
 
 std::vector<int> LinesOf(const Kernel& kernel) {
@@ -43,14 +43,15 @@ std::vector<int> LinesOf(const Kernel& kernel) {
   return lines;
 }
 
-// The clock of the launch, the power limit aside.
+// Returns the clock of the launch before the power limit acts.
 double ClockOf(const Launch& launch, const Figures& figures, const CostTable& costs) {
   if (launch.options.timing.clock_mhz > 0) return launch.options.timing.clock_mhz;
   return costs.multiplies() ? figures.tensor_clock_mhz : figures.clock_mhz;
 }
 
-// Whether products of tensor cores can be left out: they change neither what this grid does nor
-// what others do. Which kernels of the module run in its call, and how often, is not known here.
+// Returns whether products of tensor cores can be left out, because they change neither the control
+// flow of this grid nor that of other grids. Which kernels of the module run in its call, and how
+// often, is not known here.
 bool ProductsAreUnread(const Launch& launch) {
   const TimingOptions& timing = launch.options.timing;
   return timing.sampled && timing.alone &&
@@ -91,24 +92,24 @@ uint64_t TimedRun::TakeOver() {
 }
 
 double TimedRun::TakeInterval() const {
-  // The first one is asked for when the pipeline begins to fill.
+  // The first cluster is asked for when the pipeline begins to fill, so it does not count.
   const size_t count = asked_for_.size();
   if (count < 3) return 0;
   const double span = (asked_for_.back() - asked_for_[1]).cycles();
   return span / static_cast<double>(count - 2);
 }
 
-// Which clusters are timed: those of one SM, or, when CTAs exchange values, all.
+// Chooses the clusters to time: the clusters of one SM, or all clusters if CTAs exchange values.
 void TimedRun::Choose() {
   const uint64_t clusters = launch_.clusters();
   const uint64_t groups = std::min<uint64_t>(static_cast<uint64_t>(occupancy_.groups), clusters);
   const int extent = static_cast<int>(launch_.options.cluster.count());
-  // Which cluster takes over which does not matter for a sample.
+  // A sample does not depend on which cluster takes over which.
   const bool takes_over = launch_.kernel.cancels && launch_.options.timing.sampled;
   everything_ = launch_.kernel.couples || (launch_.kernel.cancels && !takes_over);
   const uint64_t of_sm = (clusters + groups - 1) / groups;
-  // Of persistent clusters the first ones mostly have more work than the last one. If only what is
-  // timed runs, grids that come later find what both wrote, less products that are left out.
+  // The first persistent clusters mostly have more work than the last one, so both are timed. If
+  // only the timed clusters run, later grids find what both wrote, less products that are left out.
   const bool ends = of_sm == 1 && groups > 1 &&
                     (launch_.options.timing.sampled || !ClustersAreUniform(launch_.kernel));
   const int timed = static_cast<int>(everything_ ? groups : 1) * extent;
@@ -140,7 +141,7 @@ void TimedRun::Choose() {
     most =
         std::clamp<uint64_t>(launch_.options.timing.ctas / static_cast<uint64_t>(extent), 1, most);
   }
-  // Spread over the grid, in no rhythm that its extents could share.
+  // Spreads the clusters over the grid, in no rhythm that the grid's extents could share.
   std::vector<uint64_t> chosen;
   double place = 0;
   while (chosen.size() < most) {
@@ -172,7 +173,7 @@ void TimedRun::MakeGroup(std::vector<uint64_t> clusters) {
   groups_.push_back(std::move(group));
 }
 
-// Whether enough clusters of one kind have been timed. Those of several kinds need more.
+// Returns whether enough clusters of one kind have been timed. Clusters of several kinds need more.
 bool TimedRun::Suffices() const { return admitted_ >= enough_ && !ended_.empty() && AreAlike(); }
 
 bool TimedRun::AreAlike() const {
@@ -245,13 +246,13 @@ void TimedRun::Run() {
   launch_.timed_clusters.assign(launch_.clusters(), false);
   launch_.skips_products = ProductsAreUnread(launch_);
   Choose();
-  // What is only asked for its reads takes over no cluster.
+  // A cluster that runs only to record its reads takes over no other cluster.
   launch_.pending_cluster = [this] { return launch_.clusters(); };
   FindSharing();
   launch_.pending_cluster = nullptr;
   if (takes_over_) launch_.pending_cluster = [this] { return TakeOver(); };
   next_ = std::make_unique<Earliest>(residents_.size());
-  // SMs take a CTA each before they take a second one.
+  // Each SM takes one CTA before any SM takes a second one.
   for (int slot = 0; slot < occupancy_.ctas; ++slot) {
     for (size_t group = 0; group < groups_.size(); ++group) {
       Admit(residents_[group * static_cast<size_t>(occupancy_.ctas) + static_cast<size_t>(slot)],
@@ -323,7 +324,8 @@ void TimedRun::Watch() {
 }
 
 void TimedRun::Forget(Cycle time) {
-  // Claims of the past may still come from instructions whose operands were there long ago.
+  // Some earlier claims are kept: an instruction whose operands were ready long ago may still claim
+  // time.
   forgotten_ = time;
   const Cycle kept = std::max<Cycle>(0, time - 64);
   for (auto& memory : memories_) memory->Forget(kept);
@@ -338,7 +340,8 @@ void TimedRun::SlowDown(Cycle time) {
   for (auto& memory : memories_) memory->SlowDown(share);
 }
 
-// No warp can run and no engine will signal: what is pending may help, or waits that end alone.
+// Resumes the run if no warp can run and no engine will signal. Pending operations may help, or
+// waits that end alone.
 void TimedRun::Unblock() {
   bool any = false;
   for (Resident& resident : residents_) {

@@ -1,4 +1,4 @@
-// Instructions of warps in the pipes of their sub-core and in the memory of their SM.
+// Executes instructions of warps in the pipes of their sub-core and in the memory of their SM.
 #include <algorithm>
 #include <bit>
 
@@ -9,12 +9,12 @@
 namespace tilelang::emulator {
 namespace {
 
-// Buffers of global memory lie from here on, the windows of other state spaces before.
+// Buffers of global memory lie above this address, and the windows of other state spaces below.
 constexpr uint64_t kGlobalWindow = uint64_t{1} << kBufferShift;
-// Cycles of queue before a port of memory; a longer one holds the warp.
+// Cycles of queue before a port of memory. A longer queue holds the warp.
 constexpr double kQueue = 32;
 
-// Of the lanes that are active.
+// Computes the addresses of the active lanes.
 void Addresses(const Warp& warp, const AddressOperand& operand, uint32_t mask, uint64_t* out) {
   if (mask != kAllLanes) {
     ForEachLane(mask, [&](int lane) { out[lane] = operand.At(warp, lane); });
@@ -83,7 +83,8 @@ ClusterTiming::Issued ClusterTiming::Memory(Warp& warp, uint32_t pc, const OpCos
   const bool generic = cost.unit == Unit::kGeneric;
   const bool shared = cost.unit == Unit::kShared || cost.unit == Unit::kMatrixMove ||
                       (generic && addresses[std::countr_zero(mask)] < kGlobalWindow);
-  // ptxas does not know that a store leaves alone what a later access of its space touches.
+  // An access waits for earlier stores of its space, because ptxas does not know that they touch
+  // other bytes.
   if ((shared || generic) && !cost.constant) at = std::max(at, clock.last_shared_store);
   if ((!shared || generic) && !cost.constant) at = std::max(at, clock.last_global_store);
   if (!cost.store) {
@@ -153,7 +154,7 @@ ClusterTiming::Issued ClusterTiming::ThreadCopy(Warp& warp, uint32_t pc, const O
   }
   Sm& sm = *sm_;
   const Cycle there = sm.LoadLines(at, lines_, Sm::Route::kToShared);
-  // Each part of a line is written when it comes.
+  // Each part of a line is written when it arrives.
   const int parts = static_cast<int>(lines_.size());
   Addresses(warp, *cost.address, mask, addresses);
   const int wavefronts = SharedWavefronts(addresses, mask, cost.bytes);
@@ -162,7 +163,8 @@ ClusterTiming::Issued ClusterTiming::ThreadCopy(Warp& warp, uint32_t pc, const O
   WarpClock& clock = *clock_;
   Capacity& written = machine_.figures.fills_apart ? sm.fill : sm.shared;
   clock.copies = std::max(clock.copies, written.Claim(there, std::max(wavefronts, parts)));
-  // Until then it needs the registers of its addresses, which its warp mostly writes next.
+  // The copy needs its address registers until the load unit has taken it, and its warp mostly
+  // writes them next.
   const Cycle held = std::max(at, sm.copies_taken());
   return {held, held + 1, Reason::kMemory, Reason::kMemory};
 }

@@ -1,5 +1,5 @@
-// Loops that ptxas unrolls: short ones of a single basic block that store nothing and wait for
-// nothing. Their counters, the steps of their addresses and their jumps are left once in a turn.
+// Finds the loops that ptxas unrolls: short loops of a single basic block without stores and waits.
+// Of their counters, address steps and jumps, one of each remains in a turn.
 #include <algorithm>
 
 #include "emulator/timing/op_cost.h"
@@ -7,14 +7,15 @@
 namespace tilelang::emulator {
 namespace {
 
-// Instructions of the machine in such a loop, at most, by what ptxas makes of kernels with loops.
+// The largest number of machine instructions in such a loop, as seen in the code that ptxas makes
+// for kernels with loops.
 constexpr int kLongest = 28;
 
 bool StaysInLoop(const OpCost& cost) {
   return !cost.ends_block && !cost.in_order && !cost.store && !cost.waits;
 }
 
-// x = x + constant
+// Returns whether the instruction is x = x + constant.
 bool IsStep(const OpCost& cost, const OperandUse& use) {
   return cost.unit == Unit::kAdd && use.reads.size() == 1 && use.writes == use.reads;
 }

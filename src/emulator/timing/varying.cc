@@ -21,7 +21,7 @@ bool TellsCluster(Special special) {
   }
 }
 
-// Its results are values of memory, or computed by an engine from them.
+// Returns whether the results are values of memory, or computed by an engine from such values.
 bool Loads(const Kernel& kernel, uint32_t pc) {
   using C = InstructionClass;
   switch (kernel.sources[kernel.code[pc].source].kind) {
@@ -39,10 +39,10 @@ bool Loads(const Kernel& kernel, uint32_t pc) {
   }
 }
 
-// Where the program goes on, or whether it executes the instruction, depends on what varies.
+// Returns whether the next instruction, or whether this one executes, depends on a varying value.
 bool Branches(const Kernel& kernel, const Varying& varying, const Op& op) {
   const bool jumps = kernel.sources[op.source].kind == InstructionClass::kControl;
-  // Of a jump by a table the operand tells where.
+  // The operand of a jump by table selects its target.
   return (op.guard != kNoSlot && varying.Has(op.guard)) || (jumps && varying.Reads(op));
 }
 
@@ -92,7 +92,7 @@ bool MemoryDecides(const Kernel& kernel) {
       kernel, [](Special) { return false; }, [&](uint32_t pc) { return Loads(kernel, pc); });
   return std::any_of(kernel.code.begin(), kernel.code.end(), [&](const Op& op) {
     const SourceLine& source = kernel.sources[op.source];
-    // Addresses in tensor memory are loaded from where its allocation writes them.
+    // Addresses in tensor memory are loaded from where the allocation wrote them, and do not count.
     const bool tensor = source.kind == C::kTensorMemory || source.kind == C::kTensorCore;
     const bool accesses =
         !tensor && std::any_of(source.use.addresses.begin(), source.use.addresses.end(),
