@@ -12,7 +12,7 @@ namespace tilelang::op {
 
 namespace {
 
-// Offsets of a global tensor whose size is not known to fit are computed in 64 bits.
+// Returns whether offsets need 64 bits: the size of the global tensor is not known to fit 32 bits.
 bool NeedsInt64(const Buffer& buffer, arith::Analyzer* analyzer) {
   Expr last = ir::Const(ir::dtypes::kInt64, 0);
   Array<Expr> strides = buffer.Strides();

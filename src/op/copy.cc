@@ -30,7 +30,7 @@ Array<Var> IndexVars(size_t count, const Span& span) {
   return vars;
 }
 
-// region.mins + the offsets in the moving dimensions.
+// Returns the indices region.mins plus the offsets in the moving dimensions.
 Array<Expr> ElementAt(const Region& region, const MovingDims& moving, const Array<Expr>& offsets) {
   std::vector<Expr> indices(region->mins.begin(), region->mins.end());
   for (size_t i = 0; i < moving.dims.size(); ++i) {
@@ -51,7 +51,7 @@ Stmt TileLoop(const Array<Var>& vars, const Array<Expr>& extents, Stmt body, Til
               const Map<String, Any>& annotations, const Span& span) {
   if (work == TileWork::kShared) {
     if (!vars.empty()) return ir::ParallelFor(vars, extents, body, annotations, span);
-    // A single element is still stored by one thread, or by every holder of a fragment.
+    // One thread, or every holder of a fragment, still stores a single element.
     return ir::ParallelFor({Var("i", ir::dtypes::kInt32, span)}, {Expr(1)}, body, annotations,
                            span);
   }
@@ -62,7 +62,8 @@ TileWork WorkOn(const Buffer& dst, TileWork work) {
   return dst.IsLocal() ? TileWork::kOfEachThread : work;
 }
 
-// Of the last dimension of both sides, the variable as a byte of a unit, in a dimension of its own.
+// Holds the loop variables of a copy. If a type is padded, the last dimension of both sides is
+// divided in two, and the inner variable counts the bytes of a unit.
 struct CopyVars {
   Array<Var> vars;
   Array<Expr> extents;

@@ -13,13 +13,14 @@ namespace tilelang::op {
 
 namespace {
 
-// All bits of it.
+// Returns whether all bits of the number are zero.
 bool IsZero(const Expr& e) {
   const auto* number = e.as<ir::FloatImmNode>();
   return number != nullptr ? number->value == 0 && !std::signbit(number->value) : ir::IsConst(e, 0);
 }
 
-// A value that is an element of memory where `inside` holds (null: everywhere), else zero.
+// Describes a value that is an element of memory where `inside` holds (null: everywhere), and zero
+// elsewhere.
 struct CopiedElement {
   const ir::LoadNode* load = nullptr;  // null: the value is none such
   Expr inside;
@@ -64,7 +65,7 @@ Stmt CopyAsync(const Stmt& s, int64_t elements, bool ordered) {
   auto [load, inside] = AsCopiedElement(store->value);
   int64_t bytes = elements * ir::Bytes(store->buffer->dtype);
   if (load == nullptr || (bytes != 4 && bytes != 8 && bytes != 16)) return Stmt();
-  // Where the condition does not hold nothing is read, and zeros are written.
+  // Where the condition does not hold, the copy reads nothing and writes zeros.
   Expr source_bytes = I32(bytes);
   Array<Expr> indices = load->indices;
   if (inside.defined()) {

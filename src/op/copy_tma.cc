@@ -19,8 +19,8 @@ const Region& SharedSide(const ir::CopyNode* op) { return IsTmaLoad(op) ? op->ds
 namespace {
 
 constexpr int64_t kMaxRank = 5;
-// CUDA driver API, cuTensorMapEncodeTiled: of 4 and 6 bits in padded units, boxes begin at
-// multiples of 128 elements and have so many, and strides are multiples of 32 bytes.
+// CUDA driver API, cuTensorMapEncodeTiled: boxes of 4-bit and 6-bit elements in padded units begin
+// at multiples of 128 elements and have 128 of them, and strides are multiples of 32 bytes.
 constexpr int64_t kPaddedBox = 128;
 constexpr int64_t kPaddedAlign = 32;
 constexpr int64_t kMajorOfPaddedMaps = 10;
@@ -33,8 +33,8 @@ constexpr int64_t kMaxBoxExtent = 256;
 constexpr int64_t kGlobalAlign = 16;   // bytes, of strides and of a box's rows
 constexpr int64_t kSharedAlign = 128;  // bytes, of a box in shared memory
 constexpr int64_t kAtomRows = 8;       // of a swizzle pattern
-// Below this many bytes the latency of the accelerator outweighs the threads' instructions, unless
-// the load runs ahead.
+// Below this size the latency of TMA outweighs the threads' instructions, unless the load runs
+// ahead.
 constexpr int64_t kMinTileBytes = 1024;
 constexpr int64_t kMaxBoxes = 32;
 
@@ -69,7 +69,7 @@ std::string StrideObstacle(const Buffer& buffer, int64_t align, Context* ctx) {
   return "";
 }
 
-// Of the elements of padded tiles, in whose tensors the last dimension has bytes.
+// Returns why TMA cannot copy padded elements of a tensor whose last dimension counts bytes.
 std::string PaddedObstacle(const ir::CopyNode* op, Context* ctx) {
   int64_t bits = PaddedBits(op);
   if (bits == 0) return "";
@@ -91,10 +91,11 @@ std::string PaddedObstacle(const ir::CopyNode* op, Context* ctx) {
   return "";
 }
 
-// Coordinates are signed 32-bit numbers, and a store's may not be negative.
+// Returns why the corner of the region does not suit TMA. Coordinates are signed 32-bit numbers,
+// and the coordinates of a store must not be negative.
 std::string CornerObstacle(const ir::CopyNode* op, Context* ctx) {
   const Region& global = GlobalSide(op);
-  // Boxes elsewhere are an illegal instruction on Hopper, for loads and for each element size.
+  // Hopper raises an illegal instruction for boxes elsewhere, for loads and for each element size.
   int64_t step = kGlobalAlign / ir::Bytes(global->buffer->dtype);
   if (!ctx->analyzer->Divides(global->mins.back(), step)) {
     return "index " + ir::Print(global->mins.back()) +
@@ -139,8 +140,9 @@ std::string ShapeObstacle(const ir::CopyNode* op, const Context& ctx) {
   return "";
 }
 
-// Where the elements of a shared buffer lie: atom columns of `atom` elements, each holding all
-// rows, side by side; row-major order is a single atom column. Swizzled within 8 rows.
+// Describes where the elements of a shared buffer lie: in atom columns of `atom` elements, side by
+// side, each with all rows. Row-major order is a single atom column. The swizzle permutes chunks
+// within 8 rows.
 struct Storage {
   int64_t atom = 0;     // elements
   int64_t swizzle = 0;  // bytes
@@ -160,14 +162,14 @@ Storage MakeStorage(const Coord& shape, int64_t atom, int64_t swizzle) {
   return storage;
 }
 
-// Equal maps; layouts that differ in their swizzle count as different without a look at every
-// element.
+// Returns whether two layouts are the same map. Layouts that differ in their swizzle count as
+// different, without a look at every element.
 bool Same(const Layout& a, const Layout& b) {
   if (!a->IsTable() && !b->IsTable() && a->GetSwizzle() != b->GetSwizzle()) return false;
   return a.SameMap(b);
 }
 
-// The storage of swizzled layouts that SwizzledLayout makes with these widths.
+// Returns the storage of a layout that SwizzledLayout makes with these widths, if `layout` is one.
 std::optional<Storage> SwizzledStorage(const Buffer& buffer, const Layout& layout, int64_t bytes,
                                        int64_t atomicity) {
   Coord shape = StaticShape(buffer);
@@ -196,7 +198,8 @@ std::optional<Storage> StorageOf(const Buffer& buffer, const std::optional<Layou
   return SwizzledStorage(buffer, *layout, 128, 32);
 }
 
-// The largest divisor of `extent` that a box may have, a multiple of `step` when extent is one.
+// Returns the largest divisor of `extent` that a box may have. It is a multiple of `step` if
+// `extent` is one.
 int64_t BoxExtent(int64_t extent, int64_t step) {
   if (extent <= kMaxBoxExtent) return extent;
   for (int64_t e = kMaxBoxExtent; e > 1; --e) {
@@ -205,8 +208,8 @@ int64_t BoxExtent(int64_t extent, int64_t step) {
   return 1;
 }
 
-// The multiple at which a box may begin in dimension d of a shared buffer: of 128 bytes; a swizzled
-// one where its pattern begins.
+// Returns the multiple at which a box may begin in dimension d of a shared buffer: 128 bytes, or
+// the start of the pattern if the buffer is swizzled.
 int64_t StepOf(const Buffer& shared, const Storage& storage, size_t d) {
   size_t rank = shared->shape.size();
   if (d + 1 == rank && storage.atom < StaticShape(shared).back()) return storage.atom;
@@ -286,7 +289,7 @@ TmaBoxes Cut(const ir::CopyNode* op, const Storage& storage, Context* ctx) {
   return boxes;
 }
 
-// Of cp.reduce.async.bulk.tensor.
+// Returns why cp.reduce.async.bulk.tensor cannot do the copy.
 std::string SumObstacle(const ir::CopyNode* op) {
   ir::DType type = op->dst->buffer->dtype;
   bool adds = op->annotations.count(ir::kAdds) != 0;
@@ -296,7 +299,7 @@ std::string SumObstacle(const ir::CopyNode* op) {
   return adds ? "it would add " + ir::ToString(type) : "";
 }
 
-// Why the accelerator cannot, or should not, do the copy, as far as its two regions tell.
+// Returns why TMA cannot, or should not, do the copy, as far as the two regions tell.
 std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
   const Buffer& global = GlobalSide(op)->buffer;
   if (op->annotations.count("disable_tma") && op->annotations["disable_tma"].cast<bool>()) {
@@ -321,7 +324,7 @@ std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
   return "";
 }
 
-// The boxes if the shared buffer had this layout; none: row-major.
+// Cuts the copy into boxes as if the shared buffer had this layout (none: row-major).
 TmaBoxes CutIntoBoxes(const ir::CopyNode* op, const std::optional<Layout>& layout, Context* ctx) {
   const Buffer& shared = SharedSide(op)->buffer;
   auto storage = StorageOf(shared, layout, ctx->target);
@@ -362,7 +365,7 @@ class TmaInstruction : public TileInstruction {
       return {TilePlan(), prefix + boxes.reason};
     }
     auto plan = ffi::make_object<TmaPlanNode>(this, ctx->threads);
-    // An mbarrier counts the bytes of padded elements that the tensor has.
+    // An mbarrier counts the bytes that padded elements have in the tensor.
     int64_t bits = boxes.padded_bits != 0 ? boxes.padded_bits : shared->buffer->dtype.bits;
     plan->bytes = layout::Product(boxes.box) * layout::Product(boxes.counts) * bits / 8;
     plan->boxes = std::move(boxes);

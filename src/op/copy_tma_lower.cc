@@ -14,8 +14,8 @@ namespace tilelang::op {
 
 namespace {
 
-// The number of an element along the last dimension of a tensor, which has bytes if its elements
-// are padded.
+// Returns the number of an element along the last dimension of a tensor. The dimension counts bytes
+// if the elements are padded.
 Expr ElementOf(const Expr& place, const TmaBoxes& boxes) {
   if (boxes.padded_bits == 0) return place;
   auto number = [&](int64_t n) { return ir::Const(place.dtype(), n); };
@@ -75,7 +75,7 @@ class TmaLowerer {
                                        boxes_)),
         lowering_(lowering) {}
 
-  // One call for each box.
+  // Issues one call for each box.
   void Issue(std::vector<Stmt>* stmts) {
     int64_t count = layout::Product(boxes_.counts);
     for (int64_t i = 0; i < count; ++i) {
@@ -121,7 +121,7 @@ class TmaLowerer {
 
   bool Adds() const { return op_->annotations.count(ir::kAdds) != 0; }
 
-  // For the synchronisation of shared memory.
+  // Returns the attributes that tell the synchronisation what the copy accesses in shared memory.
   Map<String, Any> Effects() const {
     Map<String, Any> attrs;
     attrs.Set(IsTmaLoad(op_) ? "writes" : "reads",

@@ -20,7 +20,7 @@ using layout::TmemDirection;
 
 namespace {
 
-// Of a load into a slice: nothing else of the fragment is in use.
+// Marks a load into a slice: the fragment holds nothing else that is in use.
 constexpr const char* kScratchAnnotation = "scratch";
 
 TmemDirection DirectionOf(const ir::CopyNode* op) {
@@ -33,8 +33,9 @@ const Region& FragmentSide(const ir::CopyNode* op) {
   return op->src->buffer.IsTmem() ? op->dst : op->src;
 }
 
-// Of one instruction. The registers of an SM are shared by the threads of the CTA, in units of 8 a
-// thread; ptxas wants 18 beside those of the instruction.
+// Returns the registers that one instruction may use. The threads of the CTA share the registers of
+// an SM, in units of 8 per thread. ptxas wants 18 registers beside the registers of the
+// instruction.
 int64_t MaxRegisters(const Context& ctx) {
   constexpr int64_t kReserve = 18;
   int64_t share = ctx.target->registers_per_sm / ctx.cta_threads / 8 * 8;
@@ -58,7 +59,7 @@ layout::TmemCopyOptions OptionsFor(const ir::CopyNode* op, Context* ctx) {
   return options;
 }
 
-// The fragment's map over the moving dimensions of its region.
+// Returns the fragment's map over the moving dimensions of its region.
 Fragment RegionFragment(const Region& region, const Fragment& whole, const Span& span) {
   auto mins = ir::AsInts(region->mins);
   Coord extents = StaticExtents(region->extents, "the extents of a fragment region", span);
@@ -94,8 +95,8 @@ std::string DescribeBoth(const ir::CopyNode* op, Context* ctx) {
          (*ctx->layouts->GetTmem(TmemSide(op)->buffer))->ToString();
 }
 
-// Asks for a fragment with ever fewer warpgroups: columns that all of them cannot share evenly are
-// moved by some. One that moves nothing beside the tile is preferred.
+// Asks for a fragment with ever fewer warpgroups, because some columns cannot be shared evenly by
+// all of them. Prefers a fragment whose instructions move nothing beside the tile.
 template <typename Ask>
 layout::TmemFragment WithFewerThreads(layout::TmemCopyOptions options, Ask ask) {
   layout::TmemFragment best;
@@ -108,8 +109,8 @@ layout::TmemFragment WithFewerThreads(layout::TmemCopyOptions options, Ask ask) 
   }
 }
 
-// What can be stored can be loaded, and a load of that form touches nothing but the tile: it is
-// the first choice in both directions.
+// Returns the fragment of the first choice in both directions. A tile that can be stored can be
+// loaded, and a load of that form touches nothing but the tile.
 layout::TmemFragment NaturalFragment(const TmemLayout& layout, TmemDirection direction,
                                      const layout::TmemCopyOptions& options) {
   auto natural_for = [&](TmemDirection wanted) {
@@ -138,8 +139,8 @@ Stmt ThroughFragment(const ir::CopyNode* op) {
   Region whole = Region::Whole(staged);
   ir::Copy first(op->src, whole, {}, op->span);
   ir::Copy second(whole, op->dst, op->annotations, op->span);
-  // From tensor memory to tensor memory of another type: a fragment of each, and between the two
-  // a copy that converts.
+  // A copy from tensor memory to tensor memory of another type takes a fragment of each type, and a
+  // copy between the two that converts.
   bool again = IsTmemCopy(second.get()) && tile->dtype != op->dst->buffer->dtype;
   return Sequence(
       {ir::Alloc(staged, op->span), first, again ? ThroughFragment(second.get()) : Stmt(second)},
@@ -148,7 +149,8 @@ Stmt ThroughFragment(const ir::CopyNode* op) {
 
 namespace {
 
-// Raises LayoutError: no instruction moves the tile. Of 64 rows the reason is most often the width.
+// Raises LayoutError, because no instruction moves the tile. With 64 rows the reason is most often
+// the width.
 [[noreturn]] void RefuseCopy(const ir::CopyNode* op, const TmemLayout& layout, std::string reason) {
   const Region& region = TmemSide(op);
   Coord extents = StaticExtents(region->extents, "the extents of a copy", op->span);
@@ -166,9 +168,9 @@ namespace {
                               << " moves " << ir::Print(region) << reason);
 }
 
-// The layout that a fragment takes over from tensor memory when the copy has only a region of it:
-// that of the whole buffer if the region is the same part of both, else the one that it would have
-// as a tile of its own.
+// Returns the layout that a fragment takes over from tensor memory if the copy has only a region of
+// it. If the region is the same part of both buffers, this is the layout of the whole buffer.
+// Otherwise it is the layout that the region would have as a tile of its own.
 TmemLayout LayoutAround(const ir::CopyNode* op, const TmemLayout& part, Context* ctx) {
   const Region& side = FragmentSide(op);
   const Region& tmem = TmemSide(op);
@@ -182,9 +184,9 @@ TmemLayout LayoutAround(const ir::CopyNode* op, const TmemLayout& part, Context*
   return LayoutForRole(whole, packed ? TmemRole::kOperandA : TmemRole::kAccumulator);
 }
 
-// Either side may be known first: the layout of the tensor memory gives the fragment in which an
-// instruction moves it; a fragment that is already fixed is realised by whichever instructions
-// fit, or converted where none does.
+// Infers a layout from the side that is known. The layout of tensor memory gives the fragment in
+// which an instruction moves it. A fragment that is already fixed is moved by whichever
+// instructions fit, or converted if none fits.
 void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx) {
   const Region& side = FragmentSide(op);
   if (level == InferLevel::kStrict) return;
@@ -201,9 +203,9 @@ void InferTmemCopy(const ir::CopyNode* op, InferLevel level, Context* ctx) {
   ctx->layouts->Set(side->buffer, natural.fragment->Reshape(shape), op->span);
 }
 
-// The fragment, over the extents of the copy's region, to convert the copy's own to (before a
-// store) or from (after a load) when they do not fit. Raises LayoutError, with both layouts, when
-// no instruction moves the tile at all.
+// Returns a fragment over the extents of the copy's region. If the copy's own fragment does not
+// fit, it is converted to this one before a store, or from it after a load. Raises LayoutError with
+// both layouts if no instruction moves the tile at all.
 Fragment NearestFragment(const ir::CopyNode* op, Context* ctx) {
   const Region& side = FragmentSide(op);
   TmemTile tile = TileOf(TmemSide(op), op->span, ctx);
@@ -217,7 +219,7 @@ Fragment NearestFragment(const ir::CopyNode* op, Context* ctx) {
   return near.fragment->Reshape(StaticExtents(side->extents, "extents of a fragment", op->span));
 }
 
-// Columns from the first to the last that one warpgroup reaches.
+// Returns the number of columns from the first to the last one that a warpgroup reaches.
 int64_t ColumnsMoved(const layout::TmemCopyPlan& plan) {
   int64_t columns = 0;
   for (size_t i = 0; i < plan->instructions.size(); ++i) {
@@ -228,7 +230,7 @@ int64_t ColumnsMoved(const layout::TmemCopyPlan& plan) {
   return columns;
 }
 
-// Whether warpgroup number i moves rows [128 * i, 128 * (i + 1)), which lie side by side.
+// Returns whether warpgroup i moves the rows [128 * i, 128 * (i + 1)), side by side.
 bool KeepsToRows(const layout::TmemCopyPlan& plan, const TmemLayout& tile, int64_t threads) {
   constexpr int64_t kRows = 128;
   Coord origin(tile->Extents().size(), 0);
@@ -242,13 +244,14 @@ bool KeepsToRows(const layout::TmemCopyPlan& plan, const TmemLayout& tile, int64
 using layout::TmemCopyPlan;
 using layout::TmemInstructionNode;
 
-// The columns that one instruction moves, from its first on.
+// Returns the number of columns that one instruction moves, from its first one on.
 int64_t ColumnsOf(const TmemCopyPlan& plan, size_t i) {
   int64_t columns = plan->Instruction(i)->repeat * plan->Atom().columns * (plan->pack ? 2 : 1);
   return columns + plan->half_offset;
 }
 
-// What a call of a copy touches, from the address in its first argument on.
+// Returns the attributes of a call that say which cells the copy touches, from the address in its
+// first argument on.
 Map<String, Any> Touches(const ir::CopyNode* op, int64_t lanes, int64_t columns,
                          const Context& ctx) {
   bool writes = DirectionOf(op) == TmemDirection::kStore;
@@ -260,7 +263,7 @@ Map<String, Any> Touches(const ir::CopyNode* op, int64_t lanes, int64_t columns,
   return attrs;
 }
 
-// All instructions and the wait in one call, which lets nothing use a register before the wait.
+// Emits all instructions and the wait in one call, so that nothing uses a register before the wait.
 void EmitLoad(const ir::CopyNode* op, const TmemCopyPlan& plan, const Buffer& regs,
               const Expr& address, const Context& ctx, std::vector<Stmt>* stmts) {
   std::string call = "tcgen05_load<";
@@ -285,7 +288,7 @@ void EmitLoad(const ir::CopyNode* op, const TmemCopyPlan& plan, const Buffer& re
 
 void EmitStore(const ir::CopyNode* op, const TmemCopyPlan& plan, const Buffer& regs,
                const Expr& address, const Context& ctx, std::vector<Stmt>* stmts) {
-  // "32x32b" -> "32dp32b": data paths and bits, the names of the device functions.
+  // Turns "32x32b" into "32dp32b", as the device functions are called: data paths and bits.
   std::string shape = plan->name;
   shape.replace(shape.find('x'), 1, "dp");
   int64_t per_reg = 32 / regs->dtype.bits;
@@ -303,10 +306,10 @@ void EmitStore(const ir::CopyNode* op, const TmemCopyPlan& plan, const Buffer& r
   }
 }
 
-// The instructions of a plan, by the warps that take part in it.
+// Emits the instructions of a plan for the warps that take part in it.
 Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& column,
                const Buffer& regs, Context* ctx) {
-  // A warp adds its quarter of the lanes, a warpgroup its part of the columns.
+  // A warp adds its quarter of the lanes, and a warpgroup its part of the columns.
   Expr warp = ir::FloorDiv(ctx->thread - I32(ctx->threads.begin), 32);
   Expr lanes = ir::CastTo(ir::dtypes::kUInt32, ir::FloorMod(warp, 4)) * U32(32 << 16);
   Expr group = ir::FloorDiv(warp, 4);
@@ -328,8 +331,8 @@ Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& col
   return ir::If(ctx->analyzer->Simplify(mine), body, Stmt(), op->span);
 }
 
-// A load into a slice by way of a fragment of the same layout, in which it may overwrite what lies
-// beside the slice; null when it does not fit that either.
+// Loads a slice through a fragment of the same layout, in which the load may overwrite elements
+// beside the slice. Returns null if that does not fit either.
 Stmt ThroughScratch(const TileInstruction* instruction, const ir::CopyNode* op, Context* ctx) {
   const Buffer& fragment = op->dst->buffer;
   Buffer scratch(String(std::string(fragment->name) + "_near"), fragment->dtype, fragment->shape,
@@ -346,7 +349,8 @@ Stmt ThroughScratch(const TileInstruction* instruction, const ir::CopyNode* op, 
   return Sequence(stmts, op->span);
 }
 
-// By way of the nearest fragment that an instruction moves. Raises LayoutError when there is none.
+// Copies through the nearest fragment that an instruction moves. Raises LayoutError if there is
+// none.
 Stmt ThroughNearest(const TileInstruction* instruction, const ir::CopyNode* op, Context* ctx) {
   bool load = op->src->buffer.IsTmem();
   const Region& side = FragmentSide(op);

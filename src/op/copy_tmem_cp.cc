@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kGroupRows = 8;  // rows of a swizzle pattern
 
-// A corner split into what is known now and what is known when the kernel runs.
+// Splits a corner into the part that is known now and the part that is known when the kernel runs.
 struct Corner {
   Coord known;
   std::vector<Expr> variable;
@@ -37,7 +37,8 @@ Corner CornerOf(const Region& region) {
   return corner;
 }
 
-// The last two dimensions of a buffer's layout, at the first element of the others.
+// Returns the last two dimensions of a buffer's layout, at the first element of all other
+// dimensions.
 Layout MatrixOf(const Layout& layout) {
   Coord extents = layout->Extents();
   Coord matrix(extents.end() - 2, extents.end());
@@ -45,8 +46,8 @@ Layout MatrixOf(const Layout& layout) {
   return layout.Slice(Coord(extents.size(), 0), extents).Reshape(matrix);
 }
 
-// A corner that is variable in the matrix must begin where the swizzle pattern does: elements are
-// then equally far from it wherever it is.
+// Returns why the corner does not fit. A corner that is variable in the matrix must begin where the
+// swizzle pattern begins: the elements then have the same distances from it wherever it is.
 std::string VariableCornerObstacle(const Region& region, const layout::MatrixOperand& operand,
                                    Context* ctx) {
   size_t rank = region->mins.size();
@@ -80,9 +81,9 @@ Layout SharedLayout(const ir::CopyNode* op, const Context& ctx) {
   return layout ? *layout : Layout::RowMajor(StaticShape(shared));
 }
 
-// Gives the tensor memory the layout of its default role, and the shared buffer, if it has none
-// yet, the widest swizzled layout that tcgen05.cp reads and that its other users accept. Leaves
-// what does not fit alone.
+// Gives the tensor memory the layout of its default role. Gives the shared buffer, if it has no
+// layout yet, the widest swizzled layout that tcgen05.cp reads and that its other users accept.
+// Gives no layout if none fits.
 void InferTmemCp(const ir::CopyNode* op, InferLevel level, Context* ctx) {
   if (level == InferLevel::kStrict) return;
   SetDefaultRole(op->dst->buffer, op->span, ctx);
@@ -98,7 +99,7 @@ void InferTmemCp(const ir::CopyNode* op, InferLevel level, Context* ctx) {
   }
 }
 
-// How tcgen05.cp copies in the layouts that the buffers have.
+// Plans how tcgen05.cp copies in the layouts that the buffers have.
 layout::TmemCpPlan PlanInLayouts(const ir::CopyNode* op, Context* ctx) {
   layout::TmemCpPlan plan;
   if (ctx->threads.begin % kWarp != 0 || ctx->threads.count % kWarp != 0) {
@@ -108,7 +109,7 @@ layout::TmemCpPlan PlanInLayouts(const ir::CopyNode* op, Context* ctx) {
   plan = PlanCp(op, SharedLayout(op, *ctx), ctx);
   const Buffer& shared = op->src->buffer;
   if (plan.reason.empty() || ctx->layouts->Has(shared)) return plan;
-  // Row-major for want of a better one.
+  // No swizzled layout is possible, so the buffer is row-major.
   Coord shape = StaticShape(shared);
   int64_t bits = shared->dtype.bits;
   int64_t widest = layout::WidestSwizzle(shape, bits);
@@ -132,7 +133,7 @@ void IssueTmemCp(const ir::CopyNode* op, const layout::TmemCpPlan& plan, Lowerin
   Corner corner = CornerOf(op->src);
   for (Expr& index : corner.variable) index = ctx->analyzer->Simplify(index);
   Expr offset = ctx->analyzer->Simplify(layout::ForwardExpr(layout, corner.variable));
-  // The plan counts within the matrix.
+  // The plan counts from the beginning of the matrix.
   std::fill(corner.known.end() - 2, corner.known.end(), 0);
   int64_t matrix = layout::PlainByteOffset(layout, shared->dtype.bits, corner.known);
   Var descriptor(String("desc_" + std::string(shared->name)), ir::dtypes::kUInt64, op->span);

@@ -38,14 +38,15 @@ Expr ElementAt(const ir::GemmOperandNode* metadata, const Expr& row, const Expr&
   return ir::Load(metadata->buffer(), at);
 }
 
-// The parts of 16 bits of words of metadata.
+// Returns one 16-bit half of a word of metadata.
 Expr PartOfWord(const ir::GemmOperandNode* words, const Expr& row, const Expr& part) {
   Expr word = ir::CastTo(ir::dtypes::kUInt32, ElementAt(words, row, ir::FloorDiv(part, I32(2))));
   Expr distance = ir::CastTo(ir::dtypes::kUInt32, ir::FloorMod(part, I32(2))) * U32(16);
   return ir::CastTo(ir::dtypes::kUInt16, ir::MakeBinary(BinaryOp::kShr, word, distance));
 }
 
-// Zero, as copies fill what lies outside of a tensor, has no meaning: the first two of each four.
+// Replaces metadata of zero, which copies write outside of a tensor and which has no meaning, by
+// the first two of each four elements.
 Expr WithMeaning(const Expr& metadata) {
   DType type = metadata.dtype();
   uint64_t first_two = 0x44444444U >> (32 - type.bits);
@@ -53,7 +54,7 @@ Expr WithMeaning(const Expr& metadata) {
                     ir::Const(type, static_cast<int64_t>(first_two)), metadata);
 }
 
-// `bits` bits of a row, the `index`-th of so many, in the low bits of a word.
+// Returns `bits` bits of a row in the low bits of a word: the `index`-th group of this size.
 Expr BitsAt(const ir::GemmOperandNode* metadata, const Expr& row, const Expr& index, int64_t bits) {
   DType given = metadata->buffer()->dtype;
   if (given.bits > bits) {
@@ -77,7 +78,7 @@ Expr BitsAt(const ir::GemmOperandNode* metadata, const Expr& row, const Expr& in
   return word;
 }
 
-// The word of a lane and column of tensor memory.
+// Returns the word for a lane and column of tensor memory.
 Expr WordOfTmem(const ir::GemmNode* op, const Expr& lane, const Expr& column) {
   const ir::GemmOperandNode* given = Given(op);
   if (MatrixA(op)->buffer->dtype.bits == kNarrowElement)

@@ -55,7 +55,7 @@ const std::array<KindRow, 13> kKinds = {{
     {kFloat8E5M2, kFloat8E5M2, kFloat32, kOf8Bits, "mma_e5m2_e5m2", 89},
 }};
 
-// What a gemm asks of its instruction.
+// Describes the instruction that a GEMM needs.
 struct MmaShape {
   MmaKind kind;
   WarpGrid grid;
@@ -89,7 +89,7 @@ std::optional<WarpGrid> GridOf(const ir::GemmNode* op, const MmaAtom& atom, cons
   return ChooseWarpGrid(atom, shape.m, shape.n, warps, policy.value_or(WarpPolicy::kSquare));
 }
 
-// The function of mma_sp_sm80.h, a template of the selector.
+// Returns the name of the function in mma_sp_sm80.h, a template of the selector.
 std::string SparseName(const std::string& name) {
   constexpr std::string_view kPrefix = "mma_";
   return name.empty() ? name : "mma_sp_" + name.substr(kPrefix.size());
@@ -152,7 +152,7 @@ MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
                      << (IsTransposedB(op) ? " (transposed)" : "") << ", C = " << one(MatrixC(op)));
 }
 
-// Rows of 16 bytes without bank conflicts, as TMA writes them.
+// Offers a layout for rows of 16 bytes without bank conflicts, as TMA writes them.
 void OfferSwizzle(const Region& region, const Span& span, Context* ctx) {
   const Buffer& buffer = region->buffer;
   if (!buffer.IsShared() || ctx->layouts->Has(buffer)) return;
@@ -240,7 +240,7 @@ class MmaLowerer {
     });
   }
 
-  // Two atoms at once where there are as many.
+  // Loads two atoms at once if the number of atoms is even.
   Stmt LoadB(const Expr& k, const Buffer& b) {
     int64_t together = columns_ % 2 == 0 && atom_b_.k_halves == 2 ? 2 : 1;
     MmaOperand operand(MatrixB(op_), {IsTransposedB(op_), together, false}, atom_b_, op_->span,
@@ -251,8 +251,8 @@ class MmaLowerer {
     });
   }
 
-  // Steps of K that are written as one: of a sparse gemm, those whose metadata a word holds; of a
-  // scaled one, those whose factors, if there are as many.
+  // Returns how many steps of K are written as one: the steps whose metadata a word holds (sparse
+  // GEMM), or whose scale factors a word holds if there are that many steps (scaled GEMM).
   int64_t StepsTogether() const {
     if (op_->IsSparse()) return layout::MetadataSteps(atom_, steps_);
     return op_->IsScaled() ? std::gcd(StepsOfScaleWord(op_), steps_) : 1;
@@ -273,8 +273,8 @@ class MmaLowerer {
     scale_b_->Load(warp_column_ * I32(columns_ * atom_.N()), word, stmts);
   }
 
-  // A step of K. Of a sparse gemm: which of the words of a row of atoms has its metadata, in which
-  // lanes, and how many words there are.
+  // Describes a step of K. For a sparse GEMM it says which word of a row of atoms has the step's
+  // metadata, in which lanes, and how many words there are.
   struct Step {
     Expr index;
     Expr word;
@@ -303,7 +303,8 @@ class MmaLowerer {
   Stmt MultiplyScaled(const Step& step, const Expr& i, const Expr& j, Array<Expr> args) const {
     args.push_back(scale_a_->RegisterOf(i));
     args.push_back(scale_b_->RegisterOf(j));
-    // With fewer steps together than a word has, where they begin in it is known when they run.
+    // If fewer steps are written as one than a word holds, their position in the word is known only
+    // at run time.
     Expr first = ir::FloorMod(step.index, I32(StepsOfScaleWord(op_)));
     args.push_back(first * I32(ScaleBlocksOf(op_).per_k));
     args.push_back(scale_a_->AtomInRegister(i));
@@ -311,7 +312,7 @@ class MmaLowerer {
     return DeviceEffect("mma_sm120.h", plan_->function, args, op_->span);
   }
 
-  // B has all elements along K, of which a sparse A has half.
+  // B has all elements along K, and a sparse A half of them.
   static MmaAtom AtomOfB(const ir::GemmNode* op, MmaAtom atom) {
     if (op->IsSparse()) atom.k_halves *= 2;
     return atom;
@@ -370,7 +371,7 @@ class MmaInstruction : public TileInstruction {
     return {TilePlan(std::move(plan)), ""};
   }
 
-  // Fragments of other layouts, and slices of fragments, are copied to ones of their own.
+  // Fragments of other layouts, and slices of fragments, are copied to fragments of their own.
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::GemmNode* gemm = AsGemm(op);
     MmaShape shape = Analyze(gemm, *ctx);

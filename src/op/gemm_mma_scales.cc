@@ -17,7 +17,7 @@ std::string NameOfFloat(const Region& matrix) {
   return matrix->buffer->dtype == ir::dtypes::kFloat8E5M2 ? "e5m2" : "e4m3";
 }
 
-// Atoms of 16 rows share a register by two, atoms of 8 columns by four.
+// Returns how many atoms share a register: two atoms of 16 rows, or four atoms of 8 columns.
 int64_t AtomsTogether(int64_t atoms, int64_t lines) {
   constexpr int64_t kLinesOfRegister = 32;
   for (int64_t count = kLinesOfRegister / lines; count > 1; count /= 2) {

@@ -20,7 +20,7 @@ constexpr int64_t kInstructionBytes = 32;  // of K
 
 int64_t CountOfPieces(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// How many of the last dimensions make up an atom.
+// Returns how many of the last dimensions make up an atom.
 size_t DimsOfAtom(const Region& region) {
   int64_t size = 1;
   size_t dims = 0;
@@ -29,7 +29,8 @@ size_t DimsOfAtom(const Region& region) {
   return dims;
 }
 
-// The elements of equal parts of the buffer, of which the region is in one.
+// Returns the number of elements of the part of the buffer that contains the region. All parts are
+// equal.
 int64_t PartOf(const Region& region) {
   Coord shape = StaticShape(region->buffer);
   auto first = std::find_if(region->extents.begin(), region->extents.end(),
@@ -54,8 +55,8 @@ ScaleBlocks ScaleBlocksOf(const ir::GemmNode* op) {
 
 namespace {
 
-// A power of two: the byte is the exponent of a float32, of which it holds the least as a subnormal
-// number. 255 is NaN.
+// Returns a power of two. The byte is the exponent of a float32, whose smallest value is a
+// subnormal number. 255 is NaN.
 Expr PowerOfTwo(const Expr& byte, const Span& span) {
   Expr bits = ir::CastTo(ir::dtypes::kUInt32, byte);
   Expr word = ir::MakeBinary(ir::BinaryOp::kShl, bits, U32(23), span);
@@ -64,7 +65,7 @@ Expr PowerOfTwo(const Expr& byte, const Span& span) {
   return ir::Call(ir::dtypes::kFloat32, "reinterpret", {word});
 }
 
-// The float of a code (uint32), as float32.
+// Returns the float of a code (uint32) as float32.
 Expr FloatOfCode(const Expr& code, const ir::SmallFloat& type, const Span& span) {
   auto binary = [&](ir::BinaryOp op, const Expr& a, int64_t b) {
     return ir::MakeBinary(op, a, U32(b), span);
@@ -80,7 +81,7 @@ Expr FloatOfCode(const Expr& code, const ir::SmallFloat& type, const Span& span)
   auto float_of = [](const Expr& word) {
     return ir::Call(ir::dtypes::kFloat32, "reinterpret", {word});
   };
-  // Subnormal numbers are multiples of the least.
+  // Subnormal numbers are multiples of the smallest one.
   Expr least = float_of(U32(power(1 - type.bias - type.fraction)));
   Expr small = ir::CastTo(ir::dtypes::kFloat32, size) * least;
   Expr is_small = ir::MakeBinary(ir::BinaryOp::kLt, size, U32(int64_t{1} << type.fraction), span);
@@ -89,7 +90,7 @@ Expr FloatOfCode(const Expr& code, const ir::SmallFloat& type, const Span& span)
   return float_of(ir::MakeBinary(ir::BinaryOp::kBitOr, word, sign, span));
 }
 
-// The element at `at`, whose last index counts elements, as float32.
+// Returns the element at `at`, whose last index counts elements, as float32.
 Expr ElementAsFloat(const ir::GemmOperandNode* matrix, Array<Expr> at, const Span& span) {
   bool nibbles = matrix->element_format() == ir::GemmFormat::kE2M1x2;
   const ir::SmallFloat* type = nibbles ? &ir::kE2M1 : ir::PaddedType(matrix->buffer());
@@ -108,7 +109,7 @@ Expr ElementAsFloat(const ir::GemmOperandNode* matrix, Array<Expr> at, const Spa
                         ir::FloorMod(element, I32(2)) * I32(4));
     return FloatOfCode(code, *type, span);
   }
-  // Within a unit an element begins in one byte and may end in the next.
+  // An element of a unit begins in one byte and may end in the next.
   Expr in_unit = ir::FloorMod(element, I32(ir::kPaddedUnit));
   Expr bit = in_unit * I32(type->bits);
   Expr unit = element - in_unit;
@@ -146,7 +147,7 @@ Array<Expr> IndicesOfScale(const Region& atoms, const Expr& row, const Expr& blo
 
 namespace {
 
-// The factor of a row of A, or column of B, and a block of K, as float32.
+// Returns the factor of a row of A, or a column of B, and a block of K, as float32.
 Expr ScaleFactorAt(const ir::GemmOperandNode* factors, const Expr& row, const Expr& block) {
   const Region& region = factors->region;
   Expr value = ir::Load(region->buffer, IndicesOfScale(region, row, block));
@@ -156,7 +157,7 @@ Expr ScaleFactorAt(const ir::GemmOperandNode* factors, const Expr& row, const Ex
   return ir::CastTo(ir::dtypes::kFloat32, value);
 }
 
-// A matrix times its factors, in a tile of its own.
+// Multiplies a matrix by its factors, into a tile of its own.
 Region Multiplied(const ir::GemmNode* op, const ir::GemmOperandNode* matrix,
                   ir::GemmOperandKind factors, std::vector<Stmt>* stmts) {
   const Region& source = matrix->region;
@@ -200,7 +201,7 @@ void MultiplyByScaleFactors(const ir::GemmNode* op, std::vector<Stmt>* stmts) {
 
 namespace {
 
-// The atoms of a tile of so many rows, along these and along K.
+// Returns the number of atoms of a tile along its rows and along K.
 std::pair<int64_t, int64_t> AtomsOf(const ir::GemmNode* op, ir::GemmOperandKind kind) {
   auto [m, n] = MatrixExtents(MatrixC(op), op->span);
   int64_t rows = kind == ir::GemmOperandKind::kScaleA ? m : n;
@@ -262,7 +263,7 @@ Expr ScaleFactors::Selection(int64_t k) const {
     auto byte = static_cast<uint32_t>(BlockAt(k) % kScaleAtomBlocks);
     return U32(byte << 29 | byte << 4);
   }
-  // Elements of A and B from the beginning of the words on.
+  // The words begin at this element of A and B.
   int64_t per_byte = FormatOfMatrices(op_) == ir::GemmFormat::kE2M1x2 ? 2 : 1;
   Expr start = lowering_->scalar->Mutate(op_->k_start) + I32(k * per_byte);
   auto byte = [&](const Tile& tile, uint32_t shift) {
@@ -296,7 +297,7 @@ void ScaleFactors::Copy(const Tile& tile, const char* name, std::vector<Stmt>* s
   atoms.Bind(name, stmts);
   Coord shape = StaticShape(tile.region->buffer);
   size_t groups_end = shape.size() - DimsOfAtom(tile.region);
-  // Atoms along the dimension before that of the groups.
+  // The distance between two rows of atoms. The last index before an atom counts groups.
   int64_t row_bytes = groups_end == 0 ? 0 : shape[groups_end - 1] * kScaleAtomBytes;
   for (int64_t group = 0; group < tile.groups; ++group) {
     for (int64_t row = 0; row < tile.rows; ++row) {

@@ -8,7 +8,7 @@ namespace tilelang::op {
 
 namespace {
 
-// The element of a matrix, which the last two dimensions of its region are.
+// Returns an element of the matrix in the last two dimensions of the region.
 Expr ElementOf(const Region& region, bool transposed, const Expr& row, const Expr& column) {
   Array<Expr> indices = region->mins;
   size_t rank = indices.size();
@@ -19,7 +19,8 @@ Expr ElementOf(const Region& region, bool transposed, const Expr& row, const Exp
   return ir::Load(region->buffer, indices);
 }
 
-// Elements of a fragment are with one thread each: others find them in shared memory.
+// Copies a fragment to shared memory, because each element is with one thread and other threads
+// must read it.
 Region Reachable(const Region& region, std::vector<Stmt>* stmts, const Span& span) {
   const Buffer& buffer = region->buffer;
   if (!buffer.IsFragment()) return region;
@@ -37,7 +38,7 @@ bool CanBeByThreads(const ir::GemmNode* op) {
   auto reachable = [](const Buffer& buffer) {
     return buffer.IsShared() || buffer.IsGlobal() || buffer.IsFragment();
   };
-  // A tensor core multiplies such an A once the program has copied it to shared memory.
+  // A tensor core multiplies an A like this once the program has copied it to shared memory.
   if (MatrixA(op)->buffer.IsFragment() && IsTransposedA(op)) return false;
   return !op->IsSparse() && reachable(MatrixA(op)->buffer) && reachable(MatrixB(op)->buffer) &&
          MatrixC(op)->buffer.IsFragment() && !op->mbar.defined() &&

@@ -61,10 +61,10 @@ void CheckScopes(const ir::GemmNode* op) {
   }
 }
 
-// The extent of K of B, of `k` of A's elements.
+// Returns the extent of B along K for `k` elements of A.
 int64_t DepthOfB(const ir::GemmNode* op, int64_t k) { return op->IsSparse() ? 2 * k : k; }
 
-// What the compiler has sparse tcgen05.mma for, wherever the metadata is.
+// Returns why the compiler has no sparse tcgen05.mma for the GEMM, wherever its metadata is.
 std::string SparseObstacle(const ir::GemmNode* op) {
   if (!op->IsSparse()) return "";
   if (MatrixA(op)->buffer->dtype.bits > 16 || !ir::IsFloat(MatrixC(op)->buffer->dtype)) {
@@ -155,7 +155,7 @@ void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Cont
   }
   if ((*known)->lane.SameMap(wanted->lane) && (*known)->bit.SameMap(wanted->bit)) return;
   Span user = ctx->layouts->UserOf(buffer);
-  // CheckTmem compares what the program or the compiler has chosen with each instruction.
+  // CheckTmem compares the choice of the program or the compiler with each instruction.
   if (!user.defined()) return;
   Refuse(op, ir::ErrorClass::kLayout,
          "tensor memory " + std::string(buffer->name) + " is " +
@@ -164,7 +164,7 @@ void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Cont
              " uses it the other way; use two buffers");
 }
 
-// Each instruction finds its part of the region where it looks for it.
+// Checks that each instruction finds its part of the region where it looks for it.
 void CheckTmem(const ir::GemmNode* op, const Region& region, TmemRole role, int64_t rows,
                int64_t columns, Context* ctx) {
   std::string problem =
@@ -173,7 +173,7 @@ void CheckTmem(const ir::GemmNode* op, const Region& region, TmemRole role, int6
   Refuse(op, ir::ErrorClass::kLayout, ir::Print(region) + " " + problem);
 }
 
-// Instructions of 64 rows find A and C in the same 16 of each 32 lanes.
+// Checks that instructions of 64 rows find A and C in the same 16 of each 32 lanes.
 void CheckSameLanes(const ir::GemmNode* op, Context* ctx) {
   auto first_lane = [&](const Region& region) {
     TmemLayout layout = TileOf(region, op->span, ctx).layout;
@@ -187,7 +187,7 @@ void CheckSameLanes(const ir::GemmNode* op, Context* ctx) {
              std::to_string(of_c) + ", but the instruction takes them from the same lane on");
 }
 
-// A and C of one buffer have no element in common.
+// Checks that A and C in one buffer have no element in common.
 void CheckDistinct(const ir::GemmNode* op, Context* ctx) {
   if (!MatrixA(op)->buffer.same_as(MatrixC(op)->buffer)) return;
   auto ends_before = [&](const Region& first, const Region& second, size_t dim) {
@@ -213,7 +213,7 @@ void CheckCorner(const ir::GemmNode* op, const Region& region, bool mn_major, Co
   if (!problem.empty()) Refuse(op, ir::ErrorClass::kShape, problem);
 }
 
-// Of the functions for sparse gemms, which read a pair of columns there.
+// The argument with the metadata of functions for sparse GEMMs, which read a pair of columns there.
 constexpr int64_t kMetadataArgument = 4;
 
 class GemmLowerer {
@@ -282,19 +282,20 @@ class GemmLowerer {
            "<tl::UmmaKind::" + Spelling(problem.kind) + (problem.in_pairs ? ", 2>" : ">");
   }
 
-  // Of the whole instruction: that of a pair has the rows of both CTAs.
+  // Returns the descriptor of the whole instruction. The instruction of a pair has the rows of both
+  // CTAs.
   uint32_t Descriptor(int64_t n) const {
     int64_t rows = plan_->tiling.m;
     int64_t m = plan_->problem.in_pairs ? kPairBlocks * rows : rows;
     return InstructionDescriptor(op_, plan_->problem, m, n);
   }
 
-  // The first column of metadata for the instruction at `k`.
+  // Returns the first column of metadata for the instruction at `k`.
   int64_t ColumnOf(int64_t k) const {
     return k / plan_->tiling.k * MetadataColumnsOfInstruction(op_);
   }
 
-  // The address of element (row, col) of a tile.
+  // Returns the address of element (row, col) of a tile.
   static Expr TmemAt(const TmemTile& tile, int64_t row, int64_t col) {
     // A dimension of one element does not move.
     Coord at = tile.layout->Extents().size() == 1 ? Coord{row} : Coord{row, col};
@@ -303,13 +304,13 @@ class GemmLowerer {
     return tile.column + U32((lane << 16) + bit / layout::kTmemColumnBits);
   }
 
-  // The first lane of the rows of C, and of A in tensor memory.
+  // Returns the first lane of the rows of C, and of A in tensor memory.
   int64_t FirstLane() const {
     TmemLayout c = TileOf(MatrixC(op_), op_->span, ctx_).layout;
     return c->lane->Forward(Coord(c->Extents().size(), 0));
   }
 
-  // What an instruction of `n` columns at `k` touches.
+  // Returns the attributes of an instruction of `n` columns at `k`: the memory that it touches.
   Map<String, Any> Effects(int64_t n, int64_t k, const std::optional<ScaleFactors>& scales) const {
     Map<String, Any> attrs = ReadsOfOperands({MatrixA(op_), MatrixB(op_)}, lowering_);
     int64_t bits = MatrixA(op_)->buffer->dtype.bits;
@@ -338,7 +339,7 @@ class GemmLowerer {
   Context* ctx_;
 };
 
-// Atoms of factors lie as they do in global memory.
+// Infers the layouts of scale factors. Their atoms lie as in global memory.
 void InferScales(const ir::GemmNode* op, Context* ctx) {
   if (op->HasScalesInTmem()) {
     for (auto kind : {ir::GemmOperandKind::kScaleA, ir::GemmOperandKind::kScaleB})
@@ -367,7 +368,7 @@ void InferGemm(const ir::GemmNode* op, Context* ctx) {
   if (op->IsSparse()) InferTmem(op, Metadata(op), TmemRole::kAccumulator, ctx);
 }
 
-// An instruction with a sparse A reads 64 bytes of each row of B.
+// Checks the rows of B: an instruction with a sparse A reads 64 bytes of each of them.
 void CheckRowsOfSparse(const ir::GemmNode* op, const Layout& layout_of_b) {
   constexpr int64_t kTooNarrow = 32;
   bool mn_major = !IsTransposedB(op);
@@ -380,7 +381,8 @@ void CheckRowsOfSparse(const ir::GemmNode* op, const Layout& layout_of_b) {
   }
 }
 
-// Rows of a whole tile in buffers of 128 bytes, which instructions of 48 bytes of K divide.
+// Returns whether the region has whole rows of the tile, in buffers of 128 bytes that instructions
+// of 48 bytes of K divide.
 bool HasLongRows(const Region& region, Context* ctx) {
   const Buffer& buffer = region->buffer;
   int64_t width = StaticShape(buffer).back();
@@ -391,8 +393,9 @@ bool HasLongRows(const Region& region, Context* ctx) {
              kLongBufferBytes;
 }
 
-// Whether instructions on float4 take 96 elements of K, and not 64: factors of all rows and columns
-// of the tile lie as one such instruction reads those of several groups.
+// Returns whether instructions on float4 take 96 elements of K instead of 64. Such an instruction
+// reads the factors of several groups, so the factors of all rows and columns of the tile must lie
+// together.
 bool IsLong(const ir::GemmNode* op, const UmmaProblem& problem, Context* ctx) {
   constexpr int64_t kRows = 128;
   constexpr int64_t kColumns = 256;
@@ -414,11 +417,12 @@ class Tcgen05MmaInstruction : public TileInstruction {
   const char* Name() const override { return "tcgen05.mma"; }
   Engine engine() const override { return Engine::kTcgen05; }
 
-  // Fragments that it accumulates in have been given tensor memory.
+  // The fragments into which it accumulates have been given tensor memory.
   bool IsFor(const ir::TileOpNode* op) const override {
     return op->kind == ir::StmtKind::kGemm && !MatrixC(AsGemm(op))->buffer.IsFragment();
   }
-  // Shapes, types and memories that it cannot take are errors: there is no other instruction.
+  // Shapes, types and memories that the instruction cannot take are errors, because there is no
+  // other instruction.
   void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
     if (level == InferLevel::kStrict) InferGemm(AsGemm(op), ctx);
   }
@@ -450,7 +454,8 @@ const TileInstruction* Tcgen05Mma() {
 
 namespace {
 
-// Why an operand in shared memory has no layout that the instruction reads; empty if it has one.
+// Returns why an operand in shared memory has no layout that the instruction reads, or an empty
+// string.
 std::string OperandLacks(const Region& region, bool mn_major, const LayoutMap& annotated) {
   const Buffer& buffer = region->buffer;
   if (!buffer.IsShared()) return "";
@@ -469,7 +474,7 @@ std::string OperandLacks(const Region& region, bool mn_major, const LayoutMap& a
 
 namespace {
 
-// The problem of a gemm whose result is in a fragment of the program.
+// Returns the problem of a GEMM whose result is in a fragment of the program.
 UmmaProblem ProblemOfFragment(const ir::GemmNode* op, UmmaKind kind) {
   auto [m, n] = MatrixExtents(MatrixC(op), op->span);
   auto [a0, a1] = MatrixExtents(MatrixA(op), op->span);
@@ -518,7 +523,7 @@ std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
   if (m < kLeastRows) {
     return "tcgen05.mma has at least " + std::to_string(kLeastRows) + " rows";
   }
-  // What asks for tcgen05.mma by its arguments is refused if there is none.
+  // A program that asks for tcgen05.mma by its arguments is refused if the target has none.
   if (!WaitsItself(op) || MatrixA(op)->buffer.IsTmem()) return "";
   if (!AreWarpgroups(threads)) {
     return "its " + std::to_string(threads.count) +

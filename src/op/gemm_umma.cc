@@ -15,7 +15,7 @@ constexpr int64_t kMaxN = 256;  // of an instruction
 bool IsHalf(DType t) { return t == ir::dtypes::kFloat16 || t == ir::dtypes::kBFloat16; }
 bool IsByte(DType t) { return t == ir::dtypes::kInt8 || t == ir::dtypes::kUInt8; }
 
-// The type codes of bits 9:7 (A) and 12:10 (B).
+// Returns the type code for bits 9:7 (A) and 12:10 (B) of the descriptor.
 uint32_t OperandCode(const ir::GemmNode* op, const Region& matrix) {
   if (FormatOfMatrices(op) == ir::GemmFormat::kE2M1x2) return 1;
   if (const ir::SmallFloat* padded = ir::PaddedType(matrix->buffer)) {
@@ -28,7 +28,7 @@ uint32_t OperandCode(const ir::GemmNode* op, const Region& matrix) {
   return t == ir::dtypes::kFloat32 ? 2 : 0;
 }
 
-// Bits 5:4.
+// Returns the type code of the accumulator for bits 5:4.
 uint32_t AccumulatorCode(DType t) {
   if (t == ir::dtypes::kFloat32) return 1;
   return t == ir::dtypes::kInt32 ? 2 : 0;
@@ -85,7 +85,7 @@ UmmaKindChoice KindOfTypes(DType a, DType b, DType c) {
           "(as tf32) with itself, float8 with float8, int8 or uint8 with int8 or uint8"};
 }
 
-// Python has seen to the pairs of elements and factors.
+// Returns the kind of a scaled GEMM. Python has checked the pairs of elements and factors.
 UmmaKindChoice ScaledKind(const ir::GemmNode* op) {
   if (MatrixC(op)->buffer->dtype != ir::dtypes::kFloat32) {
     return {std::nullopt, "with scale factors accumulates in float32"};
@@ -110,7 +110,7 @@ int64_t UmmaK(DType operand) { return 32 / ir::Bytes(operand); }
 
 namespace {
 
-// The step in which N of an instruction may grow. PTX ISA, "tcgen05.mma: matrix shapes".
+// Returns the step in which N of an instruction may grow. PTX ISA, "tcgen05.mma: matrix shapes".
 int64_t StepN(const UmmaProblem& p, int64_t m, int64_t n) {
   if (p.b_mn_major && p.b.bits == 8) return 16;
   if (p.kind == UmmaKind::kI8) return n <= 32 ? 8 : 16;
@@ -131,9 +131,9 @@ std::string EnlargeTo(const char* name, int64_t extent) {
          "leaves it out on the way back";
 }
 
-// The tiling of a pair's gemm along N: one instruction, since each CTA has half of its columns. PTX
-// ISA, "tcgen05.mma: matrix shapes", cta_group::2; N of a multiple of 32 with A in tensor memory is
-// what published kernels keep to.
+// Tiles a pair's GEMM along N: one instruction, since each CTA has half of its columns. PTX ISA,
+// "tcgen05.mma: matrix shapes", cta_group::2. With A in tensor memory, N is a multiple of 32, as in
+// published kernels.
 void TilePairAlongN(const UmmaProblem& p, UmmaTiling* tiling) {
   bool wide = p.kind == UmmaKind::kI8 || p.a_in_tmem || (p.b_mn_major && p.b.bits == 8);
   int64_t step = wide ? 32 : 16;
@@ -148,7 +148,7 @@ void TilePairAlongN(const UmmaProblem& p, UmmaTiling* tiling) {
 }  // namespace
 
 int64_t WholeUmmaColumns(const UmmaProblem& p) {
-  // The step of the narrowest instruction: wider ones are combined with it.
+  // The width is a multiple of the narrowest instruction, which wider ones are combined with.
   return RoundUp(p.n, StepN(p, p.m % 128 == 0 ? 128 : 64, 8));
 }
 

@@ -27,14 +27,15 @@ constexpr const char* kWgmmaHeader = "mma_sm90.h";
 constexpr int64_t kSparseRowBytes = 64;  // of B along K, in an instruction
 constexpr int64_t kUnswizzled = 16;      // bytes of a "swizzle"
 
-// `way`: the function of the header that keeps them.
+// Keeps registers alive. `way` is the name of the function in the header that does so.
 Stmt Held(const Buffer& registers, const char* way, const Span& span) {
   int64_t count = *ir::AsInt(registers->shape[0]) * ir::Bytes(registers->dtype) / 4;
   return DeviceEffect(kWgmmaHeader, std::string(way) + "<" + std::to_string(count) + ">",
                       {ir::AddressOf(registers, {I32(0)})}, span);
 }
 
-// What a gemm asks of its instruction, whose rows are those of C, or its columns: C^T = B^T A^T.
+// Describes the instruction that a GEMM needs. Its rows are the rows of C, or the columns of C for
+// the transposed product C^T = B^T A^T.
 struct Problem {
   bool transposed = false;
   WgmmaKind kind;
@@ -46,7 +47,7 @@ struct Problem {
   std::string reason;  // why wgmma cannot do it; empty when it can
 };
 
-// An operand of the instruction.
+// Describes an operand of the instruction.
 struct Matrix {
   const Region& region;
   bool mn_major;
@@ -79,7 +80,8 @@ std::string WhoObstacle(const ir::GemmNode* op, const Context& ctx) {
   return "";
 }
 
-// Operands of 16 bits may have any dimension contiguous, others K only.
+// Returns why the contiguous dimension of an operand does not fit. It may be any dimension for
+// operands of 16 bits, and must be K for all others.
 std::string MajorObstacle(const ir::GemmNode* op, const WgmmaKind& kind) {
   bool a_in_fragment = MatrixA(op)->buffer.IsFragment();
   if (a_in_fragment && IsTransposedA(op)) {
@@ -98,24 +100,25 @@ std::string MajorObstacle(const ir::GemmNode* op, const WgmmaKind& kind) {
   return "";
 }
 
-// Why the transposed product is none for wgmma, or no good.
+// Returns why wgmma cannot, or should not, compute the transposed product.
 std::string TransposedObstacle(const ir::GemmNode* op, const Problem& p) {
   if (MatrixA(op)->buffer.IsFragment()) return "A is in a fragment";
   if (op->IsSparse()) return "A is sparse";
-  // There rows of C would not be where the other gemm wants them.
+  // The rows of C would not be where the other GEMM wants them.
   if (op->annotations.count(kChained) != 0) return "C becomes an operand in registers";
   if (p.m % kWgmmaRows != 0) return "N = " + std::to_string(p.m) + " is no multiple of 64 either";
   return "";
 }
 
-// The layout that the buffer has, or that it would get.
+// Returns the layout that the buffer has, or would get.
 std::optional<Layout> LayoutOfOperand(const Matrix& matrix, const Context& ctx) {
   const Buffer& buffer = matrix.region->buffer;
   if (auto known = ctx.layouts->GetLayout(buffer)) return known;
   return layout::OperandLayout(StaticShape(buffer), buffer->dtype.bits, !matrix.mn_major);
 }
 
-// least_swizzle: bytes along K that an instruction reads.
+// Returns why the layout of an operand does not fit. `least_swizzle` is the number of bytes along K
+// that an instruction reads.
 std::string LayoutObstacle(const Matrix& matrix, const Context& ctx, int64_t least_swizzle = 0) {
   auto [region, mn_major] = matrix;
   const Buffer& buffer = region->buffer;
@@ -139,7 +142,8 @@ std::string LayoutObstacle(const Matrix& matrix, const Context& ctx, int64_t lea
   return CornerProblem(region, *layout, mn_major, ctx.analyzer);
 }
 
-// How the warpgroups share C: by the instruction's rows first, unless the policy is for the others.
+// Chooses how the warpgroups share C: first along the rows of the instruction, unless the policy
+// asks for the columns.
 void ChooseGrid(const ir::GemmNode* op, const Context& ctx, Problem* p) {
   int64_t groups = ctx.threads.count / kWarpgroup;
   auto unit = [&](const Matrix& matrix) {
@@ -173,7 +177,7 @@ void ChooseGrid(const ir::GemmNode* op, const Context& ctx, Problem* p) {
               "; change the tile or the number of threads";
 }
 
-// One of the two products.
+// Analyzes one of the two products.
 Problem AnalyzeProduct(const ir::GemmNode* op, const Context& ctx, bool transposed) {
   Problem p;
   p.transposed = transposed;
@@ -285,7 +289,7 @@ class WgmmaLowerer {
     if (op_->IsSparse()) hold(Metadata(op_));
   }
 
-  // Blocks of 64 rows follow each other, in each its columns or steps of K.
+  // Blocks of 64 rows follow each other; inside of a block come its columns, or its steps of K.
   Expr RegistersOfC(int64_t m, int64_t n) const {
     int64_t atoms = m / kWgmmaRows * (columns_ / plan_->kind.atom.N()) + n / plan_->kind.atom.N();
     return ir::AddressOf(c_, {I32(atoms * plan_->kind.atom.SizeC())});
@@ -297,7 +301,7 @@ class WgmmaLowerer {
                          {I32(atoms * atom.SizeA())});
   }
 
-  // Steps of K whose metadata a word holds.
+  // Returns the number of steps of K whose metadata a word holds.
   int64_t Together() const {
     return layout::MetadataSteps(plan_->kind.atom, plan_->k / plan_->kind.atom.K());
   }
@@ -346,7 +350,7 @@ class WgmmaInstruction : public TileInstruction {
     if (level != InferLevel::kStrict) return;
     const ir::GemmNode* gemm = AsGemm(op);
     Problem problem = AnalyzeWgmma(gemm, *ctx);
-    // A layout that it cannot read: another instruction takes its place.
+    // The instruction cannot read the layout, so another instruction takes its place.
     if (!problem.reason.empty()) return;
     OfferFragments(gemm, Wanted(gemm, problem, ctx->threads), ctx);
     Offer(LeftOf(gemm, problem.transposed), op->span, ctx);
@@ -374,7 +378,7 @@ class WgmmaInstruction : public TileInstruction {
     return {TilePlan(std::move(plan)), ""};
   }
 
-  // Fragments of other layouts are copied; other layouts of shared memory are for mma.sync.
+  // Fragments of other layouts are copied. For other layouts of shared memory, mma.sync takes over.
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::GemmNode* gemm = AsGemm(op);
     Problem problem = AnalyzeWgmma(gemm, *ctx);

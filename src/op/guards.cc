@@ -61,7 +61,8 @@ class Finder : public ir::StmtVisitor {
     body();
     guards_.resize(outer);
   }
-  // Both sides of `a and b` hold, and neither of `a or b` does if that does not.
+  // Splits a condition. If `a and b` holds, both sides hold; if `a or b` does not hold, neither
+  // side does.
   void Split(const Expr& condition, bool holds) {
     const auto* op = condition.as<ir::BinaryNode>();
     if (op != nullptr && op->Op() == (holds ? BinaryOp::kAnd : BinaryOp::kOr)) {

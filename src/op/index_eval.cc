@@ -71,7 +71,7 @@ int64_t IndexFunction::Eval(int index, const std::vector<int64_t>& values) const
     case Node::kBinary:
       break;
   }
-  // The folding rules of the IR are the semantics of its integers.
+  // The folding rules of the IR define the semantics of its integers.
   Expr result = ir::MakeBinary(node.op, ir::IntImm(ir::dtypes::kInt64, Eval(node.a, values)),
                                ir::IntImm(ir::dtypes::kInt64, Eval(node.b, values)));
   return ir::AsInt(result).value_or(0);

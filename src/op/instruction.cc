@@ -18,8 +18,8 @@ namespace {
 
 using Table = std::vector<const TileInstruction*>;
 
-// The features of a target that instructions need, and the instructions, best first. What none of
-// them carries out is written as loops of threads.
+// Lists the instructions of a target, best first, by the features that they need. A loop of threads
+// does what no instruction can do.
 Table MakeTable(const Target& target) {
   Table table;
   if (target->has_tma) table.insert(table.end(), {TmaLoad(), TmaStore(), BlockCopy()});

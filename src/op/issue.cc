@@ -9,7 +9,7 @@ namespace tilelang::op {
 
 namespace {
 
-// An attribute of the barriers of a ring.
+// Names the attribute of the barriers of a ring.
 constexpr const char* kOfRing = "of_ring";
 
 }  // namespace

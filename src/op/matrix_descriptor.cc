@@ -18,7 +18,7 @@ constexpr int64_t kKBytes = 32;     // of one instruction
 constexpr int64_t kWidthStep = 8;   // of N
 constexpr int64_t kMaxWidth = 256;  // likewise
 
-// The width of `count` instructions; 0: none.
+// Returns the width of `count` instructions, or 0 if there is none.
 int64_t CoverWith(int64_t count, int64_t n, int64_t unit,
                   const std::function<bool(int64_t)>& is_width) {
   int64_t equal = n / count;
@@ -152,7 +152,7 @@ Expr SharedOperand::At(int64_t mn, int64_t k) const {
   return format_ == DescriptorFormat::kTcgen05Long ? at + NextBuffer(mn, k) : at;
 }
 
-// Rows that end in their buffer need none: any address will do.
+// Rows that end in their own buffer need no next buffer, so any address will do.
 Expr SharedOperand::NextBuffer(int64_t mn, int64_t k) const {
   constexpr int64_t kAddress = 0x3FFF;
   int64_t buffer = k / kLongBufferBytes * kLongBufferBytes;

@@ -33,7 +33,7 @@ MmaOperand::MmaOperand(const Region& region, const Shape& shape, const layout::M
 bool MmaOperand::HasChunks() const {
   const Buffer& buffer = region_->buffer;
   int64_t bytes = ir::Bytes(buffer->dtype);
-  // ldmatrix transposes elements of 16 bits only, and has none of 64.
+  // ldmatrix transposes only elements of 16 bits, and does not load elements of 64 bits.
   if (bytes > 4 || (!shape_.lines_first && bytes != 2)) return false;
   int64_t chunk = kRowBytes / bytes;
   if (!lowering_->ctx->analyzer->Divides(region_->mins.back(), chunk)) return false;
@@ -62,7 +62,8 @@ Stmt MmaOperand::Load(const Expr& line, const Expr& k, const Buffer& regs, const
   return by_matrix_ ? LoadMatrices(line, k, regs, at) : LoadElements(line, k, regs, at);
 }
 
-// Lanes 8i to 8i + 7 give the addresses of the rows of matrix i, which goes to register i.
+// Loads the matrices by ldmatrix. Lanes 8i to 8i + 7 give the addresses of the rows of matrix i,
+// which goes to register i.
 Stmt MmaOperand::LoadMatrices(const Expr& line, const Expr& k, const Buffer& regs,
                               const Expr& at) const {
   int64_t count = shape_.halves * atom_.k_halves;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kVectorBytes = 16;
 
-// The distance of rows that is alone in the way of vectors of 16 bytes; 0 if there is none.
+// Returns the distance of rows if it alone prevents vectors of 16 bytes, else 0.
 int64_t DistanceInTheWay(const ParallelInfo& info, const Access& access, Context* ctx) {
   const Buffer& buffer = access.buffer;
   int64_t lanes = kVectorBytes / ir::Bytes(buffer->dtype);

@@ -108,8 +108,8 @@ namespace {
                          << layout::CoordToString(StaticShape(access.buffer)));
 }
 
-// The elements of a buffer whose dimension d is loop variable axes[d] (-1: none), for all
-// iterations.
+// Returns the elements that all iterations touch of a buffer whose dimension d is loop variable
+// axes[d] (-1: none).
 std::vector<int64_t> ElementsAlong(const std::vector<int>& axes, const Coord& shape,
                                    const Coord& extents) {
   Coord strides(extents.size(), 0);
@@ -141,7 +141,7 @@ std::optional<std::vector<int64_t>> ParallelInfo::TouchedElements(const Access& 
     functions.emplace_back(e, loop_->vars, outer);
     if (!functions.back().ok()) return std::nullopt;
   }
-  // Whether an iteration leaves the access out.
+  // Returns whether a guard excludes the access in this iteration.
   auto excluded = [&](const Coord& it) {
     return std::any_of(access.guards.begin(), access.guards.end(), [&](const Guard& guard) {
       IndexFunction condition(guard.condition, loop_->vars, outer);
@@ -156,7 +156,8 @@ std::optional<std::vector<int64_t>> ParallelInfo::TouchedElements(const Access& 
     for (size_t d = 0; d < functions.size(); ++d) {
       int64_t index = functions[d](it);
       if (index < 0 || index >= shape[d]) {
-        // Memory that threads share is read by the iterations that a condition lets.
+        // In memory that threads share such an index is legal if a condition may skip the
+        // iteration.
         if (conditional_ && !access.buffer.IsFragment()) return std::nullopt;
         if (access.buffer.IsGlobal()) return std::nullopt;
         if (access.is_write || !excluded(it)) ThrowOutside(access, d, index);

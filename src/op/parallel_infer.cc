@@ -1,4 +1,4 @@
-// Layouts of parallel loops and of the fragments they touch.
+// Infers the layouts of parallel loops and of the fragments that they touch.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -16,18 +16,19 @@ namespace {
 
 int64_t NumReplicas(const Fragment& f) { return f->Replicas(); }
 
-// Variables outside the loop count as their smallest value; FindMismatch tries the others.
+// Gives variables outside of the loop their smallest value. FindMismatch tries the other values.
 VarValues LowestValues(Context* ctx) {
   return [ctx](const Var& var) -> std::optional<int64_t> {
     arith::Interval bounds = ctx->analyzer->ConstBounds(var);
-    // What only its type bounds has no value to begin with.
+    // A variable that only its type bounds has no smallest value to begin with.
     if (bounds.lo <= std::numeric_limits<int32_t>::min()) return std::nullopt;
     return bounds.lo;
   };
 }
 
-// The fragment whose dimensions follow the loop variables, for an access that covers a fragment
-// of layout `f` exactly. `axes` as from DirectAxes, covering every variable of extent > 1.
+// Returns the fragment whose dimensions follow the loop variables, for an access that covers a
+// fragment of layout `f` exactly. `axes` comes from DirectAxes and covers every variable of extent
+// > 1.
 Fragment AlongLoop(const Fragment& f, const std::vector<int>& axes, const Coord& extents) {
   Coord squeezed;
   std::vector<int> vars;
@@ -43,9 +44,9 @@ Fragment AlongLoop(const Fragment& f, const std::vector<int>& axes, const Coord&
   return f.Reshape(squeezed).Transpose(order).Reshape(extents);
 }
 
-// The inverse of AlongLoop: the layout of a fragment from that of the loop, dimensions of the
-// loop that do not index it reduced away. None if the threads of a row of the loop depend on which
-// row it is: no one set of them can then hold an element for all.
+// Inverts AlongLoop: returns the layout of a fragment from the layout of the loop, with the loop's
+// other dimensions reduced away. Returns none if the threads of a row of the loop depend on the
+// row, because then no one set of threads can hold an element for all rows.
 std::optional<Fragment> FromLoop(const Fragment& loop, const std::vector<int>& axes,
                                  const Coord& shape) {
   Fragment f = loop;
@@ -74,8 +75,8 @@ std::optional<Fragment> FromLoop(const Fragment& loop, const std::vector<int>& a
   return f.Transpose(order).Reshape(shape).CondenseRegisters();
 }
 
-// Iterations run on the threads that hold the elements they touch; registers are numbered in
-// iteration order where those of the fragment do not serve.
+// Places iterations on the threads that hold the elements they touch. Numbers registers in
+// iteration order if the fragment's own order does not serve.
 std::optional<Fragment> LoopByTable(const ParallelInfo& info, const Access& access,
                                     const Fragment& f, Context* ctx) {
   auto elements = info.TouchedElements(access, LowestValues(ctx));
@@ -95,7 +96,7 @@ std::optional<Fragment> LoopByTable(const ParallelInfo& info, const Access& acce
   Fragment loop = Fragment(Layout::FromValues(info.extents(), threads),
                            Layout::FromValues(info.extents(), regs), f->replica)
                       .CondenseRegisters();
-  // Code finds the iterations of a thread by the inverse.
+  // The generated code finds the iterations of a thread by the inverse.
   return layout::InverseDigits(loop) ? std::optional(loop) : std::nullopt;
 }
 
@@ -106,8 +107,8 @@ std::optional<Fragment> LoopFromFull(const ParallelInfo& info, const Access& acc
   return LoopByTable(info, access, f, ctx);
 }
 
-// A loop over (i, j) that touches a fragment R[i] held by several threads: j runs over vectors,
-// then over the replicas of R[i], then over registers.
+// Places a loop over (i, j) that touches a fragment R[i] held by several threads: j runs over
+// vectors, then over the replicas of R[i], then over registers.
 std::optional<Fragment> LoopFromPartial(const ParallelInfo& info, const Access& access,
                                         const Fragment& f, Context* ctx) {
   auto elements = info.TouchedElements(access, LowestValues(ctx));
@@ -147,8 +148,8 @@ std::optional<Fragment> LoopFromPartial(const ParallelInfo& info, const Access& 
   return layout::InverseDigits(loop) ? std::optional(loop) : std::nullopt;
 }
 
-// Whether the body uses arrays private to a thread at indices of the loop: then every thread
-// runs every iteration.
+// Returns whether the body uses arrays private to a thread at indices of the loop. If so, every
+// thread runs every iteration.
 bool TouchesPrivateArrays(const ParallelInfo& info) {
   for (const Access& access : info.accesses()) {
     if (access.buffer->scope != "local") continue;
@@ -167,11 +168,11 @@ int64_t WidestElement(const ParallelInfo& info) {
   return bytes;
 }
 
-// How `threads` divide a row of `groups` vectors of `bytes`: along the row, the power of two that
-// leaves the fewest of them idle while accesses stay coalesced.
+// Returns how many of `threads` share a row of `groups` vectors of `bytes`: the power of two that
+// leaves the fewest threads idle while accesses stay coalesced.
 int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t bytes, int64_t threads) {
   constexpr int64_t kSegment = 64;
-  // Bytes of one row that a warp should touch together.
+  // A warp should touch this many bytes of one row together.
   auto segment = static_cast<double>(std::min(kSegment, groups * bytes));
   int64_t best = 1;
   double most = 0;
@@ -190,8 +191,8 @@ int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t bytes, int64_t thr
   return best;
 }
 
-// A tile of [.., rows, columns] where threads form a grid over rows and columns, so that each
-// dimension has its own map (a reduction can then follow it) also when sizes are no powers of two.
+// Places a tile of [.., rows, columns] on a grid of threads over rows and columns. Each dimension
+// then has its own map, which a reduction can follow, also if the sizes are no powers of two.
 // Leading dimensions run over registers.
 Fragment GridPartition(const Coord& extents, int64_t threads, int64_t vector, int64_t bytes) {
   size_t rank = extents.size();
@@ -216,8 +217,8 @@ Fragment GridPartition(const Coord& extents, int64_t threads, int64_t vector, in
   return Fragment(Layout::FromForms(extents, thread), Layout::FromForms(extents, reg));
 }
 
-// Whether a row-major walk of `span` elements a step gives each dimension its own map. The last
-// step must be whole, too: it would break off in the middle of a row's threads.
+// Returns whether a row-major walk of `span` elements a step gives each dimension its own map. The
+// last step must be whole, too, because it would end in the middle of a row's threads.
 bool Nests(const Coord& extents, int64_t span) {
   int64_t inner = 1;
   for (size_t d = extents.size(); d-- > 0;) {
@@ -238,7 +239,7 @@ Fragment FreeLayout(const ParallelInfo& info, Context* ctx) {
   }
   int64_t vector = VectorWidth(info, limit, ctx);
   int64_t size = layout::Product(info.extents());
-  // Rather more threads at work than wider accesses.
+  // More threads at work are better than wider accesses.
   while (vector > 1 && size / vector < threads) vector /= 2;
   bool grid = info.extents().size() >= 2 && !Nests(info.extents(), threads * vector);
   Fragment layout = grid ? GridPartition(info.extents(), threads, vector, WidestElement(info))
@@ -246,8 +247,8 @@ Fragment FreeLayout(const ParallelInfo& info, Context* ctx) {
   return layout.BindThreads(ctx->threads.begin);
 }
 
-// The known fragments to follow, of those that do (or do not) fix every iteration's thread: written
-// before read, fewer replicas first.
+// Lists the known fragments to follow: the fragments that fix every iteration's thread, or, if not
+// `full`, the others. Written ones come before read ones, and fewer replicas first.
 std::vector<const Access*> Sources(const ParallelInfo& info, bool full, Context* ctx) {
   std::vector<const Access*> sources;
   for (const Access& access : info.accesses()) {
@@ -263,11 +264,11 @@ std::vector<const Access*> Sources(const ParallelInfo& info, bool full, Context*
   return sources;
 }
 
-// The threads of the copies of an element, relative to its first one.
+// Returns the threads of the copies of an element, relative to its first one.
 std::vector<int64_t> ReplicaOffsets(const Fragment& f) { return f->replica->Tabulate(); }
 
-// Why the iterations' threads do not hold (or, for a write, are not exactly) the threads of the
-// elements; empty when they do.
+// Returns why the threads of the iterations do not hold the elements, or, for a write, are not
+// exactly the threads that hold them. Returns an empty string if they do.
 std::string CompareThreads(const std::vector<int64_t>& elements, const Fragment& f,
                            const Fragment& loop, bool is_write) {
   std::vector<int64_t> held = ReplicaOffsets(f);
@@ -294,7 +295,8 @@ std::string CompareThreads(const std::vector<int64_t>& elements, const Fragment&
   return "";
 }
 
-// Iterations run where this layout holds the elements of the fragment that they touch.
+// Returns whether iterations run where this layout holds the elements of the fragment that they
+// touch.
 bool Holds(const ParallelInfo& info, const Buffer& buffer, const Fragment& f, const Fragment& loop,
            Context* ctx) {
   const auto& accesses = info.accesses();
@@ -305,8 +307,8 @@ bool Holds(const ParallelInfo& info, const Buffer& buffer, const Fragment& f, co
   });
 }
 
-// For a fragment that the loop touches in parts, as pairs of columns: the layout of another one of
-// its shape that serves.
+// Returns the layout of another fragment of the same shape, for a fragment that the loop touches in
+// parts, such as pairs of columns.
 std::optional<Fragment> LikeAnother(const ParallelInfo& info, const Buffer& buffer,
                                     const Fragment& loop, Context* ctx) {
   for (const Access& other : info.accesses()) {
@@ -344,15 +346,15 @@ std::optional<Fragment> KnownLoop(const ParallelInfo& info, Context* ctx) {
   return std::nullopt;
 }
 
-// A loop that one thread must run for each element does not follow the copies of a fragment; they
-// are made after it.
+// Drops the replicas of a loop that one thread must run for each element. The copies of a fragment
+// are made after the loop.
 Fragment WithoutReplicas(const ParallelInfo& info, const Fragment& loop) {
   if (!info.MustRunOnce() || loop->Replicas() == 1 || TouchesPrivateArrays(info)) return loop;
   return Fragment(loop->thread, loop->reg);
 }
 
-// Layouts for fragments that are only touched in part, so that no loop over all of them gives
-// one: rows of the whole buffer spread over the threads.
+// Gives layouts to fragments that loops touch only in part, so that no loop covers them: spreads
+// the rows of the whole buffer over the threads.
 void PartitionRemaining(const ParallelInfo& info, Context* ctx) {
   for (const Access& access : info.accesses()) {
     if (!access.buffer.IsFragment() || ctx->layouts->Has(access.buffer)) continue;
@@ -427,8 +429,8 @@ std::optional<Fragment> InferParallel(const ParallelInfo& info, InferLevel level
 
 namespace {
 
-// Every combination of values of the variables around a loop that an access depends on, or
-// nothing when there are too many or one is unbounded.
+// Lists every combination of values of the outer variables that an access depends on. Returns
+// nothing if there are too many, or if a variable is unbounded.
 std::optional<std::vector<Map<Var, Expr>>> OuterValues(const Access& access,
                                                        const ParallelInfo& info, Context* ctx) {
   constexpr int64_t kMost = 1024;

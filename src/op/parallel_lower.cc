@@ -1,4 +1,4 @@
-// Parallel loops to thread IR.
+// Lowers parallel loops to thread IR.
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ namespace tilelang::op {
 
 namespace {
 
-// Registers of a fragment access as a function of the loop's register slot, where it does not
-// depend on the thread.
+// Returns the registers of a fragment access as a function of the loop's register slot, if they do
+// not depend on the thread.
 std::optional<Layout> RegistersBySlot(const ParallelInfo& info, const Access& access,
                                       const Fragment& loop, Context* ctx) {
   auto elements = info.TouchedElements(access, [](const Var&) { return std::optional<int64_t>(); });
@@ -47,8 +47,8 @@ std::optional<Layout> RegistersBySlot(const ParallelInfo& info, const Access& ac
   return layout;
 }
 
-// The condition under which alone the loop does anything, where that is registers of the thread
-// decided on for several elements at once: as rows of a matrix are.
+// Returns the condition outside of which the loop does nothing, if the condition reads registers of
+// the thread that decide for several elements at once, such as rows of a matrix.
 std::optional<Expr> CommonCondition(const ParallelInfo& info) {
   const ir::ParallelForNode* loop = info.loop();
   const auto* branch = loop->body.as<ir::IfNode>();
@@ -70,7 +70,8 @@ std::optional<Expr> CommonCondition(const ParallelInfo& info) {
   return registers && in_common ? std::optional<Expr>(branch->condition) : std::nullopt;
 }
 
-// No effect but on registers, whatever the values are that it computes with.
+// Returns whether the body has effects on registers only, whatever the values are that it computes
+// with.
 bool OnlyComputes(const Stmt& body) {
   bool computes = true;
   ir::WalkStmts(body, [&](const Stmt& s) {
@@ -162,7 +163,7 @@ class ParallelLowerer : public AccessLowerer {
         layout::RegExpr(f, std::vector<Expr>(indices.begin(), indices.end())));
   }
 
-  // The lanes of a vector follow each other whatever the layout does to their first element.
+  // The lanes of a vector follow each other wherever the layout puts their first element.
   Expr MemoryIndex(const Buffer& buffer, const Array<Expr>& original,
                    const Array<Expr>& indices) override {
     if (!MovesAsVector(buffer, original)) {
@@ -189,8 +190,8 @@ class ParallelLowerer : public AccessLowerer {
                        [&](const RaggedCondition& ragged) { return ragged.condition.get() == op; });
   }
 
-  // Vectors where the conditions hold for all of a group, and elements where they do not; without
-  // a test of each group where they hold in the whole loop.
+  // Lowers to vectors where the conditions hold for a whole group, and to elements elsewhere. If
+  // the conditions hold in the whole loop, no group tests them.
   Stmt LowerRagged() {
     Stmt by_group = LowerGroups(info_.loop()->body);
     Expr everywhere = ir::Const(ir::dtypes::kBool, 1);
@@ -207,7 +208,7 @@ class ParallelLowerer : public AccessLowerer {
     return ir::If(everywhere, all, by_group, info_.loop()->span);
   }
 
-  // A group of which some iterations may be outside.
+  // Lowers a group of which some iterations may be outside.
   Stmt Group(const Stmt& body) {
     if (ragged_.empty() || whole_) return Vectorize(body);
     Expr inside = ir::Const(ir::dtypes::kBool, 1);
@@ -222,7 +223,7 @@ class ParallelLowerer : public AccessLowerer {
     return ir::If(ctx_->analyzer->Simplify(inside), vectors, ByElement(body), body.span());
   }
 
-  // Each iteration of a group on its own.
+  // Lowers each iteration of a group on its own.
   Stmt ByElement(const Stmt& body) {
     Array<Buffer> vectors = std::exchange(vectors_, {});
     by_element_ = true;
@@ -236,7 +237,7 @@ class ParallelLowerer : public AccessLowerer {
                    {}, body.span());
   }
 
-  // Warps in which the condition holds nowhere go around the loop.
+  // Lets a warp skip the loop if the condition holds nowhere in it.
   Stmt ByWarpsIn(const Expr& condition, const Stmt& all) {
     const Span& span = info_.loop()->span;
     Buffer some("some", ir::dtypes::kBool, {Expr(1)}, {}, "local", {}, span);
@@ -248,7 +249,7 @@ class ParallelLowerer : public AccessLowerer {
     return ir::Seq({ir::Alloc(found, span), begin, find, ir::If(any, all, Stmt(), span)}, span);
   }
 
-  // The loop, with this body, by groups of width_ elements.
+  // Lowers the loop with this body, by groups of width_ elements.
   Stmt LowerGroups(const Stmt& loop_body) {
     const ir::ParallelForNode* loop = info_.loop();
     size_t rank = info_.extents().size();
@@ -263,7 +264,7 @@ class ParallelLowerer : public AccessLowerer {
                                                 ctx_->threads.begin + ctx_->threads.count);
     std::vector<Stmt> body;
     for (size_t d = 0; d < rank; ++d) {
-      // The loop variable keeps its name: the generated code reads like the kernel.
+      // The loop variable keeps its name, so that the generated code reads like the kernel.
       Var name(loop->vars[d]->name, ir::dtypes::kInt32, loop->span);
       Expr value = ctx_->analyzer->Simplify(at.coord[d]);
       body.push_back(ir::Bind(name, value, loop->span));
@@ -282,16 +283,18 @@ class ParallelLowerer : public AccessLowerer {
     Stmt inner = ir::Seq(Array<Stmt>(body.begin(), body.end()), loop->span);
     if (valid.defined() && !valid_.defined()) inner = ir::If(valid, inner, Stmt(), loop->span);
     valid_ = Expr();
-    // One thread alone has no fragments, whose registers must be constants, but all elements.
+    // A single thread runs all elements, and it has no fragments, whose registers must be
+    // constants. The loop is therefore unrolled only in part.
     Map<String, Any> notes;
     if (ctx_->threads.count == 1) notes.Set("unroll_factor", int64_t{4});
     return ir::For(group, 0, ir::Const(ir::dtypes::kInt32, regs / width_), ir::ForKind::kUnrolled,
                    inner, notes, loop->span);
   }
 
-  // Threads and slots without an iteration may run one that loads nothing: its result goes to
-  // registers that hold no element. A condition around it would keep the device compiler from
-  // merging it with what is before and after, which takes up to three times the registers.
+  // Returns whether threads and slots without an iteration may run one. They may if it loads
+  // nothing and its result goes to registers that hold no element. A condition would keep the
+  // device compiler from merging the loop with its neighbours, which takes up to three times the
+  // registers.
   bool IsHarmlessElsewhere() const {
     const std::vector<Access>& accesses = info_.accesses();
     return ragged_.empty() && OnlyComputes(info_.loop()->body) &&
@@ -308,7 +311,7 @@ class ParallelLowerer : public AccessLowerer {
     return valid_.defined() && IsMemory(load->buffer);
   }
 
-  // One loop over the lanes for each store, inside the conditions around it.
+  // Writes one loop over the lanes for each store, inside of the conditions.
   Stmt Vectorize(const Stmt& s) {
     if (IsCopyAsync(info_.loop())) {
       Stmt copy = AsCopyAsync(s);
@@ -330,7 +333,7 @@ class ParallelLowerer : public AccessLowerer {
     Var lane("v", ir::dtypes::kInt32, s.span());
     Map<Var, Expr> own;
     own.Set(lane_, lane);
-    // The vectors' store stands alone in its loop: what decides on it goes around.
+    // The store of a vector stands alone in its loop, and conditions go around the loop.
     bool divided = divided_;
     divided_ = divided && s->kind != ir::StmtKind::kStore;
     Stmt body = ir::Substitute(MutateStmt(s), own);
@@ -344,7 +347,7 @@ class ParallelLowerer : public AccessLowerer {
     return OncePerElement(s->kind == ir::StmtKind::kStore ? DividedByReplica(s, loop) : loop);
   }
 
-  // Those of the buffers that the statement uses.
+  // Returns the physical buffers of `of` that the statement uses.
   Array<Buffer> PhysicalIn(const Stmt& s, const Array<Buffer>& of) const {
     Array<Buffer> physical;
     for (const Buffer& buffer : of) {
@@ -353,8 +356,8 @@ class ParallelLowerer : public AccessLowerer {
     return physical;
   }
 
-  // The statement as one copy of width_ elements; null where they are not next to each other, or
-  // too few for an instruction.
+  // Returns the statement as one copy of width_ elements. Returns null if they are not next to each
+  // other, or too few for an instruction.
   Stmt AsCopyAsync(const Stmt& s) {
     const auto* store = s.as<ir::StoreNode>();
     const ir::LoadNode* load = store != nullptr ? CopiedLoad(store->value) : nullptr;
@@ -375,8 +378,8 @@ class ParallelLowerer : public AccessLowerer {
     return copy;
   }
 
-  // Where several threads run the same iteration, memory outside them is touched by the first. A
-  // body that writes registers too is divided statement by statement.
+  // If several threads run the same iteration, the first of them accesses memory outside of the
+  // threads. A body that writes registers too is divided statement by statement.
   Stmt OncePerElement(Stmt lowered) const {
     bool by_first = !ir::IsConst(replica_, 0) && info_.WritesMemory() && !divided_;
     return by_first ? ByFirstReplica(std::move(lowered)) : lowered;
@@ -401,7 +404,7 @@ class ParallelLowerer : public AccessLowerer {
                   "operation returns; split it in two loops");
   }
 
-  // A condition that VectorWidth found to be the same for all lanes, written without the lane.
+  // Writes a condition that VectorWidth found to be the same for all lanes without the lane.
   Expr AtFirstLane(const Expr& condition, bool uniform) {
     if (width_ == 1 || by_element_ || !uniform) return condition;
     Map<Var, Expr> first;
@@ -413,7 +416,7 @@ class ParallelLowerer : public AccessLowerer {
   Fragment layout_;
   int64_t width_ = 1;
   Array<Buffer> vectors_;    // accessed by vectors, where the last variable is used
-  Array<Buffer> unaligned_;  // of vectors_, those that begin anywhere
+  Array<Buffer> unaligned_;  // the buffers of vectors_ in which vectors begin anywhere
   Var lane_;
   Expr slot_;
   Expr valid_;  // where loads of memory are iterations of the loop; undefined where all are

@@ -6,7 +6,7 @@ namespace tilelang::op {
 
 namespace {
 
-// An attribute of the barrier: first thread, number of threads.
+// Names the attribute of a barrier with its first thread and number of threads.
 constexpr const char* kWaitingThreads = "waiting_threads";
 
 Buffer MakeParity(const std::string& name, ir::DType dtype, const Span& span) {

@@ -27,8 +27,8 @@ bool ReadsOrCalls(const Expr& e) {
 
 std::optional<RaggedCondition> AsRagged(const Expr& condition, const ir::ParallelForNode* loop,
                                         Context* ctx) {
-  // Parts of a group would be stored under conditions that threads decide differently, among which
-  // they cannot wait for each other.
+  // Threads would decide differently about the parts of a group, and then cannot wait for each
+  // other.
   if (StoresToShared(loop)) return std::nullopt;
   const auto* op = condition.as<ir::BinaryNode>();
   if (op == nullptr || !ir::IsIntegral(op->a.dtype()) || ir::IsBool(op->a.dtype())) {
@@ -37,7 +37,7 @@ std::optional<RaggedCondition> AsRagged(const Expr& condition, const ir::Paralle
   bool below = op->Op() == BinaryOp::kLt || op->Op() == BinaryOp::kLe;
   bool above = op->Op() == BinaryOp::kGt || op->Op() == BinaryOp::kGe;
   if (!(below || above) || ReadsOrCalls(condition)) return std::nullopt;
-  // How much a - b grows with a variable.
+  // Returns how much a - b grows with a variable.
   auto growth = [&](const Var& var) -> std::optional<int64_t> {
     auto a = ctx->analyzer->StrideOf(op->a, var);
     auto b = ctx->analyzer->StrideOf(op->b, var);

@@ -31,8 +31,8 @@ Region StageRegion(const Region& region, const char* suffix, std::vector<Stmt>* 
   return Region::Whole(staged);
 }
 
-// The layout over the extents of the source region, `dim` divided in two where the reduction keeps
-// partial results: (elements of a result, results).
+// Returns the layout over the extents of the source region. `dim` is divided in two if the
+// reduction keeps partial results: (elements of a result, results).
 Fragment Divided(const ir::ReduceNode* op, const Fragment& source) {
   int64_t partials = op->Partials();
   if (partials == 1) return source;
@@ -52,7 +52,7 @@ Fragment SourceFragment(const ir::ReduceNode* op, Context* ctx) {
   return Divided(op, op->src.IsWhole() ? *f : f->Slice(*mins, *extents));
 }
 
-// The fragment of the result, shaped like the destination region.
+// Returns the fragment of the result, shaped like the destination region.
 Fragment ResultFragment(const ir::ReduceNode* op, const Fragment& src) {
   Coord extents = *ir::AsInts(op->dst->extents);
   bool keep = src->Rank() == 1 || extents.size() == src->Rank();
@@ -83,15 +83,15 @@ Stmt StageReduceOperands(const ir::ReduceNode* op) {
 
 namespace {
 
-// The layout, as of SourceFragment, in which the source is reduced: its own, or
-// another where threads cannot exchange parts of its rows.
+// Returns the layout in which the source is reduced, in the form of SourceFragment: its own, or
+// another one if threads cannot exchange parts of its rows.
 Fragment ReductionSource(const ir::ReduceNode* op, Context* ctx) {
   Fragment held = SourceFragment(op, ctx);
   if (ReductionObstacle(held, op->dim, ctx->threads).empty()) return held;
   return ExchangeableLayout(held->Extents(), op->dim, ctx->threads);
 }
 
-// The layout of the result follows from that of the source (common level).
+// Infers the layout of the result from the layout of the source (common level).
 void InferReduce(const ir::ReduceNode* op, Context* ctx) {
   if (!ctx->layouts->Has(op->src->buffer) || ctx->layouts->Has(op->dst->buffer)) return;
   if (!op->dst.IsWhole()) return;
@@ -99,7 +99,7 @@ void InferReduce(const ir::ReduceNode* op, Context* ctx) {
   ctx->layouts->Set(op->dst->buffer, result, op->span);
 }
 
-// Why the layout of the result is not what the reduction gives; empty when it is.
+// Returns why the layout of the result is not the one that the reduction gives, or an empty string.
 std::string ReduceMismatch(const ir::ReduceNode* op, Context* ctx) {
   Fragment result = ResultFragment(op, ReductionSource(op, ctx));
   Fragment given = *ctx->layouts->GetFragment(op->dst->buffer);
@@ -126,8 +126,8 @@ class ReduceLowerer {
   Stmt Lower() {
     int64_t results = dst_->RegsPerThread();
     Buffer out = buffers_->Get(op_->dst->buffer);
-    // Reduce into the result's own registers when they have the right type, the source is not in
-    // them, and what they hold is not combined once more by each thread.
+    // The result's own registers accumulate if they have the right type, do not hold the source,
+    // and hold no value that each thread would combine once more.
     bool in_place = op_->src->buffer.same_as(op_->dst->buffer);
     bool afresh = op_->clear || (exchange_.digits.empty() && !op_->slack.defined());
     bool direct = afresh && type_ == out->dtype && !in_place;
@@ -154,7 +154,7 @@ class ReduceLowerer {
   }
 
  private:
-  // The rows' results become those of `acc`, combined with what they were.
+  // Combines the results of the rows in `acc` with the old values, and stores them.
   Stmt Conclude(const Buffer& acc, const Buffer& out, int64_t results) {
     return ForRegs("r", results, [&](const Expr& r) {
       Expr value = ir::Load(acc, {r});
@@ -163,16 +163,16 @@ class ReduceLowerer {
     });
   }
 
-  // Each row is held by threads of one warp alone, all lanes of which exist.
+  // Returns whether the threads of each row are in one warp, and all lanes of that warp exist.
   bool RowsWithinWarps() const {
     return ctx_->threads.count % kWarp == 0 && src_->Replicas() == 1 &&
            std::all_of(exchange_.digits.begin(), exchange_.digits.end(),
                        [&](const ThreadDigit& d) { return ExtentInWarp(d) == d.extent; });
   }
 
-  // `update`, of a reduction with slack only by the warps in which an element needs it: whether
-  // one does is known before threads exchange what they found. Rows are within warps, so that all
-  // or none of those who hold one update it.
+  // Runs the `update` of a reduction with slack only in warps in which an element needs it. Threads
+  // know whether one does before they exchange results. Rows lie within warps, so all threads of a
+  // row update it, or none does.
   Stmt WhereBeyondSlack(const Buffer& acc, const Buffer& out, int64_t results, const Stmt& update) {
     Expr beyond;
     for (int64_t r = 0; r < results; ++r) {
@@ -194,7 +194,7 @@ class ReduceLowerer {
                    op_->span);
   }
 
-  // Slots of the source that hold no element count as the identity.
+  // Replaces slots of the source that hold no element by the identity.
   Expr WhereValid(const Expr& value, const Expr& reg) {
     Expr valid =
         layout::InverseExprs(src_, ctx_->thread, reg, ctx_->threads.begin + ctx_->threads.count)
@@ -204,10 +204,11 @@ class ReduceLowerer {
     return ir::IsTrue(valid) ? value : Expr(ir::Select(valid, value, reduction_.Identity()));
   }
 
-  // acc[result of r] op= src[r] for the thread's source registers. Where a thread holds long rows,
-  // each element would wait for the one before: they are taken in turn by several chains, if the
-  // result does not depend on the order. Sums do, so that they have chains on targets with tensor
-  // memory alone, where a thread may hold a whole row of scores; the order is the same each time.
+  // Computes acc[result of r] op= src[r] for the thread's source registers. If a thread holds long
+  // rows, each element would wait for the one before. Several chains therefore take turns, if the
+  // result does not depend on the order. Sums do depend on it, so they have chains only on targets
+  // with tensor memory, where a thread may hold a whole row of scores; the order is the same each
+  // time.
   void Accumulate(const Buffer& acc, int64_t results, std::vector<Stmt>* stmts) {
     constexpr int64_t kLongRow = 64;
     constexpr int64_t kChains = 4;
@@ -279,7 +280,8 @@ class ReduceLowerer {
     if (!shared.empty()) ThroughShared(shared, acc, results, stmts);
   }
 
-  // How much of a digit shuffles can exchange: what stays in a warp of which all lanes exist.
+  // Returns how much of a digit shuffles can exchange: the part inside of a warp of which all lanes
+  // exist.
   int64_t ExtentInWarp(const ThreadDigit& digit) const {
     if (digit.stride >= kWarp) return 1;
     int64_t extent = std::min(digit.extent, kWarp / digit.stride);
@@ -287,7 +289,7 @@ class ReduceLowerer {
     return count % kWarp == 0 || count % (extent * digit.stride) == 0 ? extent : 1;
   }
 
-  // A butterfly inside the warp.
+  // Exchanges by a butterfly inside of the warp.
   void Shuffle(const ThreadDigit& digit, const Buffer& acc, int64_t results,
                std::vector<Stmt>* stmts) {
     for (int64_t step = digit.stride; step < digit.extent * digit.stride; step *= 2) {
@@ -299,7 +301,8 @@ class ReduceLowerer {
     }
   }
 
-  // Every thread writes its partial results; each reads those of its group. Many go in rounds.
+  // Exchanges through shared memory: every thread writes its partial results, and each reads the
+  // results of its group. Many results go in rounds.
   void ThroughShared(const std::vector<ThreadDigit>& digits, const Buffer& acc, int64_t results,
                      std::vector<Stmt>* stmts) {
     constexpr int64_t kMostBytes = 32 << 10;
@@ -313,7 +316,7 @@ class ReduceLowerer {
       return ctx_->analyzer->Simplify(r * ir::Const(ir::dtypes::kInt32, threads) + thread);
     };
     stmts->push_back(ir::Alloc(scratch, op_->span));
-    // The group's first thread: this thread's index without the digits.
+    // The group's first thread has this thread's index without the digits.
     Expr first = self;
     for (const ThreadDigit& digit : digits) {
       Expr place = ir::FloorMod(ir::FloorDiv(self, ir::Const(ir::dtypes::kInt32, digit.stride)),
@@ -335,7 +338,8 @@ class ReduceLowerer {
     }
   }
 
-  // acc[r] from what the members of the thread's group wrote; `partial` reads that of a thread.
+  // Combines into acc[r] the partial results of the thread's group. `partial` reads the result of a
+  // thread.
   template <typename Partial>
   Stmt GroupSum(const std::vector<ThreadDigit>& digits, const Buffer& acc, const Expr& r,
                 const Expr& first, Partial partial) {
@@ -375,8 +379,8 @@ class ReduceLowerer {
   DType type_;
 };
 
-// By way of twins: of the source where threads cannot exchange its rows, of the result where it is
-// a slice or has another layout than the reduction gives.
+// Reduces through copies: a copy of the source if threads cannot exchange its rows, and a copy of
+// the result if it is a slice or has another layout than the reduction gives.
 Stmt ThroughTwins(const TileInstruction* instruction, const ir::ReduceNode* op, Context* ctx) {
   std::vector<Stmt> stmts;
   Region src = op->src;
@@ -396,7 +400,7 @@ Stmt ThroughTwins(const TileInstruction* instruction, const ir::ReduceNode* op, 
   return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
 }
 
-// Each thread reduces its registers, then warp shuffles, then shared memory.
+// Reduces the registers of each thread, then by warp shuffles, then through shared memory.
 class ThreadReduceInstruction : public TileInstruction {
  public:
   const char* Name() const override { return "threads"; }

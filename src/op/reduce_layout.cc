@@ -7,7 +7,7 @@ namespace tilelang::op {
 
 namespace {
 
-// The source's threads along one row, from the lowest on.
+// Returns the source's threads along one row, counted from the lowest one.
 std::vector<int64_t> ThreadsOfRow(const Fragment& source, int64_t dim) {
   Coord begin(source->Rank(), 0);
   Coord row(source->Rank(), 1);
@@ -20,7 +20,7 @@ std::vector<int64_t> ThreadsOfRow(const Fragment& source, int64_t dim) {
   return threads;
 }
 
-// The threads that hold the first element of a row, of every row and copy.
+// Returns the threads that hold the first element of a row, for every row and copy.
 std::vector<int64_t> FirstThreads(const Fragment& source, int64_t dim, int64_t begin_thread) {
   std::vector<int64_t> threads;
   Coord begin(source->Rank(), 0);
@@ -33,10 +33,10 @@ std::vector<int64_t> FirstThreads(const Fragment& source, int64_t dim, int64_t b
   return threads;
 }
 
-// The digits of the thread index along which rows run, each widened to a power of two: a row of 24
-// threads in 32 has 8 that hold nothing, and take part with the identity. Rows must begin at
-// multiples of the widened digit. Replicas that the source itself has hold equal values and take
-// no part.
+// Finds the digits of the thread index along which rows run, each widened to a power of two. A row
+// of 24 threads in 32 has 8 threads that hold nothing, and take part with the identity. Rows must
+// begin at multiples of the widened digit. Replicas of the source hold equal values and take no
+// part.
 std::string FindDigits(const Fragment& source, int64_t dim, int64_t begin_thread,
                        std::vector<ThreadDigit>* digits) {
   auto found = layout::RecoverDigits(ThreadsOfRow(source, dim));
@@ -97,7 +97,7 @@ std::string ReductionObstacle(const Fragment& source, int64_t dim, const ThreadR
 }
 
 Fragment ExchangeableLayout(const Coord& extents, int64_t dim, const ThreadRange& threads) {
-  // Rows over a power of two of threads, those of one more dimension over the other threads.
+  // Rows run over a power of two of threads, and one more dimension over the other threads.
   int64_t along = 1;
   while (along < extents[dim] && along < 32 && threads.count % (2 * along) == 0) along *= 2;
   std::vector<layout::Digits> thread(extents.size());

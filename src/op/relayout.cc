@@ -17,7 +17,7 @@ using layout::Fragment;
 
 namespace {
 
-// The elements of a fragment that a loop writes, all of them in each run: those of its only store.
+// Returns the elements of a fragment that the loop's only store writes, all of them in each run.
 std::optional<Region> WrittenRegion(const ParallelInfo& info, const Buffer& fragment) {
   const auto* loop = info.loop();
   const auto* store = loop->body.as<ir::StoreNode>();
@@ -65,7 +65,7 @@ Fragment LayoutOf(const Region& region, Context* ctx) {
 
 namespace {
 
-// A loop over a whole fragment, restricted to a region of it.
+// Restricts a loop over a whole fragment to a region of it.
 ir::ParallelFor Within(const Region& region, const ir::ParallelFor& loop) {
   Expr inside;
   for (size_t d = 0; d < loop->vars.size(); ++d) {
@@ -86,8 +86,9 @@ bool HasClosedInverse(const Region& owner, Context* ctx) {
   return layout::InverseDigits(LayoutOf(owner, ctx)).has_value();
 }
 
-// to[..] = from[..], each element by the threads that hold it in `owner`, one of the two. A slice
-// of which no closed form tells a thread its elements is reached by a loop over the whole fragment.
+// Makes a loop for to[..] = from[..], in which the threads that hold an element in `owner`, one of
+// the two, copy it. If no closed form tells a thread its elements of a slice, the loop runs over
+// the whole fragment.
 ir::ParallelFor Loop(const Region& from, const Region& to, const Region& owner,
                      const ir::Span& span, Context* ctx) {
   bool closed = HasClosedInverse(owner, ctx);
@@ -118,7 +119,8 @@ ir::ParallelFor Loop(const Region& from, const Region& to, const Region& owner,
 
 void Relayout(const Region& from, const Region& to, const ir::Span& span, Context* ctx,
               std::vector<Stmt>* stmts) {
-  // A loop over more than the region stays inside of both fragments where it is the same of both.
+  // A loop over more than the region stays inside of both fragments if it is the same region of
+  // both.
   bool in_range =
       HasClosedInverse(to, ctx) ||
       (MinsOf(from) == MinsOf(to) && StaticShape(from->buffer) == StaticShape(to->buffer));
@@ -156,7 +158,7 @@ Buffer StageInShared(const Buffer& fragment, const ParallelInfo& loop, Context* 
   Buffer stage = NewStage(fragment, fragment->shape, before);
   Region registers = Region::Whole(fragment);
   const ir::Span& span = loop.loop()->span;
-  // What is overwritten need not be there before.
+  // Elements that are overwritten need not be copied before.
   if (!region) before->push_back(Loop(registers, Region::Whole(stage), registers, span, ctx));
   if (written) {
     ir::ParallelFor back = Loop(Region::Whole(stage), registers, registers, span, ctx);

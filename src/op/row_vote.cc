@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kAnyRow = "any_row";
 
-// Of each warp, whether it holds elements of each row.
+// Returns for each warp and row whether the warp holds elements of the row.
 std::vector<bool> RowsOfWarps(const Fragment& fragment, int64_t warps) {
   int64_t rows = fragment->Extents()[0], columns = fragment->Size() / rows;
   std::vector<bool> holds(warps * rows);

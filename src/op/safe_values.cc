@@ -23,7 +23,7 @@ class Reader : public ir::StmtMutator {
     return ir::Call(load.dtype(), kLoadOr, {load, (*value).second}, {}, op->span);
   }
 
-  // An address has no value, and what an inner block says stands.
+  // An address has no value, and the safe value of an inner block has precedence.
   Expr Rewrite(const ir::CallNode* op) override {
     const auto* load = op->args.empty() ? nullptr : op->args[0].as<ir::LoadNode>();
     if (load == nullptr || (!op->Is(ir::Builtin::kAddressOf) && !op->Is(ir::Builtin::kLoadOr))) {
@@ -52,7 +52,7 @@ class Reader : public ir::StmtMutator {
     annotations.Set(kSafeValue, value);
     annotations.Set("disable_tma", true);
     ir::Copy reader(rewritten->src, rewritten->dst, annotations, op->span);
-    // Annotations hold constants alone: no pass renames the variables in them.
+    // Annotations may hold only constants, because no pass renames the variables in them.
     bool is_constant = value.as<ir::IntImmNode>() != nullptr ||  //
                        value.as<ir::FloatImmNode>() != nullptr;
     return is_constant ? Stmt(reader) : ExpandCopy(reader.get());

@@ -21,7 +21,8 @@ using ir::DType;
 
 namespace {
 
-// The type of running values: that of the result, or of the elements where these say more.
+// Returns the type of running values: the type of the result, or the type of the elements if it
+// holds more.
 DType RunningTypeOf(const ir::ReduceNode* op, const ScanKind& kind) {
   DType from = op->src->buffer->dtype;
   DType to = op->dst->buffer->dtype;
@@ -35,7 +36,7 @@ ScanLayout LayoutFor(const ir::ReduceNode* op, Context* ctx) {
   return ScanLayoutOf(extents, op->dim, op->src->buffer->dtype.bits, ctx->threads);
 }
 
-// The statements of a scan whose operands have its layout.
+// Writes the statements of a scan whose operands have its layout.
 class ScanLowerer {
  public:
   ScanLowerer(const ir::ReduceNode* op, PhysicalBuffers* buffers, Context* ctx)
@@ -88,20 +89,21 @@ class ScanLowerer {
   }
   Expr Simple(const Expr& e) const { return ctx_->analyzer->Simplify(e); }
 
-  // This thread's place, counted as the scan goes, among `count` threads at a distance.
+  // Returns this thread's place in the order of the scan, among `count` threads at a distance of
+  // `stride`.
   Expr Place(int64_t stride, int64_t count) const {
     Expr place = ir::FloorMod(ir::FloorDiv(self_, Int(stride)), Int(count));
     return Simple(kind_.reverse ? Expr(Int(count - 1) - place) : place);
   }
-  // The i-th of `count` in the order of the scan.
+  // Returns the i-th of `count` places in the order of the scan.
   int64_t Ordered(int64_t i, int64_t count) const { return kind_.reverse ? count - 1 - i : i; }
-  // The register of the i-th element of a turn.
+  // Returns the register of the i-th element of a turn.
   int64_t Register(int64_t row, int64_t turn, int64_t i) const {
     return layout_.rows[static_cast<size_t>(row)] + turn * layout_.turn_step +
            Ordered(i, layout_.vector) * layout_.vector_step;
   }
 
-  // The element of a register, or what changes nothing where it holds none.
+  // Returns the element of a register, or the identity if the register holds none.
   Expr Element(int64_t reg) const {
     Expr value = reduction_.Prepared(At(src_, reg));
     Expr valid = layout::InverseExprs(layout_.fragment, ctx_->thread, Int(reg),
@@ -131,7 +133,8 @@ class ScanLowerer {
                     {value, Int(distance * layout_.lane_stride), Int(kWarp)});
   }
 
-  // The total of a thread becomes that of all lanes up to it; before_ has that without its own.
+  // Scans the totals of the lanes: each becomes the total of all lanes up to it. before_ gets the
+  // total without the lane's own.
   void AcrossLanes(int64_t index) {
     if (layout_.lanes == 1) return Set(before_, index, reduction_.Identity());
     for (int64_t distance = 1; distance < layout_.lanes; distance *= 2) {
@@ -143,7 +146,8 @@ class ScanLowerer {
     Set(before_, index, ir::Select(lane_ >= Int(1), At(other_, 0), reduction_.Identity()));
   }
 
-  // What all lanes have of a turn is before the next turn; rows_ has that of all turns.
+  // Scans the turns: the total of all lanes in a turn comes before the next turn. rows_ gets the
+  // total of all turns.
   void AcrossTurns(int64_t row) {
     if (layout_.turns == 1 && layout_.warps == 1) return;
     int64_t together = layout_.lane_stride * layout_.lanes;
@@ -163,7 +167,8 @@ class ScanLowerer {
     }
   }
 
-  // Each warp leaves its part of every row in shared memory, and takes in those before it.
+  // Scans the warps: each warp leaves its part of every row in shared memory, and adds the parts of
+  // the warps before it.
   void AcrossWarps() {
     int64_t together = layout_.lane_stride * layout_.lanes;  // threads
     int64_t groups = layout_.threads / (layout_.lanes * layout_.warps);
@@ -182,7 +187,7 @@ class ScanLowerer {
     }
     Expr leaves = Simple(lane_ < Int(1) && self_ < Int(layout_.threads));
     stmts_.push_back(ir::If(leaves, ir::MakeSeq(stores, op_->span), Stmt(), op_->span));
-    // A thread without elements reads anything.
+    // A thread without elements may read anything.
     for (int64_t row = 0; row < Rows(); ++row) {
       Set(rows_, row, reduction_.Identity());
       for (int64_t warp = 0; warp + 1 < layout_.warps; ++warp) {
@@ -236,7 +241,8 @@ class ThreadScanInstruction : public TileInstruction {
   bool IsFor(const ir::TileOpNode* op) const override {
     return op->kind == ir::StmtKind::kReduce && ScanOf(AsReduce(op));
   }
-  // The scan decides where nothing else has: whatever loads the tile can follow.
+  // The scan decides if no other operator has decided, because every load of the tile can follow
+  // it.
   void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
     if (level == InferLevel::kStrict) return;
     const ir::ReduceNode* scan = AsReduce(op);
@@ -254,7 +260,7 @@ class ThreadScanInstruction : public TileInstruction {
     }
     return {TilePlan(ffi::make_object<TilePlanNode>(this, ctx->threads)), ""};
   }
-  // By way of twins in the layout of the scan.
+  // Scans copies of the operands in the layout of the scan.
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::ReduceNode* scan = AsReduce(op);
     Fragment needed = LayoutFor(scan, ctx).fragment;

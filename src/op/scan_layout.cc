@@ -11,12 +11,12 @@ namespace {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The power of two from `n` on.
+// Returns the smallest power of two that is at least `n`.
 int64_t PowerFrom(int64_t n) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
 }
 
-// Elements of 16 bytes, or as many as divide rows of `extent`.
+// Returns the elements of 16 bytes, or as many as divide rows of `extent`.
 int64_t VectorOf(int64_t extent, int64_t bits) {
   int64_t vector = std::max<int64_t>(1, 128 / bits);
   while (extent % vector != 0) vector /= 2;
@@ -33,7 +33,8 @@ class Dealer {
         free_(threads),
         threads_(threads) {}
 
-  // Neighbours along a dimension that is not scanned: of a vector, of `most` threads, the rest.
+  // Deals out a dimension that is not scanned: first the elements of a vector, then at most `most`
+  // threads, then registers.
   void Across(size_t d, int64_t vector, int64_t most) {
     int64_t on = std::min({PowerFrom(CeilDiv(extents_[d], vector)), free_, most});
     int64_t steps = CeilDiv(extents_[d], vector * on);
@@ -45,7 +46,7 @@ class Dealer {
     TakeThreads(on);
   }
 
-  // The row itself; without a vector, a thread has all its elements next to each other.
+  // Deals out the row itself. Without a vector, a thread has all its elements next to each other.
   void Along(size_t d, int64_t vector) {
     int64_t count = extents_[d];
     int64_t in_warp = std::max<int64_t>(1, kWarp / stride_);

@@ -13,8 +13,8 @@ namespace {
 
 using Slots = std::vector<std::vector<int64_t>>;  // [register][lane]
 
-// The element that each thread of the loop's first warp touches with each of its registers; -1
-// where there is none.
+// Returns the element that each thread of the loop's first warp touches with each of its registers,
+// or -1.
 Slots FirstWarp(const Fragment& loop, const std::vector<int64_t>& elements) {
   Slots slots(loop->RegsPerThread(), std::vector<int64_t>(kWarp, -1));
   int64_t first = loop->thread->offset;
@@ -26,7 +26,8 @@ Slots FirstWarp(const Fragment& loop, const std::vector<int64_t>& elements) {
   return slots;
 }
 
-// Registers [begin, begin + width) of every thread are one aligned run of the layout.
+// Returns whether registers [begin, begin + width) of every thread are one aligned run of the
+// layout.
 bool IsRun(const Slots& slots, const Layout& layout, size_t begin, int64_t width) {
   if (begin + width > slots.size()) return false;
   for (int64_t lane = 0; lane < kWarp; ++lane) {
@@ -41,8 +42,8 @@ bool IsRun(const Slots& slots, const Layout& layout, size_t begin, int64_t width
   return true;
 }
 
-// Bank cycles of an access under a layout, with vectors of `width` elements where they lie in
-// runs, element by element elsewhere.
+// Returns the bank cycles of an access under a layout, with vectors of `width` elements where they
+// lie in runs, and element by element elsewhere.
 int64_t Cycles(const Slots& slots, const Layout& layout, int64_t bits, int64_t width) {
   int64_t cycles = 0;
   for (size_t r = 0; r < slots.size();) {
@@ -69,7 +70,7 @@ std::vector<Layout> Candidates(const Buffer& buffer) {
     if (!whole_rows || shape.back() * bytes % swizzle != 0) continue;
     candidates.push_back(layout::SwizzledLayout(shape, bits, swizzle));
   }
-  // Single elements exchanged by their row: for accesses along columns.
+  // The row number permutes single elements, for accesses along columns.
   auto width = static_cast<uint64_t>(shape.back());
   if (std::has_single_bit(width) && width * bytes >= 128 && bytes <= 4) {
     int64_t row_bits = std::countr_zero(width);

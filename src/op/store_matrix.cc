@@ -15,7 +15,7 @@ constexpr int64_t kRow = 8;     // elements of a row of a matrix
 constexpr int64_t kLanes = 4;   // that hold a row
 constexpr int64_t kPacked = 2;  // elements of a register
 
-// A loop of the form that stmatrix may carry out.
+// Describes a loop of the form that stmatrix may carry out.
 struct MatrixStore {
   const ir::StoreNode* store;
   const ir::LoadNode* load;
@@ -28,7 +28,7 @@ const ir::LoadNode* LoadedBy(const Expr& value) {
   return (cast == nullptr ? value : cast->value).as<ir::LoadNode>();
 }
 
-// The access that is this node.
+// Returns the access of this node.
 const Access* AccessOf(const ParallelInfo& info, const ffi::Object* node) {
   for (const Access& access : info.accesses()) {
     if (access.node == node) return &access;
@@ -36,7 +36,7 @@ const Access* AccessOf(const ParallelInfo& info, const ffi::Object* node) {
   return nullptr;
 }
 
-// The iterations are the elements of the fragment, in their order.
+// Returns whether the iterations are the elements of the fragment, in their order.
 bool RunsOver(const ParallelInfo& info, const ir::LoadNode* load) {
   auto axes = info.DirectAxes(*AccessOf(info, load));
   if (!axes || axes->size() != info.extents().size()) return false;
@@ -65,7 +65,7 @@ bool KeepsRows(const Buffer& buffer, Context* ctx) {
   return layout::KeepsRuns(layout ? *layout : Layout::RowMajor(StaticShape(buffer)), kRow);
 }
 
-// The lane that holds an element of a matrix, and in which half of its register.
+// Names the lane that holds an element of a matrix, and the half of its register.
 struct Holder {
   int64_t lane;
   int64_t half;
@@ -76,7 +76,8 @@ Holder HolderOf(int64_t row, int64_t column, bool transposed) {
   return {row * kLanes + column / kPacked, column % kPacked};
 }
 
-// In every warp, a register of all lanes is eight rows of 8 elements of the destination.
+// Returns whether, in every warp, a register of all lanes is eight rows of 8 elements of the
+// destination.
 bool HoldsMatrices(const MatrixStore& m, const std::vector<int64_t>& destination,
                    const ThreadRange& threads) {
   const std::vector<int64_t>& slots = m.fragment->InverseTable();
@@ -98,7 +99,7 @@ bool HoldsMatrices(const MatrixStore& m, const std::vector<int64_t>& destination
   return true;
 }
 
-// The loop variables get these values, in expressions around which nothing of the loop is known.
+// Replaces the loop variables by these values, in expressions that know nothing of the loop.
 Array<Expr> At(const Array<Expr>& indices, const ir::ParallelForNode* loop,
                const std::vector<Expr>& coord) {
   Map<Var, Expr> values;
@@ -114,7 +115,7 @@ class MatrixStorer {
                Context* ctx)
       : m_(m), loop_(loop), buffers_(buffers), ctx_(ctx), scalar_(buffers, ctx) {}
 
-  // Four matrices at a time, and what is left.
+  // Stores four matrices at a time, and then the remaining ones.
   Stmt Lower() {
     int64_t matrices = m_.fragment->RegsPerThread() / kPacked;
     int64_t groups = matrices / kMost;
@@ -138,7 +139,7 @@ class MatrixStorer {
  private:
   static constexpr int64_t kMost = 4;  // matrices of an instruction
 
-  // So many matrices, from that register on.
+  // Stores `count` matrices, from the register `first` on.
   Stmt StoreFrom(const Expr& first, int64_t count) {
     std::vector<Stmt> body;
     Expr registers = Packed(first, count, &body);
@@ -151,7 +152,7 @@ class MatrixStorer {
     return Sequence(body, loop_->span);
   }
 
-  // The address of the registers from `first` on in the type of the destination.
+  // Returns the address of the registers from `first` on, in the type of the destination.
   Expr Packed(const Expr& first, int64_t count, std::vector<Stmt>* stmts) {
     Buffer from = buffers_->Get(m_.load->buffer);
     ir::DType type = m_.store->buffer->dtype;
@@ -165,7 +166,8 @@ class MatrixStorer {
     return ir::AddressOf(packed, {I32(0)});
   }
 
-  // Lane l gives row l % 8 of matrix l / 8: the element that the first lane of the row holds.
+  // Returns the address of a row. Lane l gives row l % 8 of matrix l / 8, that is, the element that
+  // the first lane of the row holds.
   Expr RowAddress(const Expr& first, int64_t count) {
     const Expr& thread = ctx_->thread;
     Expr row = ir::FloorMod(thread, I32(kRow));
@@ -197,7 +199,7 @@ std::optional<Stmt> StoreByMatrix(const ParallelInfo& info, PhysicalBuffers* buf
                                   Context* ctx) {
   auto match = Match(info, ctx);
   if (!match || !KeepsRows(match->store->buffer, ctx)) return std::nullopt;
-  // Where the loop begins may be known at run time only: it is a multiple of a row.
+  // The beginning of the loop may be known only at run time. It must be a multiple of a row.
   std::vector<Expr> zeros(info.extents().size(), Expr(0));
   Expr corner = At({match->store->indices.back()}, info.loop(), zeros)[0];
   if (!ctx->analyzer->Divides(corner, kRow)) return std::nullopt;

@@ -80,8 +80,8 @@ bool ShareColumns(const Buffer& a, const Buffer& b, const LayoutMap& layouts,
 
 namespace {
 
-// What one step along `dim` adds to the bit offset, when every step adds the same and stays in
-// its lane.
+// Returns how much one step along `dim` adds to the bit offset, if every step adds the same and
+// stays in its lane.
 std::optional<int64_t> BitStride(const TmemLayout& layout, size_t dim) {
   Coord coord(layout->Extents().size(), 0);
   int64_t extent = layout->Extents()[dim];
@@ -98,7 +98,7 @@ std::optional<int64_t> BitStride(const TmemLayout& layout, size_t dim) {
   return stride;
 }
 
-// The columns that a variable index adds.
+// Returns the columns that a variable index adds.
 Expr VariableColumns(const Region& region, const TmemLayout& layout, size_t dim, const Span& span,
                      Context* ctx) {
   const Expr& index = region->mins[dim];

@@ -17,7 +17,7 @@ int64_t RowsOf(const Buffer& tile) {
   return shape.size() < 2 ? 1 : shape[shape.size() - 2];
 }
 
-// The rows that LayoutForRole has a layout for.
+// Returns whether LayoutForRole has a layout for the number of rows.
 bool HasLegalRows(const Buffer& tile) {
   return RowsOf(tile) == kHalfRows || RowsOf(tile) % layout::kTmemLanes == 0;
 }
@@ -26,7 +26,7 @@ bool HasHalfRows(const Buffer& tile) {
   return RowsOf(tile) == kHalfRows && tile->dtype.bits == layout::kTmemColumnBits;
 }
 
-// The tiles of a launch in tensor memory, and those whose lanes something else decides.
+// Lists the tiles of a launch in tensor memory, and the tiles whose lanes are already decided.
 struct LaunchTiles {
   LayoutMap annotated;
   std::vector<Buffer> all;
@@ -41,7 +41,7 @@ struct LaunchTiles {
     });
   }
 
-  // Tiles that have no layout are refused where they are used.
+  // A tile that has no layout is refused where it is used.
   int64_t ColumnsOf(const Buffer& tile) const {
     auto given = annotated.GetTmem(tile);
     if (!given && !HasLegalRows(tile)) return 0;
@@ -57,7 +57,8 @@ struct LaunchTiles {
     if (!below) all.push_back(tile);
   }
 
-  // A in tensor memory lies in the lanes of C; so does metadata. Scale factors take all lanes.
+  // Fixes the lanes of inputs. A and metadata in tensor memory lie in the lanes of C, and scale
+  // factors take all lanes.
   void FixInputs(const ir::GemmNode* op) {
     bool special = op->IsScaled() || op->IsSparse() || IsInPairs(op);
     for (const ir::GemmOperand& operand : op->operands) {
@@ -91,7 +92,7 @@ std::vector<std::pair<Buffer, TmemLayout>> TilesInUpperLanes(const ir::KernelLau
   }
   std::vector<std::pair<Buffer, TmemLayout>> upper;
   if (total <= columns) return upper;
-  // The widest tile stays; each other one goes where there are fewer columns.
+  // The widest tile stays. Each other tile goes to the half that has fewer columns.
   std::stable_sort(movable.begin(), movable.end(), [&](const Buffer& a, const Buffer& b) {
     return tiles.ColumnsOf(a) > tiles.ColumnsOf(b);
   });

@@ -11,8 +11,9 @@ struct Piece {
   TmemLayout wanted;
 };
 
-// Rows keep their lanes, whatever the column; columns follow in order from the piece's corner. An
-// instruction of M = 64 takes 16 lanes of each 32, the lower or the upper ones.
+// Returns why a piece is not where an instruction needs it. Rows keep their lanes in all columns,
+// and columns follow in order from the piece's corner. An instruction of M = 64 takes 16 lanes of
+// each 32, the lower or the upper ones.
 std::string ProblemOf(const Piece& piece) {
   constexpr int64_t kHalfRows = 64;
   Coord extents = piece.held->Extents();

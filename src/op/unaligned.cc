@@ -9,7 +9,7 @@ namespace tilelang::op {
 
 namespace {
 
-// Where an element lies in its tensor.
+// Returns the offset of an element in its tensor.
 Expr OffsetOf(const Buffer& buffer, const Array<Expr>& indices) {
   Expr offset = ir::Const(ir::dtypes::kInt64, 0);
   Array<Expr> strides = buffer.Strides();

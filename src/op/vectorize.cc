@@ -20,21 +20,21 @@ namespace tilelang::op {
 
 namespace {
 
-// kUnaligned: consecutive elements that do not begin at a multiple of the width.
+// kUnaligned stands for consecutive elements that do not begin at a multiple of the width.
 enum class Shape { kInvariant, kContiguous, kUnaligned, kOther };
 
-// Elements of one byte in a vector of 16 bytes.
+// Number of one-byte elements in a vector of 16 bytes.
 constexpr int64_t kMostLanes = 16;
 
-// Examines a loop body for runs of `width` iterations of `var`, the first at `min`.
-// `conditions_once`: conditions are evaluated for a run, not for every lane.
+// Examines a loop body for runs of `width` iterations of `var`, the first at `min`. With
+// `conditions_once`, conditions are evaluated once for a run and not for every lane.
 class Vectorizer : public ir::StmtVisitor {
  public:
   using StmtVisitor::Visit;
 
-  // `extent`: of the variable from 0 on, in groups of which to look for runs; 0 for one run alone.
-  // `ragged`: the loop, where its conditions may be that. `anywhere`: runs of its elements may
-  // begin anywhere where there are instructions for that.
+  // `extent` is the extent of the variable, which counts from 0 and is divided into groups; 0
+  // stands for one run alone. `ragged` is the loop if its conditions may be ragged. With
+  // `anywhere`, runs of elements may begin anywhere if there are instructions for that.
   Vectorizer(Var var, Expr min, int64_t extent, bool conditions_once,
              const ir::ParallelForNode* ragged, bool anywhere, Context* ctx)
       : var_(std::move(var)),
@@ -45,8 +45,8 @@ class Vectorizer : public ir::StmtVisitor {
         anywhere_(anywhere),
         ctx_(ctx) {}
 
-  // Whether the body has a form in which stores can be made one after the other, each for all
-  // lanes, with conditions and stores that lanes do not share.
+  // Returns whether the body has a form in which its stores can run one after the other, each for
+  // all lanes, with conditions and stores that lanes do not share.
   bool Examine(const Stmt& body, int64_t width) {
     width_ = width;
     ok_ = true;
@@ -58,7 +58,7 @@ class Vectorizer : public ir::StmtVisitor {
     VisitStmt(body);
     return ok_;
   }
-  // After Examine: buffers whose accesses by the variable are all aligned vectors.
+  // Returns, after Examine, the buffers whose accesses by the variable are all aligned vectors.
   Array<Buffer> Vectors() const {
     Array<Buffer> vectors;
     for (const Use& use : uses_) {
@@ -66,14 +66,14 @@ class Vectorizer : public ir::StmtVisitor {
     }
     return vectors;
   }
-  // Of those, the buffers in which vectors begin anywhere.
+  // Returns the buffers of Vectors() in which vectors begin anywhere.
   const Array<Buffer>& Unaligned() const { return unaligned_; }
-  // Runs of elements that are no vectors, since they may begin anywhere.
+  // Returns the runs of elements that are no vectors because they may begin anywhere.
   const std::vector<Access>& Obstacles() const { return obstacles_; }
   const std::vector<RaggedCondition>& Ragged() const { return ragged_; }
-  // Bytes of the longest vector.
+  // Returns the bytes of the longest vector.
   int64_t Longest() const { return longest_; }
-  // How often kMostLanes iterations access the buffers, an access of each buffer counted.
+  // Returns how often kMostLanes iterations access the buffers, counted for each buffer.
   int64_t Accesses() const {
     return std::accumulate(uses_.begin(), uses_.end(), int64_t{0},
                            [this](int64_t sum, const Use& use) {
@@ -115,7 +115,7 @@ class Vectorizer : public ir::StmtVisitor {
   }
   void Visit(const ir::StoreNode* op) override {
     Note({op->buffer, op->indices, true, op->span, op, {}});
-    // All iterations writing one element is no vector store.
+    // Iterations that all write one element are not a vector store.
     if (Classify(op->buffer, op->indices) == Shape::kInvariant) ok_ = false;
     StmtVisitor::Visit(op);
   }
@@ -130,7 +130,7 @@ class Vectorizer : public ir::StmtVisitor {
     bool is_vector;
   };
 
-  // An operand that, by lane, may not be evaluated.
+  // Visits an operand that, if `by_lane`, may not be evaluated for each lane.
   void Within(const Expr& e, bool by_lane) {
     bool outer = by_lane_;
     by_lane_ = by_lane_ || by_lane;
@@ -153,7 +153,7 @@ class Vectorizer : public ir::StmtVisitor {
     uses_.push_back({buffer, is_vector});
   }
 
-  // Whether a run of elements may be a vector that begins anywhere; notes it, or that it is none.
+  // Returns whether a run of elements may be a vector that begins anywhere, and notes the answer.
   bool BeginsAnywhere(const Access& access, Shape shape) {
     if (shape != Shape::kUnaligned) return false;
     if (!anywhere_ || !MayBeginAnywhere(access, width_, ragged_loop_, ctx_)) {
@@ -169,8 +169,8 @@ class Vectorizer : public ir::StmtVisitor {
     return true;
   }
 
-  // Elements at a multiple of which a vector begins: it moves in chunks of the largest power of
-  // two that divides its bytes, at most 16.
+  // Returns the multiple at which a vector begins, in elements. A vector moves in chunks of the
+  // largest power of two that divides its bytes, at most 16.
   int64_t Alignment(const Buffer& buffer) const {
     int64_t element = ir::Bytes(buffer->dtype);
     int64_t bytes = width_ * element;
@@ -199,8 +199,9 @@ class Vectorizer : public ir::StmtVisitor {
     return aligned ? Shape::kContiguous : Shape::kUnaligned;
   }
 
-  // Whether the offset goes up by one in every group of `width` from a multiple of the width on, as
-  // that of an element of an image does whose channels are such groups: no line as a whole.
+  // Returns whether the offset grows by one in every group of `width`, from a multiple of the width
+  // on. Elements of an image whose channels are such groups are an example: they are no line as a
+  // whole.
   Shape RunsInGroups(const Expr& offset, int64_t alignment) {
     bool runs = InGroups([&](const Var& lane, const auto& at) {
       Expr first = at(offset, ir::Const(lane.dtype(), 0));
@@ -211,7 +212,7 @@ class Vectorizer : public ir::StmtVisitor {
     return runs ? Shape::kContiguous : Shape::kOther;
   }
 
-  // Whether a value is the same in a group of `width`.
+  // Returns whether a value is the same in a group of `width`.
   bool SameInGroup(const Expr& e) {
     if (!ir::UsesVar(e, var_)) return true;
     return ir::IsIntegral(e.dtype()) && InGroups([&](const Var& lane, const auto& at) {
@@ -219,7 +220,8 @@ class Vectorizer : public ir::StmtVisitor {
            });
   }
 
-  // proves(lane, at), where at(e, n) is `e` in the n-th iteration of any group.
+  // Returns whether proves(lane, at) holds, where at(e, n) is `e` in the n-th iteration of any
+  // group.
   template <typename Proof>
   bool InGroups(const Proof& proves) {
     if (extent_ % width_ != 0 || extent_ == 0) return false;
@@ -244,7 +246,8 @@ class Vectorizer : public ir::StmtVisitor {
     return layout->IsLinear() ? Shape::kUnaligned : Shape::kOther;
   }
 
-  // Groups of `width` along the last dimension are consecutive and aligned in the layout.
+  // Returns whether groups of `width` along the last dimension are consecutive and aligned in the
+  // layout.
   bool RunsAligned(const Layout& layout, int64_t alignment) {
     auto [it, is_new] = runs_.try_emplace({layout.get(), width_, alignment}, false);
     if (!is_new) return it->second;
@@ -269,8 +272,9 @@ class Vectorizer : public ir::StmtVisitor {
 
   bool Divides(const Expr& e) { return ctx_->analyzer->Divides(e, width_); }
 
-  // The condition has one value for all iterations of an aligned group: it compares var + rest with
-  // a bound, both multiples of the width, or what does not change in a group. Or it is ragged.
+  // Requires that the condition has one value for all iterations of an aligned group: it compares
+  // var + rest with a bound, both multiples of the width, or it does not change in a group. A
+  // ragged condition is allowed, too.
   void RequireUniform(const Expr& condition) {
     const auto* op = condition.as<ir::BinaryNode>();
     if (op != nullptr && op->Op() == ir::BinaryOp::kAnd) {
@@ -296,7 +300,7 @@ class Vectorizer : public ir::StmtVisitor {
       auto match = MatchVarPlusRest(moving, {var_});
       return match && Divides(match->rest) && !ir::UsesVar(bound, var_) && Divides(bound);
     };
-    // var + rest < bound and bound <= var + rest turn at a multiple of the width.
+    // var + rest < bound and bound <= var + rest change at a multiple of the width.
     if ((op->Op() == ir::BinaryOp::kLt || op->Op() == ir::BinaryOp::kGe) && steps(op->a, op->b)) {
       return true;
     }
@@ -327,14 +331,15 @@ class Vectorizer : public ir::StmtVisitor {
 Vectorizer VectorizerOf(const ParallelInfo& info, bool anywhere, Context* ctx) {
   const Var& var = info.loop()->vars.back();
   Expr zero = ir::Const(var.dtype(), 0);
-  // What is copied asynchronously is copied whole, or filled with zeros.
+  // An asynchronous copy is copied as a whole, or filled with zeros.
   const ir::ParallelForNode* ragged = IsCopyAsync(info.loop()) ? nullptr : info.loop();
   return Vectorizer(var, zero, info.extents().back(), /*conditions_once=*/true, ragged,
                     anywhere && ragged != nullptr, ctx);
 }
 
-// How many iterations, up to `limit`, run as one with the fewest accesses: of as few, the most. The
-// longest vectors of one buffer may be none of another, whose swizzle keeps 16 bytes together.
+// Returns how many iterations, up to `limit`, run as one with the fewest accesses; of equal counts
+// the largest. The longest vectors of one buffer may be no vectors of another, whose swizzle keeps
+// 16 bytes together.
 int64_t WidestVector(const ParallelInfo& info, int64_t limit, bool anywhere, Context* ctx) {
   Vectorizer vectorizer = VectorizerOf(info, anywhere, ctx);
   auto fits = [&](int64_t width) {
@@ -373,7 +378,8 @@ int64_t VectorWidthIn(const ParallelInfo& info, const Fragment& layout, Context*
   if (width == 1) return 1;
   Vectorizer vectorizer = VectorizerOf(info, /*anywhere=*/true, ctx);
   bool fits = vectorizer.Examine(info.loop()->body, width) && vectorizer.Obstacles().empty();
-  // Shorter ones are not worth shifting, nor those of which no lane has the next.
+  // Shorter vectors are not worth shifting, and neither are vectors of which no lane has the next
+  // one.
   bool stores =
       std::any_of(info.accesses().begin(), info.accesses().end(), [&](const Access& access) {
         const Array<Buffer>& unaligned = vectorizer.Unaligned();

@@ -31,7 +31,8 @@ std::string OperandName(DType type) {
 
 bool IsInteger8(DType t) { return t == kInt8 || t == kUInt8; }
 
-// ".dtype" of the accumulators; empty where the instruction has none such.
+// Returns the ".dtype" of the accumulators, or an empty string if the instruction does not have
+// that type.
 std::string AccumulatorName(DType a, DType b, DType c) {
   bool floats8 = ir::IsFloat8(a) && ir::IsFloat8(b);
   if (IsInteger8(a) && IsInteger8(b)) return c == kInt32 ? "s32" : "";
@@ -40,7 +41,7 @@ std::string AccumulatorName(DType a, DType b, DType c) {
   return c == kFloat16 && (floats8 || a == kFloat16) ? "f16" : "";
 }
 
-// Items separated by commas, broken into lines of `per_line`.
+// Lists items separated by commas, in lines of `per_line` items.
 template <typename Item>
 std::string List(int64_t count, int64_t per_line, const std::string& line_end,
                  const std::string& line_begin, Item item) {
@@ -57,7 +58,7 @@ std::string ShapeText(const WgmmaForm& form) {
   return "m64n" + std::to_string(form.n) + "k" + std::to_string(k);
 }
 
-// Scales of A and B, and which of those in shared memory are transposed.
+// Returns the immediates: scales of A and B, and which operands in shared memory are transposed.
 std::string Immediates(const WgmmaForm& form) {
   if (form.kind.IsInteger()) return "";
   std::string text = ", 1, 1";
@@ -97,7 +98,7 @@ std::string WgmmaFunction(const WgmmaForm& form) {
   bool is_float = kind.d == "f32";
   auto operand = [](int64_t i) { return "%" + std::to_string(i); };
   bool sparse = form.sparse_selector >= 0;
-  // B, the metadata, then the predicate.
+  // B comes first, then the metadata, then the predicate.
   int64_t next = count + (form.a_in_registers ? 4 : 1);
   std::string a =
       form.a_in_registers
