@@ -178,7 +178,7 @@ TimingOptions TimingOf(const TimingSettings& settings) {
   return options;
 }
 
-// Of all clusters only these run; the others count as if they had been.
+// Runs only the selected clusters. All others count as if they had run.
 void Select(Launch* launch, const ffi::Shape& selected) {
   launch->timed_clusters.assign(launch->clusters(), true);
   for (int64_t cluster : selected) launch->timed_clusters[cluster] = false;

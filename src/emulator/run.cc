@@ -44,7 +44,7 @@ size_t MaxResidents(const Launch& launch) {
 
 std::string MiB(uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
 
-// What a host thread that runs `clusters` keeps in memory.
+// Describes the memory that a host thread needs to run `clusters`.
 std::string DescribeMemory(const Launch& launch, size_t clusters, uint64_t shadow_bytes) {
   const Kernel& kernel = launch.kernel;
   const uint64_t ctas = std::max<size_t>(clusters, 1) * launch.options.cluster.count();
@@ -67,7 +67,7 @@ void PrepareToThrow() {
   }
 }
 
-// What one host thread does.
+// Runs clusters on one host thread.
 class Worker {
  public:
   explicit Worker(Launch& launch) : launch_(launch), watch_(launch.kernel) {
@@ -159,7 +159,7 @@ class Worker {
     return true;
   }
 
-  // Those that were timed have run.
+  // Clusters that were timed have run already.
   uint64_t NextCluster() {
     const auto& timed = launch_.timed_clusters;
     uint64_t index = launch_.next_cluster++;

@@ -37,7 +37,7 @@ void CollectPlain(std::vector<uint8_t>& bytes, const uint8_t* shared, uint32_t o
   std::memcpy(bytes.data(), shared + offset, bytes.size());
 }
 
-// What one thread copies: shared addresses are those of the cluster's window.
+// Describes the copy of one thread. Shared addresses are in the window of the cluster.
 struct Ends {
   uint32_t bytes;
   uint64_t destination;

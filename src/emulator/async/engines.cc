@@ -15,7 +15,7 @@ bool IsMbarrierWait(const Split& split) {
   return split.waiting && split.mask != 0 && std::string_view(split.wait.object) == "mbarrier";
 }
 
-// What waits for steps of the channel are waits for.
+// Returns the kind of work whose completion a wait for the channel observes.
 AsyncWork::Kind WorkOf(ChannelKind kind) {
   return kind == ChannelKind::kWarpgroup     ? AsyncWork::Kind::kWgmma
          : kind == ChannelKind::kTensorStore ? AsyncWork::Kind::kTensorStore

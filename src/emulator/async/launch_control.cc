@@ -22,8 +22,8 @@ struct Response {
 constexpr uint32_t kResponseBytes = sizeof(Response);
 constexpr Response kNoneLeft = {~0u, ~0u, ~0u, 0};
 
-// Takes the next cluster out of those that wait for their start. Random schedules refuse now and
-// then, as a GPU may: what is left starts as usual.
+// Takes the next cluster from the clusters that wait for their start. Random schedules refuse now
+// and then, as a GPU may; the remaining clusters start as usual.
 Response TakePending(Cluster& asking) {
   Launch& launch = asking.launch;
   if (Engines::Of(asking).RarelyHappens()) return kNoneLeft;

@@ -29,8 +29,8 @@ std::optional<Swizzle> Tcgen05Swizzle(uint32_t code) {
   }
 }
 
-// What only the encoding of tcgen05 has: a constant, an absolute leading offset, a third bit of the
-// swizzle.
+// Parses the fields that only the encoding of tcgen05 has: a constant, an absolute leading offset,
+// a third bit of the swizzle.
 void ParseTcgen05(uint64_t bits, DescriptorFormat format, const std::string& where,
                   MatrixDescriptor& d) {
   if (DescriptorField(bits, 14, 2) || DescriptorField(bits, 30, 2) ||

@@ -11,7 +11,7 @@ namespace {
 
 enum class CountForm : uint8_t { kPlain, kNoComplete, kExpect };
 
-// What the modifiers of one instruction say.
+// Holds the modifiers of one instruction.
 struct BarrierForm {
   AddressOperand address;
   Space space = Space::kGeneric;
@@ -170,7 +170,7 @@ std::string DescribeWait(const Warp& warp, const WaitInfo& info) {
          " arrivals and " + std::to_string(object.transactions()) + " bytes";
 }
 
-// Whether the phase that a lane asks for is over. Operand [1] is a parity or a state token.
+// Returns whether the phase that a lane asks for is over. Operand [1] is a parity or a state token.
 bool IsDone(Warp& w, const Op& op, const BarrierForm& form, int lane, const BarrierRef& barrier) {
   const Issuer issuer = w.Here(lane);
   const Mbarrier& object = EntryOf(issuer, barrier).object;

@@ -19,7 +19,7 @@ void CheckWaits(const Issuer& issuer, const BarrierRef& barrier, BarrierEntry& e
   entry.reached.Clear();
 }
 
-// Of the issuer until now; null without the sanitizer.
+// Returns the knowledge of the issuer until now, or null without the sanitizer.
 const Knowledge* KnownBy(const Issuer& issuer, const BarrierRef& barrier) {
   Sanitizer* sanitizer = SanitizerOf(barrier);
   return sanitizer ? &sanitizer->Of(issuer) : nullptr;

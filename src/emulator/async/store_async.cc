@@ -167,7 +167,7 @@ void DecodeStore(Decoder& d) {
   d.op.handler = count == 1 ? Store<1> : count == 2 ? Store<2> : Store<4>;
 }
 
-// Whether red.async has the operation for this PTX type.
+// Returns whether red.async has the operation for this PTX type.
 bool AsyncReductionExists(ReduceOp op, Type type) {
   switch (op) {
     case ReduceOp::kInc:

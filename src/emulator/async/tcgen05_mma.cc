@@ -17,7 +17,7 @@ int UnitsAlongK(const InstructionDescriptor& in, int elements) {
   return IsFp4(in.kind) ? elements / 32 : 2 * elements / in.depth;
 }
 
-// Of operands in shared memory.
+// Returns the format of descriptors of operands in shared memory.
 DescriptorFormat FormatOf(const InstructionDescriptor& in) {
   return in.depth == kLongDepth ? DescriptorFormat::kTcgen05K96 : DescriptorFormat::kTcgen05;
 }

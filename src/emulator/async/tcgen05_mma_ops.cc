@@ -232,7 +232,8 @@ Flow Mma(Warp& w, const Op& op, uint32_t mask) {
 struct KindRow {
   std::string_view name;
   MmaKind kind;
-  // Of block-scaled kinds the legal names of the vectors of scale factors, and their blocks.
+  // The legal names of the vectors of scale factors for block-scaled kinds, and the size of their
+  // blocks.
   std::string_view vectors;
   int block;
 };
@@ -248,7 +249,8 @@ constexpr KindRow kKinds[] = {
     {"mxf4nvf4", MmaKind::kMxf4nvf4, "scale_vec::4X block16", 16},
 };
 
-// `words` are apart by spaces; "" is among those that end with one.
+// Returns whether a word is in a list separated by spaces. The empty word is in a list that ends
+// with a space.
 bool AmongWords(std::string_view words, std::string_view word) {
   for (size_t at = 0; at <= words.size();) {
     const size_t end = std::min(words.find(' ', at), words.size());
@@ -308,7 +310,7 @@ void TakeCollector(Decoder& d, const MmaForm& form) {
   }
 }
 
-// What may follow enable-input-d: scale-input-d, or the zero-column mask of .ws.
+// Decodes what may follow enable-input-d: scale-input-d, or the zero-column mask of .ws.
 void TakeTail(Decoder& d, MmaForm& form, size_t next) {
   if (!d.Has(next)) return;
   if (form.weight_stationary) {
@@ -512,8 +514,9 @@ struct CommitForm {
   bool pair = false;
 };
 
-// What those who wait for a commit learn: all that the thread knew, and its pipe's work with what
-// that was ordered after. The commit implies tcgen05.fence::before_thread_sync for its pipe only.
+// Returns what a thread learns when it waits for a commit: everything that the committing thread
+// knew, and the work of its pipe with the accesses before that work. The commit implies
+// tcgen05.fence::before_thread_sync for its pipe only.
 std::shared_ptr<Knowledge> CommitKnowledge(Sanitizer& sanitizer, const Sanitizer::Step& step) {
   auto known = std::make_shared<Knowledge>(sanitizer.Of(step.issuer));
   known->happened.Raise(step.actor, step.step);

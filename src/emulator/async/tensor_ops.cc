@@ -94,8 +94,8 @@ uint32_t BytesOf(const TensorRequest& request) {
          static_cast<uint32_t>(request.walk.rows.size());
 }
 
-// What an mbarrier counts of a load: of padded elements as many bytes as they take in global
-// memory. Source: CUTLASS, which expects so many.
+// Returns the bytes of a load that an mbarrier counts. Padded elements count with their bytes in
+// global memory. Source: CUTLASS, which expects this number.
 uint32_t CountedBytesOf(const TensorRequest& request) {
   return request.map.GlobalBytes(request.walk.row_elements) *
          static_cast<uint32_t>(request.walk.rows.size());
@@ -160,9 +160,9 @@ void Fetch(Cluster& cluster, const Issuer& issuer, const TensorRequest& request,
   }
 }
 
-// The mbarrier is in the CTA that receives, or with .cta_group::2 in its peer. The signals of a
-// multicast go to the CTAs that receive, or with .cta_group::2 to those of their pairs that have
-// the parity of the one given.
+// Returns where a load arrives. Its mbarrier is in the CTA that receives, or with .cta_group::2 in
+// the peer of that CTA. A multicast signals the CTAs that receive, or with .cta_group::2 the CTAs
+// of their pairs that have the parity of the given one.
 std::vector<LoadTarget> TargetsOf(Warp& w, int lane, const TensorForm& form, uint32_t destination,
                                   const BarrierRef& barrier, uint32_t ctas) {
   const Issuer issuer = w.Here(lane);
@@ -274,7 +274,7 @@ void CheckStoreStart(const Issuer& issuer, int32_t coordinate) {
            "; coordinates of stores and reductions are not negative");
 }
 
-// What tells the stores of two lanes apart.
+// Returns a key that tells the stores of two lanes apart.
 std::vector<uint64_t> StoreKey(Warp& w, const Op& op, int lane) {
   const auto& form = op.Extra<TensorForm>();
   std::vector<uint64_t> key = {form.map.At(w, lane), form.shared.At(w, lane)};

@@ -33,7 +33,7 @@ Axis AxisOf(const TensorMap& map, int d, int32_t coordinate, uint32_t box) {
   return {coordinate, one_slice ? 1 : CeilDiv(box, step), step, map.dims[d], stride};
 }
 
-// The elements of a row: those of dimension 0 from `start` on, or a whole slice.
+// A run of elements of a row: elements of dimension 0 from `start` on, or a whole slice.
 struct Run {
   int64_t start;
   uint32_t elements;

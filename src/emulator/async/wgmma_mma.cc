@@ -8,7 +8,7 @@
 namespace tilelang::emulator {
 namespace {
 
-// Where a thread's registers hold an element: PTX ISA, "Register fragments" of wgmma.
+// Says where a thread's registers hold an element: PTX ISA, "Register fragments" of wgmma.
 struct FragmentPlace {
   int warp;
   int lane;

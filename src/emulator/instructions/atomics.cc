@@ -107,7 +107,7 @@ bool Same(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0;
 }
 
-// What one warp's instruction did to memory, and what its first lane saw there.
+// Records what one warp's instruction did to memory, and what its first lane saw there.
 struct Outcome {
   explicit Outcome(const Warp& w, const AtomicOp& m, uint32_t mask)
       : address(m.address.At(w, __builtin_ctz(mask))) {}
@@ -257,7 +257,7 @@ Handler Choose(const std::string& name, Type type, bool shared) {
   return nullptr;
 }
 
-// Whether the order of CTAs matters, and whether they act on it.
+// Notes whether the order of CTAs matters, and whether they act on it.
 void MarkOrder(Decoder& d, const std::string& name, Type type, bool returns) {
   // Compilers write atom for reductions, too: nobody reads the register of its result.
   const bool is_read = returns && d.function().IsResultRead(d.operand(0));

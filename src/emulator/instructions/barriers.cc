@@ -24,7 +24,8 @@ std::string DescribeBarrier(const Warp& warp, const WaitInfo& info) {
          " of " + std::to_string(expected) + " threads have arrived";
 }
 
-// A barrier of all threads opens when those that have not exited are there.
+// Returns whether a barrier opens. A barrier of all threads opens when all threads that have not
+// exited are there.
 bool Complete(const Cta& cta, const NamedBarrier& barrier) {
   uint32_t expected = barrier.expected ? barrier.expected : cta.live_threads;
   return barrier.arrived > 0 && barrier.arrived >= expected;

@@ -65,7 +65,7 @@ class Formatter {
     return text;
   }
 
-  // How many it has taken, which is what CUDA's printf returns.
+  // Returns how many arguments were taken, which is what CUDA's printf returns.
   int32_t arguments() const { return taken_; }
 
  private:

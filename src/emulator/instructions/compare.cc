@@ -278,7 +278,7 @@ void DecodeSetp(Decoder& d) {
   if (d.op.flags != kPlain) d.Push(d.Predicate(d.operand(3)));
 }
 
-// What `set` writes where the comparison holds; packed results: in each half.
+// Returns what `set` writes where the comparison holds, in each half of a packed result.
 int64_t TrueValue(Type type) {
   switch (type) {
     case Type::kF16:

@@ -35,7 +35,8 @@ constexpr Format kFormats[] = {
     {"f16x2", &kF16, 16, 13, 2, {Runs{{{28, 16}, kNone}}, Runs{{{12, 0}, kNone}}}},
     {"e4m3x4", &kE4m3, 8, 16, 4, {kHighUp, kHigh, kLowUp, kLow}},
     {"e5m2x4", &kE5m2, 8, 16, 4, {kHighUp, kHigh, kLowUp, kLow}},
-    // As those of eight bits, whose random bits the PTX ISA describes alike.
+    // Types of six bits take random bits as types of eight bits do, because the PTX ISA describes
+    // both alike.
     {"e2m3x4", &kE2m3, 8, 16, 4, {kHighUp, kHigh, kLowUp, kLow}},
     {"e3m2x4", &kE3m2, 8, 16, 4, {kHighUp, kHigh, kLowUp, kLow}},
     {"e2m1x4",

@@ -25,9 +25,9 @@ inline uint16_t Encode(float value) {
   return kElement == Element::kF16Flushed ? FlushHalf(code) : code;
 }
 
-// Sources are exact in f32. Sums are rounded to odd there, then once to the type. Products have at
-// most 22 bits: they are exact, but for those of bf16 below f32's numbers, which are no ties of
-// bf16, and those beyond, which are infinite in both.
+// Computes in f32, where the sources are exact. Sums are rounded to odd there, then once to the
+// type. Products have at most 22 bits, so they are exact, with two exceptions for bf16: products
+// below f32's numbers, which are no ties of bf16, and products beyond, which are infinite in both.
 template <Arithmetic kOp>
 inline float Exact(float a, float b) {
   if constexpr (kOp == Arithmetic::kAdd) return F32AddToOdd(a, b);
@@ -37,8 +37,8 @@ inline float Exact(float a, float b) {
 
 enum class Finish : uint8_t { kPlain, kSat, kRelu };
 
-// What the fill mode NaN of tensor maps writes outside of the tensor. For fma.oob an H200 takes it
-// with either sign, as a factor only, whatever the other operands are.
+// The pattern that the fill mode NaN of tensor maps writes outside of the tensor. For fma.oob an
+// H200 takes it with either sign, as a factor only, whatever the other operands are.
 constexpr uint16_t kOobNan = 0x7FF7;
 
 template <Finish kFinish, typename T>
@@ -68,7 +68,7 @@ struct HalfFma {
   }
 };
 
-// By way of f64, for products of bf16.
+// Computes in f64, for products of bf16.
 template <Finish kFinish, bool kOob = false>
 struct WideFma {
   uint16_t operator()(uint16_t a, uint16_t b, uint16_t c) const {

@@ -30,7 +30,7 @@ struct MemoryOp {
   bool polls = false;  // volatile, relaxed or acquire load: perhaps a spin loop
 };
 
-// Whether the same pattern of N bytes in the shadow says "written".
+// Returns whether all N bytes of the shadow say "written".
 template <size_t N>
 [[gnu::always_inline]] inline bool Written(const uint8_t* shadow) {
   if constexpr (N >= 8) {
@@ -48,8 +48,9 @@ template <size_t N>
   }
 }
 
-// One lane's access of those bytes of a load that the program uses. The others must only exist:
-// compilers join loads of neighbours over what nothing writes, or what other threads do.
+// Accesses the bytes of one lane's load that the program uses. All other bytes only have to exist,
+// because compilers join neighbouring loads over bytes that nothing writes, or that other threads
+// write.
 void LoadUsed(Warp& w, const MemoryOp& m, int lane, uint64_t address) {
   for (uint64_t rest = m.used; rest != 0;) {
     const int first = std::countr_zero(rest);
@@ -59,7 +60,8 @@ void LoadUsed(Warp& w, const MemoryOp& m, int lane, uint64_t address) {
   }
 }
 
-// Whether something has written what the program uses of an element at byte `first` of a load.
+// Returns whether all bytes that the program uses of an element at byte `first` of a load were
+// written.
 bool IsElementDefined(Warp& w, const MemoryOp& m, uint64_t address, uint32_t first,
                       uint32_t bytes) {
   if (!m.used) return IsDefined(w, m.space, address + first, bytes);

@@ -1,8 +1,8 @@
-// ldmatrix, stmatrix, movmatrix: matrices between shared memory and the registers of a warp. In
-// memory a matrix is 8 or 16 lines of 16 bytes, whose addresses come from as many threads: those of
-// matrix k from the threads from k times its lines on. (PTX ISA, "Warp-level matrix load
-// instruction" and the like; fragments of 8-bit elements as CuTe's SM100_U8x4_STSM_T and
-// measurements of ldmatrix.m16n16 have them.)
+// Executes ldmatrix, stmatrix and movmatrix, which move matrices between shared memory and the
+// registers of a warp. In memory a matrix is 8 or 16 lines of 16 bytes. As many threads give the
+// addresses of the lines: with n lines, threads n * k to n * k + n - 1 give the addresses of matrix
+// k. (PTX ISA, "Warp-level matrix load instruction" and the like; fragments of 8-bit elements
+// follow CuTe's SM100_U8x4_STSM_T and measurements of ldmatrix.m16n16.)
 #include <cstring>
 
 #include "emulator/core/families.h"
@@ -13,7 +13,7 @@
 namespace tilelang::emulator {
 namespace {
 
-// How the bytes of a matrix lie in registers.
+// Says how the bytes of a matrix lie in registers.
 enum class Fragment : uint8_t {
   kRows,         // m8n8 and m8n16: four consecutive bytes of a line
   kColumns,      // m8n8.trans of 16-bit elements
@@ -21,7 +21,7 @@ enum class Fragment : uint8_t {
   kByteStore,    // stmatrix m16n8.trans: each line is a column of 16 bytes
 };
 
-// What a line of 16 bytes in memory holds.
+// Says how a line of 16 bytes in memory is packed.
 enum class Packing : uint8_t { kNone, kFourBits, kSixBits };
 
 constexpr int kLineBytes = 16;
@@ -47,7 +47,7 @@ struct Place {
   int line, byte;
 };
 
-// Where in memory byte `i` of `part`, a register of a matrix, of thread `lane` lies.
+// Returns where byte `i` of thread `lane` in `part`, a register of a matrix, lies in memory.
 Place PlaceOf(Fragment fragment, int part, int lane, int i) {
   const int group = lane / 4, member = lane % 4;
   switch (fragment) {

@@ -39,7 +39,7 @@ uint32_t CanonicalBits(float value) {
   return std::isnan(value) ? kF32.canonical_nan() : std::bit_cast<uint32_t>(value);
 }
 
-// Of f16 and f32, rounded to nearest.
+// Adds two f16 or f32, rounded to nearest.
 uint32_t Add(AccumulatorType type, uint32_t one, uint32_t other) {
   if (type == AccumulatorType::kF32) {
     return CanonicalBits(ToFloat(type, one) + ToFloat(type, other));
@@ -49,8 +49,8 @@ uint32_t Add(AccumulatorType type, uint32_t one, uint32_t other) {
   return EncodeFloat(kF16, sum, Rounding::kNearestEven, false);
 }
 
-// Where element k of a row of A is in the sums, and its bits there. Of a dense A element k of B is
-// in the same place.
+// Says where element k of a row of A is in the sums, and returns its bits there. If A is dense,
+// element k of B is in the same place.
 struct OperandView {
   bool through_f16;
   int depth;

@@ -11,7 +11,7 @@
 namespace tilelang::emulator {
 namespace {
 
-// Which shapes go with the type of A. Types of B with the same `group` may go with it.
+// Lists the shapes that go with the type of A. Types of B with the same `group` may go with it.
 struct OperandRule {
   std::string_view name;
   MatrixType type;
@@ -32,7 +32,7 @@ constexpr OperandRule kRules[] = {
     {"tf32", MatrixType::kTf32, 32, 2, "m16n8k4 m16n8k8", "f32", "m16n8k8 m16n8k16"},
     {"e4m3", MatrixType::kE4m3, 8, kFp8, "m16n8k16 m16n8k32", "f16 f32", "m16n8k64"},
     {"e5m2", MatrixType::kE5m2, 8, kFp8, "m16n8k16 m16n8k32", "f16 f32", "m16n8k64"},
-    // The type of A is of no account to those of f64.
+    // Shapes of f64 do not depend on the type of A.
     {"f64", MatrixType::kF16, 64, 4, "m8n8k4 m16n8k4 m16n8k8 m16n8k16", "f64"},
     {"s8", MatrixType::kS8, 8, 5, kByteShapes, "s32", "m16n8k32 m16n8k64"},
     {"u8", MatrixType::kU8, 8, 5, kByteShapes, "s32", "m16n8k32 m16n8k64"},

@@ -26,8 +26,8 @@ constexpr NarrowType kNarrowTypes[] = {
     {"e3m2", MatrixType::kE3m2}, {"e2m1", MatrixType::kE2m1},
 };
 
-// The forms as ptxas accepts them: kind, vector of scale factors (those that end with a blank may
-// be left out), types of scale factors.
+// Lists the forms as ptxas accepts them: kind, vector of scale factors (a vector that ends with a
+// blank may be left out), types of scale factors.
 struct KindForm {
   std::string_view kind;
   std::string_view vector;
@@ -43,7 +43,8 @@ constexpr KindForm kKindForms[] = {
     {"mxf4nvf4", "scale_vec::4X", false, 4, "ue8m0 ue4m3"},
 };
 
-// Where the scale factors of an operand are: a word of each lane, and which of them count.
+// Says where the scale factors of an operand are: a word of each lane, and which bytes and threads
+// count.
 struct ScaleSlots {
   uint32_t word = 0;
   uint32_t byte_id = 0;

@@ -9,9 +9,9 @@
 namespace tilelang::emulator {
 namespace {
 
-// Waits until the lanes of the membermask (those that have not exited) are here; then `*group` is
-// the lanes that take part, and the result kNext. Lanes whose guard is false go on; lanes that
-// pass another membermask form groups of their own.
+// Waits until the lanes of the membermask that have not exited are here. Then `*group` is the lanes
+// that take part, and the result is kNext. Lanes whose guard is false go on; lanes that pass
+// another membermask form groups of their own.
 Flow Gather(Warp& w, uint32_t mask, uint32_t slot, uint32_t* group) {
   const uint32_t* masks = w.Reg<uint32_t>(slot);
   int first = std::countr_zero(mask);
@@ -33,7 +33,7 @@ Flow Gather(Warp& w, uint32_t mask, uint32_t slot, uint32_t* group) {
   }
   uint32_t unguarded = w.split().mask & ~same;
   if (unguarded) w.SplitOff(unguarded, w.Pc() + 1);
-  // Splits merge only with their like: those that wait here with the same membermask.
+  // Only splits that wait here with the same membermask merge.
   w.split().resume = uint64_t{1} << 32 | members;
   WaitInfo info;
   info.object = "the other lanes of its membermask";

@@ -40,7 +40,8 @@ constexpr WmmaType kWmmaTypes[] = {
     {"b1", "m8n8k128", MatrixType::kB1, 8, 8},
 };
 
-// How registers hold a matrix: `lines` rows of A, C and D, or columns of B, of `length` containers.
+// Says how registers hold a matrix: `lines` rows of A, C and D, or columns of B, of `length`
+// containers.
 struct WmmaTile {
   int lines = 0;
   int length = 0;

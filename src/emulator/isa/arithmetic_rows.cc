@@ -4,10 +4,10 @@
 namespace tilelang::emulator::isa {
 namespace {
 
-// Of add and sub.
+// Forms of add and sub.
 constexpr Form kIntegerSums[] = {{"s32", "sat"}, {"u32 s32 u64 s64", "cc"}};
 
-// Of add, sub and mul.
+// Forms of add, sub and mul.
 constexpr Form kFloats[] = {{"f32", "round? ftz? sat?"},
                             {"f32x2", "round? ftz?"},
                             {"f64", "round?"},

@@ -80,7 +80,7 @@ void AddRules(std::span<const isa::Form> forms, std::vector<Rule>* rules) {
   }
 }
 
-// Of each family, by its number.
+// Returns the rules of a family.
 const std::vector<Rule>& RulesOf(const isa::Family& family) {
   static const auto rules = [] {
     std::vector<std::vector<Rule>> all;

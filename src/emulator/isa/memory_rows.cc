@@ -9,7 +9,7 @@ constexpr Form kLoadsOfAnySpace[] = {{"any8 any16", "weak? space? ca/cg/cs/lu/cv
                                      {"any64", "weak? space? ca/cg/cs/lu/cv? v2?"},
                                      {"b128", "weak? space? ca/cg/cs/lu/cv?"}};
 
-// Of ld and st.
+// Forms of ld and st.
 constexpr Form kVolatile[] = {{"any8 any16 any32", "volatile sharable? v2/v4?"},
                               {"any64", "volatile sharable? v2?"},
                               {"b128", "volatile sharable?"}};

@@ -35,7 +35,7 @@ Class ClassOf(Type type) {
   }
 }
 
-// Whether registers of the two types may stand for each other, widths apart.
+// Returns whether a register of one type may stand for the other type, apart from their widths.
 bool Compatible(Type declared, Type type) {
   const Class wanted = ClassOf(type);
   Class given = ClassOf(declared);

@@ -58,7 +58,8 @@ std::string OneOfTargets(std::string_view names) {
   return text;
 }
 
-// What of several needs the target lacks: of those that later targets have, too, the last.
+// Finds which of several needs the target lacks. If it lacks several needs that begin with later
+// targets, keeps the latest one.
 class Lacks {
  public:
   explicit Lacks(const Target& target) : target_(target) {}

@@ -29,7 +29,7 @@ ZeroedBytes AllocateBytes(uint64_t size, const std::string& name) {
 }
 
 void CheckPlace(uint64_t address, uint64_t size, const std::string& name) {
-  // Of slice 0, what lies before the windows: a host's heap may.
+  // Slice 0 is legal below the windows, where the heap of a host may be.
   bool low = address >= kLeastAddress && size <= kSharedWindow && address <= kSharedWindow - size;
   if (low || (address >= kMaxBuffer && address < kAddressEnd &&
               (address >> kBufferShift) == ((address + size - 1) >> kBufferShift))) {

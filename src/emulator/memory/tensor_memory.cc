@@ -8,7 +8,7 @@
 namespace tilelang::emulator {
 namespace {
 
-// What a cell holds before anything was written: a signalling NaN that is easy to recognise.
+// The value of a cell before anything was written: a signalling NaN that is easy to recognise.
 constexpr uint32_t kPoison = 0x7FBADBAD;
 
 [[noreturn]] void Misuse(const std::string& message) { throw EmulatorError("tmem", message); }

@@ -21,7 +21,8 @@ namespace {
 constexpr int kBlock = DecodedMatrix::kLineBlock;
 // Products below 2^27 in units of the last aligned bit: eight of them cannot overflow 32 bits.
 constexpr int kGroup = 8;
-// Exponents of f32 start at -126 and those of a zero accumulator too, so no sum aligns lower.
+// Exponents of f32 start at -126. The exponent of a zero accumulator does so, too, and no sum
+// aligns lower.
 constexpr int kLeastExponent = -126;
 
 struct OperandFormat {

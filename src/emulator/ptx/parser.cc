@@ -31,7 +31,7 @@ class Parser {
   bool AcceptDotted(std::string_view name) { return tokens_.AcceptDotted(name); }
   std::string Identifier() { return tokens_.Identifier(); }
   [[noreturn]] void Error(const std::string& message) const { tokens_.Error(message); }
-  // Of a directive that has no limit of its own.
+  // Parses the number of a directive that has no limit of its own.
   int Count(const std::string& what) {
     return static_cast<int>(tokens_.IntegerIn(0, std::numeric_limits<int>::max(), what));
   }
@@ -420,7 +420,7 @@ class Parser {
   // Blocks cost a look-up each for every name in them.
   static constexpr int kMaxScopes = 256;
   static constexpr int64_t kMaxAlign = int64_t{1} << 16;
-  // Of a variable, before the limits of its state space.
+  // The largest size of a variable before the limit of its state space applies.
   static constexpr int64_t kMaxBytes = int64_t{1} << 40;
 
   TokenStream tokens_;

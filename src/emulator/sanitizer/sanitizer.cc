@@ -11,7 +11,7 @@ std::string Hex(uint64_t value) {
   return text;
 }
 
-// What would have ordered the later access after a step of such an actor.
+// Returns advice on how to order the later access after a step of this actor.
 const char* Advice(ActorKind kind, HazardKind hazard) {
   switch (kind) {
     case ActorKind::kWarp:
@@ -59,7 +59,7 @@ const char* RelationOf(HazardKind kind, ActorKind earlier) {
   }
 }
 
-// Of a warp to a phase of a barrier, or the other way.
+// Adds the pending knowledge of a warp to a phase of a barrier, or of a phase to a warp.
 template <typename From, typename To>
 void JoinPending(const From& from, To* to) {
   if (!from.has_pending) return;
@@ -98,7 +98,7 @@ void Sanitizer::Advance(WarpState& state) {
 
 void Sanitizer::Learn(WarpState& state, const Issuer& issuer, const Knowledge& from) {
   state.knowledge.Join(from);
-  // What the warp's own lanes had released until then is known to those that acquire it here.
+  // All lanes that acquire here know what the warp's own lanes had released until then.
   const uint32_t own = from.happened.At(state.actor);
   ForEachLane(issuer.cta->warps[issuer.warp]->split().mask,
               [&](int lane) { state.met[lane] = std::max(state.met[lane], own); });

@@ -21,7 +21,7 @@ uint8_t* TailOf(Epoch& epoch) {
 static_assert(offsetof(Epoch, bytes) == offsetof(Epoch, actor) + 2 &&
               offsetof(Epoch, lane) == offsetof(Epoch, actor) + 3);
 
-// Whether there is no earlier access, or it was by the same actor and lane.
+// Returns whether there is no earlier access, or it was by the same actor and lane.
 bool IsOwn(Epoch& earlier, uint32_t tail) {
   uint32_t word;
   std::memcpy(&word, TailOf(earlier), sizeof word);

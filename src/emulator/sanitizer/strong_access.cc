@@ -24,7 +24,7 @@ uint64_t Sanitizer::CtaKey(const Issuer& issuer) const {
   return cluster_.linear_id * cluster_.ctas.size() + issuer.cta->rank;
 }
 
-// What a relaxed write tells: what fences of at least this scope have covered.
+// Returns what a relaxed write tells: everything that fences of at least this scope have covered.
 Knowledge Sanitizer::ToldByFences(const WarpState& state, Scope scope) {
   const Knowledge& own = state.knowledge;
   Knowledge told;

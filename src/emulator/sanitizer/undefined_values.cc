@@ -20,7 +20,8 @@ uint32_t Wanted(const Warp& warp, const Op& op, isa::Operands operands, uint32_t
   return mask & ((slot == op.a[1] ? first : 0) | (slot == op.a[2] ? ~first : 0));
 }
 
-// Which bytes of the memory at a lane's operand were written; nullptr where that is not followed.
+// Returns which bytes of the memory at a lane's operand were written, or nullptr if the memory is
+// not followed.
 uint8_t* WrittenAt(const Warp& warp, const SourceLine& source, int lane) {
   const uint64_t address = source.use.addresses[0].At(warp, lane);
   const bool shared = source.spelling.find(".shared") != std::string::npos;
@@ -36,7 +37,8 @@ uint32_t ElementBytes(const SourceLine& source) {
   return static_cast<uint32_t>(TypeBits(ParseType(type))) / 8;
 }
 
-// Of one undefined operand the result is undefined, whatever the others are.
+// Returns whether one undefined operand makes the result undefined, whatever the other operands
+// are.
 bool Adds(const SourceLine& source) {
   const isa::Cost cost = source.row->cost;
   const bool sums = cost == isa::Cost::kSum || cost == isa::Cost::kProduct ||
@@ -138,7 +140,7 @@ void UndefinedValues::Executed(const Warp& warp, const Op& op) {
   stored_.clear();
 }
 
-// Takes note of those lanes that store the value where it is followed; returns the others.
+// Notes the lanes that store the value to memory that is followed, and returns the other lanes.
 uint32_t UndefinedValues::Store(const Warp& warp, const Op& op, uint32_t slot, uint32_t lanes) {
   const SourceLine& source = warp.cta.cluster.kernel().sources[op.source];
   uint32_t rest = lanes;
@@ -151,7 +153,7 @@ uint32_t UndefinedValues::Store(const Warp& warp, const Op& op, uint32_t slot, u
   return rest;
 }
 
-// Takes note of those lanes that store the value of an unwritten register in shared memory.
+// Notes the lanes that store the value of an unwritten register in shared memory.
 void UndefinedValues::StoreShared(const Warp& warp, const Op& op, uint32_t slot, const Value& value,
                                   uint32_t lanes) {
   const Kernel& kernel = warp.cta.cluster.kernel();

@@ -68,7 +68,7 @@ void WgmmaRegisters::Use(const Warp& warp, const Op& op, const WgmmaRegisterUse&
   const std::string what =
       std::string(accumulates ? "accumulates into " : "reads a fragment of A from ") + name;
   const uint32_t now = fences_ + 1;
-  // What only reads a fragment of A does not conflict with an mma_async that reads it too.
+  // Two instructions that only read a fragment of A do not conflict.
   if ((accumulates ? entry.accessed : entry.written) == now) {
     ReportFence(warp, what + ", which the instruction " + LineOf(warp, *entry.access) +
                           " accesses, without wgmma.fence in between");
