@@ -51,7 +51,7 @@ void Analyzer::Bind(const ir::Var& var, const Expr& value) {
   try {
     knowledge_->BindValue(var, value);
     if (!ir::IsIntegral(var.dtype()) || ir::IsBool(var.dtype())) return;
-    // Of what may wrap around, BindValue knows nothing.
+    // BindValue learns nothing about values that may wrap around.
     int64_t power = PowerOfTwoIn(this, value);
     if (power > 1) knowledge_->BindMultiple(var, power);
   } catch (const CoefficientOverflow&) {

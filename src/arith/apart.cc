@@ -106,7 +106,7 @@ Expr VaryingPart(const Expr& e, const Var& var) {
   return e;
 }
 
-// Of all pairs of turns.
+// Returns whether the index is apart in all pairs of turns, found by trying them.
 bool AreTried(const Expr& index, const Turns& turns, int64_t distance) {
   constexpr int64_t kMostTurns = 256;
   Expr varying = VaryingPart(index, turns.var);
@@ -127,7 +127,7 @@ bool AreTried(const Expr& index, const Turns& turns, int64_t distance) {
                             [&](Wide a, Wide b) { return b - a < least; }) == values.end();
 }
 
-// What it reads may differ from turn to turn.
+// Returns whether the expression reads memory, which may differ from turn to turn.
 bool TurnsReadMemory(const Expr& e) {
   bool reads = false;
   ir::WalkExprs(e, [&](const Expr& inner) {

@@ -21,7 +21,7 @@ Interval BitBounds(ir::BinaryOp op, const Interval& a, const Interval& b) {
     return b.lo >= 0 ? Interval{0, b.hi} : Interval{};
   }
   if (a.lo < 0 || b.lo < 0) return {};
-  // Bits above those of the smaller operand stay, as in swizzled indices.
+  // The bits above the smaller operand stay, as in swizzled indices.
   const Interval& large = a.hi < b.hi ? b : a;
   int64_t changed = AllOnes(std::min(a.hi, b.hi));
   int64_t lo = op == ir::BinaryOp::kBitOr ? std::max(a.lo, b.lo) : large.lo & ~changed;
@@ -43,7 +43,7 @@ Interval Knowledge::Bounds(const Poly& p) {
   return sum;
 }
 
-// Where a division is evaluated its divisor is not 0.
+// Returns the bounds of a divisor. It is not 0 where the division is evaluated.
 Interval Knowledge::DivisorBounds(const Poly& p) {
   Interval bounds = Bounds(p);
   if (bounds.lo == 0 && bounds.hi > 0) bounds.lo = 1;

@@ -31,7 +31,8 @@ bool IsFunctionOf(const Expr& e, const Array<Var>& vars) {
   return known;
 }
 
-// Whether two values of a type of so many bits are `distance` apart, where they wrap as well.
+// Returns whether two values of a type with `bits` bits are `distance` apart, also where they wrap
+// around.
 bool Differ(int64_t a, int64_t b, int bits, int64_t distance) {
   using Wide = unsigned __int128;
   Wide mask = (Wide{1} << bits) - 1;
@@ -65,7 +66,7 @@ class Trial {
     corner_.Run(values.data(), corners_.back().data());
   }
 
-  // Of those that were added since the last call.
+  // Returns whether the corners that were added since the last call are apart.
   bool AreApart() {
     bool apart = true;
     for (size_t i = 0; i < corners_.size() && apart; ++i) {

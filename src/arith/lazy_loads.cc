@@ -17,7 +17,8 @@ bool LoadsMemory(const Expr& e) {
   return load != nullptr && (load->buffer.IsShared() || load->buffer.IsGlobal());
 }
 
-// The loads of memory of a condition; without `lazy`, those that are always evaluated.
+// Collects the loads of memory in a condition. Without `lazy`, collects only loads that are always
+// evaluated.
 void LoadsOf(const Expr& e, bool lazy, std::vector<Expr>* loads) {
   ir::WalkExprs(e, [&](const Expr& part) {
     if (LoadsMemory(part)) loads->push_back(part);

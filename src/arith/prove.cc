@@ -90,7 +90,7 @@ bool Knowledge::ProveByFact(const Poly& p, const Poly::Term& term, const Poly& f
   return false;
 }
 
-// What quotients and remainders in a sum are by definition.
+// Returns facts about the quotients and remainders in a sum that hold by definition.
 std::vector<Poly> Knowledge::FactsAbout(const Poly& p) {
   std::vector<Poly> facts;
   for (const Poly::Term& t : p.terms) {

@@ -1,4 +1,4 @@
-// Whether the threads that a barrier or an election waits for all get there.
+// Checks that all threads get to a barrier or an election that waits for them.
 #include <tvm/ffi/cast.h>
 
 #include "analysis/thread_set.h"

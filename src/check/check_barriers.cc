@@ -19,7 +19,7 @@ namespace {
 using ir::Expr;
 using ir::Stmt;
 
-// What certainly depends on the index of the thread: variables and "local.var" buffers. The
+// Finds the variables and "local.var" buffers that certainly depend on the index of the thread. The
 // values of other memory may be the same in all threads.
 class ThreadDependence : public ir::StmtVisitor {
  public:

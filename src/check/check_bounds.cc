@@ -69,7 +69,7 @@ class BoundsChecker : public analysis::ScopedVisitor {
 
  protected:
   void Under(const Expr& condition, bool holds, const std::function<void()>& visit) override {
-    // What never runs may do anything.
+    // Code that never runs may do anything.
     if (analyzer_.CanProve(holds ? ir::Not(condition) : condition)) return;
     ++conditions_;
     ScopedVisitor::Under(condition, holds, visit);

@@ -100,14 +100,14 @@ class ClusterChecker : public ir::StmtVisitor {
   }
 
  private:
-  // What blocks do together.
+  // Describes an operation that blocks execute together.
   struct Collective {
     std::string name;
     std::string waits;
     std::vector<Ranks> groups;  // of blocks that wait for each other
     ir::Span span;
   };
-  // What decides whether, or how often, a statement is executed.
+  // Describes a value that decides whether, or how often, a statement is executed.
   struct Decision {
     Expr value;
     std::string text;
@@ -232,7 +232,8 @@ class ClusterChecker : public ir::StmtVisitor {
     if (op->annotations.count("is_tcgen05") == 0) return "T.gemm";
     return op->HasScalesInTmem() ? "T.tcgen05_gemm_blockscaled" : "T.tcgen05_gemm";
   }
-  // What the program issues for a pair, the odd block does not reach.
+  // Checks that the odd block of a pair does not reach an operation that the program issues for the
+  // pair.
   void RequireLeader(const std::string& name, const ir::Span& span) {
     for (int64_t rank = 1; rank < size_; rank += op::kPairBlocks) {
       bool gets_here = std::all_of(holds_.begin(), holds_.end(), [&](const Expr& condition) {
@@ -246,7 +247,8 @@ class ClusterChecker : public ir::StmtVisitor {
                          << (size_ > op::kPairBlocks ? " % 2" : "") << " == 0`");
     }
   }
-  // Nor does it get to what would bring an operand to where tcgen05.mma finds it.
+  // Checks that operands are where tcgen05.mma finds them, because the odd block cannot bring them
+  // there.
   static void CheckPlaces(const ir::GemmNode* op, const std::string& name) {
     for (const ir::GemmOperand& operand : op->operands) {
       const ir::Buffer& buffer = operand->buffer();

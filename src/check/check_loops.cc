@@ -1,4 +1,4 @@
-// What may stand in loops whose iterations run side by side.
+// Checks which statements stand in loops whose iterations run side by side.
 #include "check/check_parts.h"
 #include "ir/async.h"
 #include "ir/error.h"

@@ -31,7 +31,7 @@ const char* TileOpName(const ir::Stmt& s) {
   }
 }
 
-// What runs on the GPU stands in a T.Kernel.
+// Checks that code that runs on the GPU stands in a T.Kernel.
 static void CheckLaunches(const ir::Func& func) {
   bool launches = false;
   ir::WalkStmts(func->body, [&](const ir::Stmt& s) {

@@ -17,7 +17,7 @@ namespace {
 
 using Extents = std::vector<Expr>;
 
-// The extents of a region without those of 1.
+// Returns the extents of a region, except extents of 1.
 Extents Significant(const ir::Region& region) {
   Extents extents;
   for (const Expr& e : region->extents) {
@@ -46,8 +46,8 @@ bool Differ(const Extents& a, const Extents& b) {
   return false;
 }
 
-// Whether C may sum products of such operands: as the tensor cores do (PTX ISA, mma and
-// tcgen05.mma), or wider.
+// Returns whether C may sum products of these operands. It has a type in which the tensor cores sum
+// (PTX ISA, mma and tcgen05.mma), or a wider one.
 bool Accumulates(ir::DType operand, ir::DType accumulator) {
   if (ir::IsIntegral(operand)) {
     return ir::IsIntegral(accumulator) && accumulator.bits >= std::max(32, int{operand.bits});
@@ -144,7 +144,7 @@ class TileOpChecker : public ir::StmtVisitor {
                                              : "; bools have no arithmetic: copy them to int32"));
   }
 
-  // The last two extents; those before them must be 1.
+  // Returns the last two extents. The extents before them must be 1.
   Extents Matrix(const ir::GemmNode* op, const ir::Region& region, const char* name) {
     size_t rank = region->extents.size();
     bool matrix = rank >= 2;

@@ -37,7 +37,7 @@ class UpdateChecker : public ir::StmtVisitor {
     if (!iterations_.empty()) names_.Set(op->var, Expanded(op->value));
   }
   void Visit(const ir::ForNode* op) override {
-    // What it runs over may begin elsewhere in each iteration.
+    // The loop may begin elsewhere in each outer iteration.
     if (!iterations_.empty()) names_.Set(op->var, Expanded(op->min) + op->var);
     StmtVisitor::Visit(op);
   }

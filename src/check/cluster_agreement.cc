@@ -61,7 +61,7 @@ std::vector<Expr> LeavesOf(const Stmt& body) {
   return conditions;
 }
 
-// What names stand for, and what is stored to variables.
+// Collects the values that names stand for, and the values that are stored to variables.
 class AssignmentFinder : public ir::StmtVisitor {
  public:
   explicit AssignmentFinder(ClusterAgreement* found) : found_(found) {}
@@ -170,7 +170,8 @@ const ClusterAgreement::Variables& ClusterAgreement::VariablesApart(const Ranks&
   return apart;
 }
 
-// Of one expression in two blocks: what they compare and combine is the same, too.
+// Returns whether an expression has the same value in two blocks. It has if the blocks compare and
+// combine the same values.
 bool ClusterAgreement::AreSame(const Expr& a, const Expr& b) {
   if (arith::SameStructure(analyzer_.Simplify(a), analyzer_.Simplify(b))) return true;
   if (!ir::IsBool(a.dtype())) return ir::IsIntegral(a.dtype()) && analyzer_.CanProveEqual(a, b);

@@ -11,7 +11,7 @@ namespace tilelang::check {
 
 namespace {
 
-// What a read of old values asks for besides.
+// Returns advice for a read of old values.
 std::string Advice(const ir::Effect& effect) {
   if (effect.kind != ir::EffectKind::kAccumulate) return "";
   if (effect.By<ir::GemmNode>() != nullptr) {
@@ -20,7 +20,8 @@ std::string Advice(const ir::Effect& effect) {
   return "; the reduction adds to it: pass clear=True, or T.fill";
 }
 
-// Whether the statement needs what was there before. A gemm that may clear is trusted to.
+// Returns whether the statement needs the old values. A GEMM that may clear them is trusted to do
+// so.
 bool NeedsOldValue(const ir::Effect& effect) {
   if (effect.kind == ir::EffectKind::kRead) return true;
   if (effect.kind != ir::EffectKind::kAccumulate) return false;

@@ -50,7 +50,7 @@ bool LeavesOneOf(const std::vector<Expr>& conditions, const Iterations& all) {
   int64_t left = 0;
   for (int64_t i = 0; i < all.extent && left < 2; ++i) {
     Expr value = ir::IntImm(all.var.dtype(), i);
-    // What cannot be told does not count.
+    // An iteration whose conditions are not known does not count.
     bool holds = std::all_of(conditions.begin(), conditions.end(), [&](const Expr& condition) {
       return ir::AsInt(analyzer.Simplify(At(condition, all.var, value))).value_or(0) != 0;
     });

@@ -37,8 +37,8 @@ bool LoadsOpenTile(const Expr& e) {
   });
 }
 
-// Whether the index lies in [0, last] for all values of its variables, as far as they are known.
-// Swizzled indices of thread and loop variables are, though no bound of their terms shows it.
+// Returns whether the index lies in [0, last] for all known values of its variables. Swizzled
+// indices of thread and loop variables do, although no bound of their terms shows it.
 bool IsInsideForAllValues(arith::Analyzer* analyzer, const Expr& index, int64_t last) {
   constexpr int64_t kMostPoints = 1 << 14;
   Array<Var> vars;

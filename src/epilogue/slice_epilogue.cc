@@ -351,7 +351,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     return ir::Seq(ir::Array<Stmt>(stmts.begin(), stmts.end()), op->span);
   }
 
-  // Why a range of columns is not the same registers of all threads.
+  // Returns why a range of columns is not in the same registers of all threads.
   std::string DividedColumns(const ir::SeqNode* seq, const EpilogueCandidate& candidate) {
     op::ThreadRange threads = Threads();
     for (const Buffer& c : candidate.accumulators) {

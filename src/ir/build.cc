@@ -55,7 +55,7 @@ bool ShiftsBeyond(BinaryOp op, const Expr& b, DType t) {
   return count && *count >= t.bits;
 }
 
-// What C++ leaves open, and compilers fold to anything.
+// Refuses shifts that C++ leaves undefined, and that compilers fold to anything.
 void CheckShift(BinaryOp op, const Expr& a, const Expr& b, DType t, const Span& span) {
   auto count = op == BinaryOp::kShl || op == BinaryOp::kShr ? AsInt(b) : std::nullopt;
   if (!count || (0 <= *count && *count < t.bits)) return;

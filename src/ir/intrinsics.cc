@@ -62,7 +62,7 @@ constexpr Intrinsic Mbarrier(std::string_view name, std::string_view spelling,
                              Feature needs = Feature::kNone) {
   return {.name = name, .spelling = spelling, .header = "barrier.h", .needs = needs};
 }
-// Who asks orders accesses to the answer, by its mbarrier.
+// The thread that asks orders its accesses after the answer by the mbarrier.
 constexpr Intrinsic LaunchControl(std::string_view name, std::string_view spelling) {
   return {.name = name,
           .spelling = spelling,

@@ -6,7 +6,8 @@ namespace tilelang::ir {
 
 namespace {
 
-// Of which an argument names an element, by its address if the call writes there; null: of none.
+// Returns the buffer of the element that an argument names, by its address if the call writes
+// there. Returns null if the argument names none.
 Buffer BufferOf(const Expr& arg) {
   const auto* address = arg.as<CallNode>();
   const auto* load = (address == nullptr ? arg : address->args[0]).as<LoadNode>();

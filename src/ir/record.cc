@@ -18,7 +18,7 @@ bool IsLeaf(const Expr& e) {
          e.as<FloatImmNode>() != nullptr;
 }
 
-// How often each node of some expressions is used; what is below a node counts once.
+// Counts how often some expressions use each node. The nodes below a node count once.
 class UseCounter : public ExprMutator {
  public:
   std::unordered_map<const ffi::Object*, int> uses;

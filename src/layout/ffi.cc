@@ -1,4 +1,4 @@
-// What Python sees of layouts and fragments.
+// Registers the functions of layouts and fragments for Python.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tuple.h>
 #include <tvm/ffi/reflection/registry.h>

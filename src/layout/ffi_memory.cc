@@ -1,4 +1,4 @@
-// What Python sees of shared-memory and tensor-memory layouts.
+// Registers the functions of shared-memory and tensor-memory layouts for Python.
 #include <tvm/ffi/reflection/registry.h>
 
 #include "layout/matrix_operand.h"

@@ -38,7 +38,7 @@ class Guard : public analysis::ScopedMutator {
   Stmt Rewrite(const ir::StoreNode* op) override {
     Expr inside = InBounds(op->buffer, op->indices);
     if (ir::IsTrue(inside)) return ScopedMutator::Rewrite(op);
-    // What the store's own condition implies need not be checked again for its loads.
+    // The loads of the store need not check again what its own condition implies.
     arith::Analyzer::Scope scope(&analyzer_, inside);
     return ir::If(inside, ScopedMutator::Rewrite(op), Stmt(), op->span);
   }

@@ -40,7 +40,8 @@ using op::InferLevel;
 
 namespace {
 
-// What the analyzer knew at an operator, replayed when the operator is asked again.
+// Holds the knowledge of the analyzer at an operator, to replay it when the operator is asked
+// again.
 struct Known {
   struct Variable {
     ir::Var var;
@@ -360,9 +361,9 @@ class KernelInference {
     } while (layouts_.version() != before);
   }
 
-  // How much an undecided loop has to say about layouts: loops over fragments before others; of
-  // them those that only fill registers, as T.clear does, last; then the largest, the one that
-  // accesses memory, and that with the longest vectors.
+  // Returns the rank of an undecided loop in decisions about layouts. Loops over fragments come
+  // before others; among them, loops that only fill registers, as T.clear does, come last. Then
+  // come the largest loops, loops that access memory, and loops with the longest vectors.
   std::array<int64_t, 5> SayOf(const Operator& op) {
     const op::ParallelInfo& loop = *op.parallel;
     int64_t bytes = With(op, [&](op::Context* ctx) { return op::VectorBytes(loop, ctx); });

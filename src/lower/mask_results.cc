@@ -54,7 +54,7 @@ bool AddsTo(const Stmt& s, const Buffer& tile) {
          !gemm->HasInput(tile) && ir::IsConst(gemm->clear_accum, 0) && op::WaitsItself(gemm);
 }
 
-// Whether the mask is the same before and after a statement, which does not see it.
+// Returns whether the mask is the same before and after a statement that does not use it.
 bool Passes(const Stmt& s, const ir::StoreNode* mask) {
   if (ir::MayLeaveLoop(s) || ir::CountEffects(s, mask->buffer) > 0) return false;
   bool kept = true;

@@ -42,7 +42,7 @@ int64_t PaddedDepth(const ir::GemmNode* op) {
 // The extents that a buffer gets, by dimension; 0 for a dimension that stays as it is.
 using Padding = std::vector<int64_t>;
 
-// Whether the region has all of dimension `dim` of its buffer.
+// Returns whether the region covers dimension `dim` of its buffer.
 bool HasWhole(const Region& region, size_t dim) {
   auto extent = ir::AsInt(region->extents[dim]);
   return ir::IsConst(region->mins[dim], 0) && extent.has_value() &&
@@ -67,7 +67,8 @@ std::optional<size_t> SourceDim(const ir::CopyNode* op, size_t dim) {
   return from[at - to.begin()];
 }
 
-// Whether a copy can bring zeros from beyond the end of its tensor along `dim` of its destination.
+// Returns whether a copy can bring zeros from beyond the end of its tensor along `dim` of its
+// destination.
 bool EndsWithTensor(const ir::CopyNode* op, size_t dim) {
   auto source = SourceDim(op, dim);
   if (!op->src->buffer.IsGlobal() || !source.has_value()) return false;

@@ -42,7 +42,7 @@ using ir::Stmt;
 
 namespace {
 
-// What a launch does with each buffer, by whom; tensors that may overlap count as one.
+// Counts the uses of each buffer of a launch, by kind. Tensors that may overlap count as one.
 class BufferUses {
  public:
   struct Uses {
@@ -52,7 +52,7 @@ class BufferUses {
     int sums = 0;         // those of them that add, whose order does not matter
     bool address_taken = false;
     std::vector<ir::Region> stored;  // by them
-    // Whether no element is stored twice, where the statements run once.
+    // Returns whether no element is stored twice if the statements run once.
     bool AreStoresApart() const;
     void Add(const ir::Effect& effect, const ir::Map<ir::Var, Expr>& names);
   };
@@ -71,7 +71,7 @@ class BufferUses {
     });
   }
   const Uses& Of(const Buffer& buffer) { return uses_[ir::MemoryOf(buffer)]; }
-  // Of the buffer itself, without what may overlap it.
+  // Returns the uses of the buffer itself, without tensors that may overlap it.
   const Uses& Alone(const Buffer& buffer) {
     return ir::MayOverlapOthers(buffer) ? alone_[buffer.get()] : Of(buffer);
   }
@@ -95,7 +95,8 @@ void BufferUses::Uses::Add(const ir::Effect& effect, const ir::Map<ir::Var, Expr
   stored.push_back(ir::Region(effect.buffer, mins, effect.region->extents));
 }
 
-// Whether regions have no element in common; of tensors that may overlap this is not known.
+// Returns whether regions have no element in common. For tensors that may overlap, this is not
+// known.
 bool AreApart(const ir::Region& a, const ir::Region& b) {
   if (!a->buffer.same_as(b->buffer)) return false;
   arith::Analyzer analyzer;
@@ -344,7 +345,8 @@ class Selector : public analysis::ScopedMutator {
     }
   }
 
-  // How many statements of a loop's body, but for loops in it, store to the tensor.
+  // Returns how many statements of a loop's body store to the tensor, without the loops in the
+  // body.
   static int StoresIn(const Stmt& loop, const Buffer& tensor) {
     int stores = 0;
     int within = 0;
@@ -377,7 +379,8 @@ class Selector : public analysis::ScopedMutator {
     return UseObstacle(op);
   }
 
-  // The accelerator's accesses of global memory are not ordered with those of threads.
+  // Returns why the uses of the tensor forbid TMA: its accesses of global memory are not ordered
+  // with accesses by threads.
   std::string UseObstacle(const ir::CopyNode* op) {
     bool load = op::IsTmaLoad(op);
     const Buffer& global = load ? op->src->buffer : op->dst->buffer;
@@ -385,7 +388,7 @@ class Selector : public analysis::ScopedMutator {
     std::string name(global->name);
     if (permuted_.count(global) != 0) return "T.annotate_layout permutes the elements of " + name;
     if (of_host_.count(global.get()) == 0) return "the host does not know where " + name + " is";
-    // What the program itself asks for and waits for, it orders itself.
+    // A program that asks for an asynchronous copy, and waits for it, also orders it.
     bool ordered = op::AsyncCopyName(op) != nullptr;
     const auto& uses = ordered ? uses_->Alone(global) : uses_->Of(global);
     if (uses.address_taken) return "the address of " + name + " is used elsewhere";
@@ -419,7 +422,8 @@ class Selector : public analysis::ScopedMutator {
     return "";
   }
 
-  // How many statements write its tensor in the branch that runs instead of the store's.
+  // Returns how many statements write the tensor in the branch that runs instead of the store's
+  // branch.
   int WritesBeside(const ir::CopyNode* op, const ir::IfNode* branching) {
     if (!branching->else_case.defined() || !uniformity_->IsUniform(branching->condition)) return 0;
     bool is_in_then = false;

@@ -24,7 +24,7 @@ using op::ThreadRange;
 
 namespace {
 
-// What one group of threads does with a fragment.
+// Describes the use of a fragment by one group of threads.
 struct Group {
   ThreadRange threads;
   ir::Span first;  // its first access
@@ -62,7 +62,7 @@ class Groups : public analysis::ScopedMutator {
     return s;
   }
 
-  // By buffer; in program order, as are the groups of each.
+  // The groups of each buffer, in program order.
   std::vector<std::pair<Buffer, std::vector<Group>>> all;
 
  private:

@@ -35,7 +35,7 @@ bool HasGemmInto(const Stmt& s, const Buffer& c) {
   return ir::HasStmt(s, [&](const Stmt& inner) { return IsGemmInto(inner, c); });
 }
 
-// Whether `c` appears only as the C of gemms (and not as their A).
+// Returns whether `c` appears only as the C of GEMMs, and not as their A.
 bool OnlyGemmsTouch(const Stmt& s, const Buffer& c) {
   bool only = true;
   ir::WalkEffects(s, [&](const ir::Effect& effect) {
@@ -57,7 +57,8 @@ bool IsSliceOfColumns(const Region& region) {
   return rows && width % kUnit == 0 && mins->back() % kUnit == 0;
 }
 
-// The threads that run the gemms into a fragment: after SplitFragments those of all its users.
+// Finds the threads that run the GEMMs into a fragment. After SplitFragments all users of the
+// fragment run on them.
 class Owner : public analysis::ScopedMutator {
  public:
   Owner(const Stmt& body, Buffer c) : c_(std::move(c)) { MutateStmt(body); }
@@ -185,7 +186,8 @@ class AccumulatorStager : public analysis::ScopedMutator {
   }
 
  private:
-  // By the threads that own C: a run may span what others do.
+  // Restricts a statement to the threads that own C, because a run may include operators of other
+  // threads.
   Stmt ByOwner(const Stmt& s) {
     op::ThreadRange here = analysis::ActiveThreads(launch_, &analyzer_);
     if (here == owner_) return s;
@@ -203,7 +205,7 @@ class AccumulatorStager : public analysis::ScopedMutator {
   Stmt ToTensorMemory(const ir::Span& span) {
     return ByOwner(ir::Copy(Region::Whole(c_), Home(), {}, span));
   }
-  // Columns beyond those of C, which gemms add to as well, begin as zeros.
+  // Clears the columns beyond C, because GEMMs add to them as well.
   Stmt FirstToTensorMemory(const ir::Span& span) {
     Region rest = Region::Whole(tmem_);
     auto last = static_cast<int64_t>(c_->shape.size()) - 1;
@@ -274,7 +276,7 @@ class AccumulatorStager : public analysis::ScopedMutator {
         if (gemm) break;
         if (touched(j)) last = j;
       }
-      // Where nothing else touches C, a branch that is not taken does not load it either.
+      // If nothing else touches C, a branch that is not taken does not load it either.
       if (i == last && op->stmts[i]->kind == ir::StmtKind::kIf) {
         result.push_back(MutateStmt(op->stmts[i]));
         continue;

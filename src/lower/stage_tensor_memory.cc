@@ -223,8 +223,8 @@ class TensorMemoryStager : public ir::StmtMutator {
   std::vector<Stmt> scale_columns_;  // allocations
 };
 
-// The fragments that are the C of gemms: those for tcgen05.mma, each once, and the others with the
-// reason. All gemms into a fragment are done by one instruction.
+// Finds the fragments that are the C of GEMMs: the fragments for tcgen05.mma, each once, and the
+// others with the reason. One instruction does all GEMMs into a fragment.
 class Accumulators : public analysis::ScopedMutator {
  public:
   // `kept`: how many, the widest first, stay in registers because tensor memory is full.

@@ -35,8 +35,8 @@ struct Block {
   int64_t first = kForever;
   int64_t last = -1;
   int64_t offset = 0;
-  // Whether the buffer may take bytes that its own threads have used for the last time, and the use
-  // after which it may.
+  // Fields that decide whether the buffer may take bytes that its own threads have used for the
+  // last time, and from which use on.
   bool overlays = false;
   int64_t last_use = -1;
   int64_t first_side = -1;  // of the outermost branch of some threads: 0 outside

@@ -74,7 +74,7 @@ std::pair<uintptr_t, uintptr_t> AddressRange(const DLTensor& tensor) {
   return {start + low * size, start + high * size};
 }
 
-// What the user would call the type of an argument.
+// Returns the name that a user would give to the type of an argument.
 std::string TypeName(ffi::AnyView arg) {
   std::string key = arg.GetTypeKey();
   if (key == "ffi.SmallStr" || key == "ffi.String") return "str";

@@ -1,4 +1,4 @@
-// What Python asks of the GPUs of this machine.
+// Registers the questions that Python asks about the GPUs of this machine.
 #include <tvm/ffi/container/array.h>
 
 #include "registry/functions.h"

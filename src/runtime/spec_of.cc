@@ -66,7 +66,8 @@ class GlobalWrites : public ir::StmtVisitor {
     for (const ir::MemoryEffect& effect : ir::CallEffects(op)) {
       if (effect.write) Add(effect.buffer);
     }
-    // By the tensor memory accelerator; other calls with a tensor map load, or fetch the map.
+    // This attribute names the tensor of a TMA store. Other calls with a tensor map load, or fetch
+    // the map.
     if (auto stored = op->attrs.Get(op::kStoredTensor)) Add((*stored).cast<ir::Buffer>());
     StmtVisitor::Visit(op);
   }

@@ -8,7 +8,7 @@ namespace tilelang::runtime {
 
 namespace {
 
-// Of elements that become units of 16 bytes in shared memory, which have a type of 4 or 6 bits.
+// Returns whether elements have 4 or 6 bits, and become units of 16 bytes in shared memory.
 bool IsPadded(ir::DType dtype) { return dtype.bits < 8; }
 
 // CUtensorMapDataType. Types of 8 bits, floating point or not, move as bytes.
@@ -34,8 +34,8 @@ std::vector<HostExpr> CompileAll(const ffi::Array<ir::Expr>& exprs, VarSlots* sl
   return programs;
 }
 
-// Where the map of a tensor points that is None: a page that no allocation has. All coordinates are
-// within its extents, so that each copy fails.
+// The address in the map of a tensor that is None: a page that no allocation has. All coordinates
+// are within the extents, so each copy fails.
 constexpr uintptr_t kAbsentAddress = 4096;
 constexpr uint64_t kAbsentExtent = uint64_t{1} << 31;
 

@@ -179,7 +179,7 @@ Stmt StoreByTma(const OperatorGroup& group, op::Lowering* lowering) {
                    ir::Completion::OfStores({threads.begin, threads.count}), span);
 }
 
-// Issues copies to other blocks; the waiting threads are in those blocks.
+// Issues copies to other blocks. The waiting threads are in these blocks.
 Stmt CopyToBlocks(const OperatorGroup& group, op::Lowering* lowering) {
   const ir::Span& span = group.front()->span;
   std::vector<Stmt> issue;

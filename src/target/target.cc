@@ -68,7 +68,7 @@ Target Blackwell() {
   return Target(t);
 }
 
-// The SMs are those of a B200, for want of a figure.
+// No publication has the number of SMs, so it is that of a B200.
 Target BlackwellUltra() {
   auto t = DataCenterBlackwell();
   t->arch = "sm_103a";

@@ -12,7 +12,7 @@ using ir::Stmt;
 
 namespace {
 
-// What a statement does to the values from before it.
+// Describes how a statement uses the values from before it.
 struct Use {
   bool reads = false;   // it may read them
   bool covers = false;  // nothing is left of them
@@ -73,7 +73,7 @@ class LaterUses {
     return use;
   }
 
-  // Of a whole statement, in the first iteration of the loop around it.
+  // Returns the use by a whole statement, in the first iteration of the loop around it.
   Use Of(const Stmt& s, const ir::ForNode* loop) {
     if (ir::CountEffects(s, buffer_) == 0) return {};
     if (const auto* seq = s.as<ir::SeqNode>()) return Then({}, seq, 0, loop);

@@ -17,8 +17,8 @@ using ir::Var;
 
 namespace {
 
-// Whether a tile operator, or a parallel loop that reads tensor memory, chooses what it uses of
-// tensor memory or of a fragment by the variable or by what is computed from it.
+// Finds a tile operator, or a parallel loop that reads tensor memory, that uses the variable or a
+// value computed from it to choose a part of tensor memory or of a fragment.
 class SliceFinder : public ir::StmtVisitor {
  public:
   explicit SliceFinder(const Var& var) : derived_{var.get()} {}

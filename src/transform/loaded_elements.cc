@@ -37,7 +37,7 @@ class LoadReplacer : public ir::StmtMutator {
   }
 
   using StmtMutator::Rewrite;
-  // What a branch does is not done by all.
+  // Not all threads execute a branch.
   Stmt Rewrite(const ir::IfNode* op) override {
     if (loop_->body.get() == op) return StmtMutator::Rewrite(op);
     return ffi::GetRef<Stmt>(op);

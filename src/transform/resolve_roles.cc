@@ -83,7 +83,7 @@ class RoleResolver : public ir::StmtMutator {
     bool all = chosen == active_;
     analysis::ThreadSet others = active_ - chosen;
     if (rest.defined()) {
-      // Those of a range alone can be said without what else the condition asks.
+      // A range of threads can be tested without the rest of the condition.
       bool apart =
           !op->else_case.defined() || (chosen.AsRange() && !Reaches(chosen, op->else_case));
       if (!all && apart) {
@@ -113,13 +113,14 @@ class RoleResolver : public ir::StmtMutator {
   }
 
  private:
-  // What divides the threads around a statement in a way that the compiler cannot resolve.
+  // Describes a condition that divides the threads around a statement in a way that the compiler
+  // cannot resolve.
   struct Obstacle {
     std::string what;  // "under `condition`"
     std::string why;
   };
 
-  // Whether some of the threads may do something in the statement.
+  // Returns whether some of the threads may do something in the statement.
   bool Reaches(const analysis::ThreadSet& threads, const Stmt& s) const {
     if (threads.IsEmpty()) return false;
     if (const auto* seq = s.as<ir::SeqNode>()) {
@@ -150,7 +151,7 @@ class RoleResolver : public ir::StmtMutator {
     return lower ? from : to;
   }
 
-  // Who takes a branch; `why`: the compiler cannot tell.
+  // The threads that take a branch, or why the compiler cannot tell.
   struct Side {
     analysis::ThreadSet threads;
     const char* why = nullptr;

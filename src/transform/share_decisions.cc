@@ -139,7 +139,7 @@ class Sharer : public ir::StmtMutator {
     }
     return op::Sequence(stmts, s.span());
   }
-  // What a sequence declares stays in it.
+  // Declarations of a sequence stay in it.
   Stmt Rewrite(const ir::SeqNode* op) override {
     std::vector<Stmt> stmts;
     for (const Stmt& s : op->stmts) {

@@ -185,7 +185,7 @@ class Simplifier : public ir::StmtMutator {
     return MutateStmt(body);
   }
 
-  // What holds for the statements that follow.
+  // Adds the facts that hold for the following statements.
   void AssumeAfter(const Stmt& s) {
     if (const auto* assume = s.as<ir::AssumeNode>()) analyzer_.Assume(assume->condition);
     if (const auto* check = s.as<ir::AssertNode>()) analyzer_.Assume(check->condition);

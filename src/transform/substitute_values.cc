@@ -21,7 +21,7 @@ namespace {
 // merge.
 constexpr int64_t kLargest = 200;
 
-// Whether the names in a body can all be replaced.
+// Examines whether all names in a body can be replaced.
 class Examiner {
  public:
   explicit Examiner(const Stmt& body) {

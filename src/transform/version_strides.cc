@@ -20,7 +20,7 @@ using ir::Stmt;
 
 namespace {
 
-// Whether the launch consists of what can be there twice.
+// Returns whether the launch can be written twice.
 bool CanBeCopied(const ir::KernelLaunchNode* launch) {
   if (launch->attrs.count("layout_map") != 0) return false;
   bool fits = true;
@@ -44,7 +44,8 @@ bool CanBeCopied(const ir::KernelLaunchNode* launch) {
          });
 }
 
-// A tensor map is made for every launch, also for those whose rows no map can describe.
+// Makes threads copy rows that no tensor map can describe, because a tensor map is made for every
+// launch.
 class ByThreads : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;

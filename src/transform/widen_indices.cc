@@ -99,8 +99,8 @@ class Widener : public analysis::ScopedMutator {
 
   bool KnownToPass(const Expr& e) { return HasConstantRanges(e) && Passes(e); }
 
-  // Whether int32 may not hold the value of `e`, or one that it is computed from in other ways than
-  // by sums and products, which are right modulo 2^32.
+  // Returns whether int32 may not hold the value of `e`, or of one of its parts. Sums and products
+  // of parts are exempt, because they are right modulo 2^32.
   bool Passes(const Expr& e) {
     if (!Fits(Wide(e))) return true;
     bool passes = false;
@@ -128,7 +128,8 @@ class Widener : public analysis::ScopedMutator {
     });
   }
 
-  // Whether all it is computed from are variables of loops and launches of constant extents.
+  // Returns whether all leaves of the expression are variables of loops and launches with constant
+  // extents.
   bool HasConstantRanges(const Expr& e) {
     bool constant = true;
     ir::WalkExprs(e, [&](const Expr& part) {
