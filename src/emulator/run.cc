@@ -299,7 +299,7 @@ void RunWorkers(Launch& launch) {
       try {
         threads.emplace_back([&, i] { workers[i]->Run(); });
       } catch (const std::system_error&) {
-        break;  // the host gives no more threads: those that there are do the work
+        break;  // the host gives no more threads, so the existing threads do the work
       }
     }
     workers[0]->Run();

@@ -49,7 +49,7 @@ class BufferUses {
     int reads = 0;
     int writes = 0;
     int tile_stores = 0;  // copies from shared memory, among the writes
-    int sums = 0;         // those of them that add, whose order does not matter
+    int sums = 0;         // writes that add, whose order does not matter
     bool address_taken = false;
     std::vector<ir::Region> stored;  // by them
     // Returns whether no element is stored twice if the statements run once.

@@ -208,7 +208,7 @@ class LiveRanges : public StmtVisitor {
   struct Pending {
     std::vector<const Object*> uses;     // barriers and waits that tell the ends
     bool by_tensor_core = false;         // by tcgen05 instructions, too
-    std::vector<const Object*> commits;  // barriers of which each tells the end of those
+    std::vector<const Object*> commits;  // barriers of which each tells the end of all tcgen05 uses
   };
 
   void Use(const Buffer& buffer) { Extend(buffer, time_); }

@@ -138,7 +138,7 @@ class UsageFinder : public ir::StmtVisitor {
   bool issue_only_ = false;
   int64_t position_ = 0;
   std::vector<int64_t> loops_;              // where the enclosing loops begin
-  std::map<const void*, size_t> loops_of_;  // of a buffer: those around its life
+  std::map<const void*, size_t> loops_of_;  // the loops around the life of a buffer
   std::vector<std::pair<size_t, int64_t>> open_;
 };
 

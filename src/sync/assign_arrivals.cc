@@ -72,7 +72,7 @@ class Collector : public analysis::ScopedMutator {
   }
 
   Sites issued;     // gemms that others wait for
-  Sites left;       // those of them that do not commit themselves
+  Sites left;       // the sites that do not commit themselves
   Sites committed;  // all other gemms
   Sites arrivals;
 

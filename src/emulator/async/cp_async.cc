@@ -154,7 +154,7 @@ void DecodeWaitAll(Decoder& d) { d.op.handler = WaitAll; }
 struct ArriveForm {
   AddressOperand address;
   Space space = Space::kGeneric;
-  bool counts = false;  // .noinc: the arrival is one of those that the barrier expects
+  bool counts = false;  // .noinc: the barrier expects the arrival
 };
 
 Flow ArriveWhenCopied(Warp& w, const Op& op, uint32_t mask) {
