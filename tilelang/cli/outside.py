@@ -22,16 +22,16 @@ _MOVES = frozenset({
     "is_pinned", "lift", "lift_fresh", "new_empty", "new_empty_strided", "new_full", "new_ones",
     "new_zeros", "ones_like", "record_stream", "resize_", "set_", "zero", "zero_", "zeros_like",
 })  # fmt: skip
-#: Hands all values of a tensor to Python or NumPy, where nobody sees what is computed.
+#: Functions that hand all values of a tensor to Python or NumPy, where computations are not seen.
 _LEAVES = {
     torch.Tensor.numpy: "Tensor.numpy", torch.Tensor.tolist: "Tensor.tolist",
     torch.Tensor.__array__: "Tensor.__array__",
 }  # fmt: skip
 _PACKAGE = Path(__file__).resolve().parents[1]
-#: What lies between a solution and the operation that it asks for.
+#: Files between a solution and the operation that it calls.
 _BETWEEN = (str(Path(torch.__file__).parent), str(_PACKAGE / "emulator" / "cuda_devices.py"),
             __file__, "<")  # fmt: skip
-#: Launching a kernel is no computation of the solution.
+#: Files that launch kernels. A launch is not a computation of the solution.
 _LAUNCHERS = (str(_PACKAGE), f"{Path(np.__file__).parent}", "/triton/", "/tvm_ffi/", "/helion/")
 
 
@@ -66,7 +66,7 @@ class Outside:
 
 
 class _Operations(TorchDispatchMode):
-    """Tells of operations that compute."""
+    """Reports operations that compute."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -90,7 +90,7 @@ class _Operations(TorchDispatchMode):
 
 
 class _Functions(TorchFunctionMode):
-    """Tells of tensors that leave torch."""
+    """Reports tensors that leave torch."""
 
     def __init__(self, outside: Outside) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The program after each compiler pass, from the dumps of a compilation."""
+"""Reads the program after each compiler pass from the dumps of a compilation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiler passes as one page: source, passes, CUDA C++ and PTX side by side."""
+"""Shows compiler passes on one page: source, passes, CUDA C++ and PTX side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems and solutions in the formats of KernelBench and FlashInfer-Bench, read from disk."""
+"""Reads problems and solutions in the formats of KernelBench and FlashInfer-Bench."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import TileLangError, UserError
 from ..runtime import poison
 from .programs import answering, load, poisoned, text_of
 
-#: The bytes of one tensor that a workload may ask for; more is a mistake in its shapes.
+#: The largest tensor of a workload in bytes. A larger one is a mistake in the shapes.
 _MOST_ELEMENTS = 1 << 31
 
 

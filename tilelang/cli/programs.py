@@ -1,4 +1,4 @@
-"""The program that a command runs: a script, a kernel of a file, PTX or CUDA C++."""
+"""Loads the program that a command runs: a script, a kernel of a file, PTX or CUDA C++."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Program:
 
 
 def program_of(request: Request) -> Program:
-    """Returns what runs the program.
+    """Returns the object that runs the program.
 
     Raises:
         UserError: there is no such file, or of no known kind.

@@ -19,7 +19,7 @@ from .. import __version__
 from ..errors import ConfigError
 from .output import guarded
 
-#: What a tool prints beyond this is a program's flood, not a document.
+#: The largest error text and document of a tool in bytes. More is a flood of the program.
 _MOST_ERROR_TEXT = 4000
 _MOST_DOCUMENT = 8 << 20
 

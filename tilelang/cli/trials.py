@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-#: Values well above 1e6, where the dtype has such.
+#: Values well above 1e6, if the dtype has them.
 _LARGE = 4e6
-#: Variances of values so small are near the usual epsilon of a normalization.
+#: Variances of values of this size are near the usual epsilon of a normalization.
 _SMALL = 1e-2
 #: Larger sizes are replaced by one that needs a whole tile and a part of one.
 _SIZES = ((512, 261), (160, 133))
@@ -18,7 +18,8 @@ class NotTried(Exception):
     """A kernel refuses the inputs, or its reference cannot compute the result for them."""
 
 
-#: How values of floating point change, by the name of the trial; their dtype has a largest number.
+#: Functions that change floating-point values, by the name of the trial. They also get the largest
+#: number of the dtype.
 KINDS: dict[str, Callable[[Any, float], Any] | None] = {
     "zeros": lambda values, _: values * 0.0,
     "negative": lambda values, _: -values.abs(),
@@ -27,7 +28,7 @@ KINDS: dict[str, Callable[[Any, float], Any] | None] = {
     "infinities": None,
     "nan": None,
 }
-#: Trials whose inputs are not finite, and what single elements become.
+#: Trials whose inputs are not finite, and the values that replace single elements.
 SPECIAL: dict[str, tuple[float, ...]] = {
     "infinities": (float("inf"), float("-inf")), "nan": (float("nan"),),
 }  # fmt: skip

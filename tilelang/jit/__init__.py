@@ -1,4 +1,4 @@
-"""Compiling and calling kernels."""
+"""Compiles and calls kernels."""
 
 from ..transform.pass_config import PassConfigKey
 from .compiler import compile, lower_to_source, par_compile

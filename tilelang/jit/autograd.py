@@ -1,4 +1,4 @@
-"""Functions of torch with a gradient, of a kernel and the kernel of its gradient."""
+"""Joins a kernel and the kernel of its gradient in a function that torch can differentiate."""
 
 from __future__ import annotations
 

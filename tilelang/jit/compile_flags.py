@@ -1,11 +1,11 @@
-"""``compile_flags=``: flags of nvcc become options of NVRTC."""
+"""Translates ``compile_flags=``, flags of nvcc, into options of NVRTC."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-#: Flags of nvcc that NVRTC has no option for, and why nothing is missed without them.
+#: Flags of nvcc that NVRTC has no option for, and the reason why it needs none.
 _WITHOUT_EFFECT = (
     (re.compile(r"-O[0-3s]?"), "NVRTC optimizes device code, and there is no host code"),
     (re.compile(r"-(W.*|-Wno-.*|Werror.*)"), "it is about warnings of the host compiler"),

@@ -72,7 +72,7 @@ def _select(positions: list[int]) -> _Selection:
 
 
 def _reader(parameters: EagerParameters, name: str) -> Callable[[Any], Any]:
-    """Returns what reads off a tensor what the compiled code depends on."""
+    """Returns a function that reads from a tensor the properties that the code depends on."""
     declared = parameters.types[name]
     if parameters.asked:
         return lambda arg: (*_whole(arg), _strides(arg))
@@ -125,22 +125,22 @@ class EagerFunction:
         signature = inspect.signature(function)
         self._names = list(signature.parameters)
         self._defaults = tuple(each.default for each in signature.parameters.values())
-        # How many arguments have to be given; a call with those alone needs no search of names.
+        # The number of required arguments. A call with only these needs no search of names.
         missing = [i for i, each in enumerate(self._defaults) if each is inspect.Parameter.empty]
         self._required = missing[-1] + 1 if missing else 0
         self._plans: dict[Any, _Plan] = {}
-        # That of calls with those arguments alone that have no defaults, if these are tensors.
+        # The plan of calls with only the required arguments, if they are tensors.
         self._usual: _Plan | None = None
-        # What runs the only kernel that there is, if it is for such calls: the launcher checks
-        # itself what it is for, and most functions are called with tensors of one kind.
+        # The launcher of the only kernel, if it is for such calls. The launcher checks by itself
+        # which tensors it takes, and most functions are called with tensors of one kind.
         self._only: Callable[..., Any] | None = None
         self._kernels: dict[Any, JITKernel] = {}
         self._ops: dict[Any, str] = {}
         self._inside: dict[Any, EagerFunction] = {}
-        # By how many arguments are given in order, and which by name: what arranges them.
+        # Functions that arrange the arguments, by the number of positional ones and the names.
         self._orders: dict[Any, _Selection] = {}
         self._lock = threading.RLock()
-        # The parameters that a kernel may be passed; None for one of them is a constant.
+        # Parameters that a kernel may take. None for such a parameter is a constant.
         self._runtime = frozenset(self._types) | declared_parameters(function)
         self._constant_positions = self._positions(lambda name: name not in self._runtime)
         self._runtime_positions = self._positions(lambda name: name in self._runtime)
@@ -532,7 +532,7 @@ def _listed(kernel: JITKernel) -> Callable[..., Any]:
 
 
 def _placed(error: ArgumentError, plan: _Plan) -> ArgumentError:
-    """Gives an error the place where the argument it speaks of is declared."""
+    """Adds to an error about an argument the place where the argument is declared."""
     match = re.search(r"argument '(\w+)'", error.message)
     if error.span is None and match:
         error.span = plan.places.get(match[1])

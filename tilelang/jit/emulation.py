@@ -38,7 +38,7 @@ class Outcome:
 
     @contextlib.contextmanager
     def reporting(self, listener: Callable[[Any], None]) -> Iterator[None]:
-        """Hands the report of every launch of this thread to ``listener`` meanwhile."""
+        """Hands the report of every launch of this thread inside the block to ``listener``."""
         self._local.listener = listener
         try:
             yield
@@ -275,13 +275,13 @@ _OOB_FILLS = ("zeros", "nan")
 
 
 class _Padded(NamedTuple):
-    """Elements that are padded in shared memory: the emulator's name, and bits in the tensor."""
+    """A type that is padded in shared memory: the emulator's name, and bits in the tensor."""
 
     name: str
     bits: int
 
 
-# Others have their own names, and whole bytes.
+# Types that are not listed have their own names, and whole bytes.
 _PADDED = {"uint4": _Padded("u4_unpack_u8", 4), "uint6": _Padded("u6_unpack_u8", 6)}
 
 

@@ -1,4 +1,4 @@
-"""Parameters of kernels as keys of dictionaries."""
+"""Makes parameters of kernels keys of dictionaries."""
 
 from __future__ import annotations
 

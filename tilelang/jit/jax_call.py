@@ -1,4 +1,4 @@
-"""Kernels as functions of JAX, also under ``jax.jit``: foreign functions of XLA."""
+"""Makes kernels functions of JAX, also under ``jax.jit``: foreign functions of XLA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The object that compiling gives: a kernel to call, inspect, profile and export."""
+"""Defines the result of compilation: a kernel to call, inspect, profile and export."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _listeners: list[Callable[[JITKernel], None]] = []
 
 @contextlib.contextmanager
 def compiling(listener: Callable[[JITKernel], None]) -> Iterator[None]:
-    """Tells ``listener`` of every kernel that is compiled, or read from the cache, meanwhile."""
+    """Tells ``listener`` of every kernel that the block compiles, or reads from the cache."""
     _listeners.append(listener)
     try:
         yield
@@ -243,7 +243,7 @@ class JITKernel:
 
     @cached_property
     def _scalars(self) -> list[int]:
-        """Positions in a call of what is passed by value; a pointer may be given as a tensor."""
+        """Positions in a call of arguments by value; a pointer may be given as a tensor."""
         return [
             i
             for i, param in enumerate(self._inputs)
@@ -262,12 +262,12 @@ class JITKernel:
 
     @cached_property
     def _tensors(self) -> list[int]:
-        """Positions in a call of tensors."""
+        """Positions of the tensors in a call."""
         return [i for i, param in enumerate(self._inputs) if isinstance(param, Buffer)]
 
     @cached_property
     def _tensorless(self) -> bool:
-        """Whether a call passes no tensor, so that another one must tell the device."""
+        """Whether a call passes no tensor, so that another argument must tell the device."""
         return not self._tensors
 
     @cached_property
@@ -286,7 +286,7 @@ class JITKernel:
 
     @property
     def last_launch(self) -> LaunchReport | None:
-        """The emulator's report of its last successful launch of this kernel, else None.
+        """The emulator's report of the last successful launch of this kernel, else None.
 
         Instructions by class, seconds, warnings, printed text; of the last grid if the kernel
         consists of several.
@@ -294,7 +294,7 @@ class JITKernel:
         return self._outcome.report
 
     def reporting(self, listener: Callable[[LaunchReport], None]) -> AbstractContextManager[None]:
-        """Lets ``listener`` have the report of every grid that this thread emulates meanwhile."""
+        """Hands the report of every grid that this thread emulates in the block to ``listener``."""
         return self._outcome.reporting(listener)
 
     def get_tuner_result(self) -> AutotuneResult:
@@ -327,7 +327,7 @@ class JITKernel:
         return self._source
 
     def get_host_source(self) -> str:
-        """Returns how the host launches the kernel, as text: there is no generated host code."""
+        """Returns a description of the launch as text, because there is no generated host code."""
         return str(self.spec)
 
     def get_ptx(self) -> str:

@@ -1,4 +1,4 @@
-"""Kernels as shared libraries that load without the compiler: their C++, and building them."""
+"""Writes and builds kernels as shared libraries that load without the compiler."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class _Library:
         return "\n".join(parts)
 
     def _run(self) -> Iterator[str]:
-        """The function of the library: the variant that the arguments need."""
+        """Yields the function of the library, which calls the variant that the arguments need."""
         first = self._variants[0]
         given = ", ".join(f"p{i}" for i in range(len(self._kernel.spec.params)))
         yield f"void Run({', '.join(first.parameters())}) {{"

@@ -1,4 +1,4 @@
-"""From a ``T.prim_func`` to CUDA C++: calls the compiler core."""
+"""Lowers a ``T.prim_func`` to CUDA C++ by the compiler core."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LoweredKernel:
 
 
 def _noting(func: Any, texts: Sequence[str]) -> Any:
-    """Returns the function with further remarks on what was asked for and has no effect."""
+    """Returns the function with further remarks on requests that have no effect."""
     if not texts:
         return func
     noted = [*func.attrs.get("ignored_arguments", []), *([func.span, text] for text in texts)]

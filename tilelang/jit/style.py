@@ -1,4 +1,4 @@
-"""Which of two styles a function decorated with ``@tilelang.jit`` is written in.
+"""Finds in which of two styles a function decorated with ``@tilelang.jit`` is written.
 
 A *lazy* function returns a ``T.prim_func``: calling it gives a kernel. The body of an *eager* one
 is the kernel: calling it with tensors runs it.
@@ -19,7 +19,7 @@ from ..language.parser.liveness import declared_names
 from ..language.parser.source import definition
 from ..language.tensor import PointerType, TensorType
 
-# What only functions use whose body is a kernel.
+# Names that only a function whose body is a kernel uses.
 _KERNEL_NAMES = frozenset({"Kernel", "ClusterKernel", "const"})
 
 
@@ -94,7 +94,7 @@ def _declared(node: ast.FunctionDef) -> frozenset[str]:
 
 
 def _own_nodes(node: ast.FunctionDef) -> Iterator[ast.AST]:
-    """The nodes of a body that are not in functions or classes defined there."""
+    """Yields the nodes of a body that are not in functions or classes defined there."""
     pending: list[ast.AST] = [*node.body]
     while pending:
         each = pending.pop()
@@ -110,7 +110,7 @@ def _opens_kernel(node: ast.AST) -> bool:
 
 
 def _called(node: ast.AST) -> str:
-    """Returns the last name of what is called; empty for anything else."""
+    """Returns the last name of the called function, or an empty string for other nodes."""
     if not isinstance(node, ast.Call):
         return ""
     function = node.func

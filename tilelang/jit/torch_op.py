@@ -1,4 +1,4 @@
-"""Kernels as custom operators of torch, so that ``torch.compile`` takes them into its graphs."""
+"""Makes kernels custom operators of torch, which ``torch.compile`` takes into its graphs."""
 
 from __future__ import annotations
 
