@@ -1,11 +1,4 @@
-"""A level of a pyramid: windows of a stream's array, and the kernel that reduces them.
-
-Axis ``d`` of the coarse array has ``ceil(s[d] / f[d])`` elements; each is made of a window of
-``f[d]`` elements along every axis, clipped to the array. The first element of a window is the first
-one of it to arrive, and windows in row-major order have their first elements in the order of
-arrival: those that have begun by a position of the stream are always the first ones of the coarse
-array, which is why it is a stream itself.
-"""
+"""The kernels that reduce windows of a stream, which lie in tiles."""
 
 # Types of parameters of kernels are values.
 # mypy: disable-error-code="valid-type"
@@ -13,115 +6,64 @@ array, which is why it is a stream itself.
 from __future__ import annotations
 
 import functools
-import math
-import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import tilelang
 import tilelang.language as T
 
-from ..errors import ArgumentError
 from ..math import cdiv
-from .geometry import Geometry
+from .device import Device
 from .layout import stored_weights
+from .plan import Plan
+from .pools import Batch
+from .windows import Windows
 
-METHODS = ("mean", "min", "max")
 THREADS = 256
-#: Elements of a window: so many of 16 bits have a sum of 32 bits, doubled for rounding.
-_LARGEST_WINDOW = 1 << 14
 
 
-@dataclass(frozen=True)
-class Windows:
-    """The windows of a stream.
+class KernelCoarsener:
+    """Launches the kernel of a method; see :class:`~tilelang.stream.device.Coarsener`."""
 
-    Attributes:
-        geometry: of the stream.
-        factors: extents of a window.
-    """
+    def __init__(self, plan: Plan, windows: Windows, method: str, device: Device) -> None:
+        self._plan, self._windows, self._device = plan, windows, device
+        self._method = method
 
-    geometry: Geometry
-    factors: tuple[int, ...]
+    def __call__(self, batch: Batch, coarse: Any) -> None:
+        """Launches it for a batch."""
+        plan, device = self._plan, self._device
+        span = self._windows.span(plan, batch.part)
+        elements = plan.pools * plan.pool_slots * plan.geometry.tile_elements
+        make = median if self._method == "median" else coarsen
+        kernel = make(
+            self._windows,
+            plan.order,
+            self._method,
+            plan.dtype.name,
+            elements,
+            _index_dtype(plan, self._windows, elements),
+            device.target,
+        )
+        kernel.run(
+            device.tiles(batch.pools, plan.dtype, (elements,)),
+            device.tiles(coarse, plan.dtype, (span.count,)),
+            span.first,
+            span.origin,
+            span.end,
+        )
 
-    @classmethod
-    def of(cls, geometry: Geometry, factors: int | Sequence[int]) -> Windows:
-        """Checks the factors of a pyramid; one number is that of all axes but the first.
 
-        Raises:
-            ArgumentError: they do not fit the tiles.
-        """
-        if not isinstance(factors, Sequence):
-            factors = (1, *[factors] * (geometry.rank - 1))
-        try:
-            found = tuple(operator.index(factor) for factor in factors)
-        except TypeError:
-            found = ()
-        if len(found) != geometry.rank or min(found) < 1:
-            raise ArgumentError(
-                f"factors={factors!r} are no {geometry.rank} positive integers, one for each axis"
-            )
-        if math.prod(found) > _LARGEST_WINDOW:
-            raise ArgumentError(
-                f"factors={factors!r} make windows of {math.prod(found)} elements, more than "
-                f"{_LARGEST_WINDOW}",
-                notes=["make a pyramid of the pyramid"],
-            )
-        lead = geometry.lead
-        tile, extent = geometry.tile[lead], geometry.shape[lead]
-        split = [d for d in range(lead) if found[d] > 1 and geometry.shape[d] != 1]
-        if not split and tile % found[lead] and (extent is None or tile < extent):
-            split = [lead]
-        if split:
-            axis = split[0]
-            raise ArgumentError(
-                f"a window of {found[axis]} along axis {axis} is in several epochs: tiles have "
-                f"{geometry.tile[axis]} there",
-                notes=["a factor of the first axes divides the tile"],
-            )
-        return cls(geometry, found)
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """Extents of the coarse array."""
-        pairs = zip(self.geometry.shape, self.factors, strict=True)
-        return tuple(None if s is None else cdiv(s, f) for s, f in pairs)
-
-    @property
-    def size(self) -> int:
-        """Elements of a window."""
-        return math.prod(self.factors)
-
-    @property
-    def of_epoch(self) -> int:
-        """Windows of an epoch at most."""
-        lead, extent = self.geometry.lead, self.geometry.shape[self.geometry.lead]
-        rows = self.geometry.tile[lead] if extent is None else min(self.geometry.tile[lead], extent)
-        inner = [extent or 1 for extent in self.shape[lead + 1 :]]
-        return cdiv(rows, self.factors[lead]) * math.prod(inner)
-
-    def begun(self, position: int) -> int:
-        """Returns how many windows have elements before a position of the stream."""
-        if position <= 0:
-            return 0
-        rest, whole, window = position - 1, False, 0
-        for axis, stride in enumerate(self.geometry.strides):
-            index, rest = divmod(rest, stride)
-            extent, factor = self.shape[axis], self.factors[axis]
-            # Behind an index that is within a window, all later ones of the faster axes have begun.
-            coarse = (extent or 1) - 1 if whole else index // factor
-            whole = whole or index % factor > 0
-            window = window * (extent or 1) + coarse if axis else coarse
-        return window + 1
-
-    @property
-    def period(self) -> int:
-        """Rows along ``lead`` after which windows begin anew; 0: never."""
-        lead, extent = self.geometry.lead, self.geometry.shape[self.geometry.lead]
-        if lead == 0 or extent is None:
-            return 0
-        return extent if self.geometry.uneven or extent % self.factors[lead] else 0
+def _index_dtype(plan: Plan, windows: Windows, elements: int) -> Any:
+    """Returns the type for positions and places: 32 bits where they do."""
+    geometry = plan.geometry
+    epochs = 1
+    for count in geometry.counts[1 : geometry.lead + 1]:
+        epochs *= count or 1
+    rows = plan.batch * geometry.tile[0] if geometry.lead == 0 else cdiv(plan.batch, epochs) + 1
+    # Positions count from the first row of windows; a tile before the pools' first one is possible.
+    reach = (rows + 2 * windows.rows) * geometry.strides[0]
+    row = geometry.live * epochs * geometry.tile_elements
+    return T.int32 if max(elements, reach) + 2 * windows.rows * row < 2**31 else T.int64
 
 
 def cell(
@@ -132,40 +74,31 @@ def cell(
     Args:
         windows: of the stream.
         weights: of each axis, in a stored tile.
-        window: counted from the first one of an epoch, or of a period.
+        window: counted from the first one of a row of windows, as :class:`Span` does.
         element: of the window.
 
     Returns:
-        Its place in the tiles from that epoch on, its position in the stream from there on, and
+        Its place in the tiles from that row on, its position in the stream from there on, and
         whether it is in the array.
     """
-    geometry, lead = windows.geometry, windows.geometry.lead
+    geometry = windows.geometry
     place, position, tile, stride, inside = 0, 0, 0, 1, T.bool(True)
-    for axis in range(geometry.rank - 1, lead, -1):
+    for axis in range(geometry.rank - 1, -1, -1):
         extent, factor, size = geometry.shape[axis], windows.factors[axis], geometry.tile[axis]
-        assert extent is not None
-        coarse = cdiv(extent, factor)
-        index, window = window % coarse * factor + element % factor, window // coarse
-        element = element // factor
-        if extent % factor:
-            inside = T.And(inside, index < extent)
+        index = window * factor + element % factor
+        if axis:
+            assert extent is not None
+            coarse = cdiv(extent, factor)
+            index, window = window % coarse * factor + element % factor, window // coarse
+            element = element // factor
+            if extent % factor:
+                inside = T.And(inside, index < extent)
+            count = cdiv(extent, size)
         place = place + index % size * weights[axis]
         tile = tile + index // size * stride
         position = position + index * geometry.strides[axis]
-        stride *= cdiv(extent, size)
-    factor, size, epoch, row = windows.factors[lead], geometry.tile[lead], 0, 0
-    if windows.period:
-        coarse = cdiv(windows.period, factor)
-        epoch = window // coarse * cdiv(windows.period, size)
-        row = window // coarse * windows.period
-        window = window % coarse
-    index = window * factor + element % factor
-    if windows.period % factor:
-        inside = T.And(inside, index < windows.period)
-    epoch, row = epoch + index // size, row + index
-    place = place + index % size * weights[lead]
-    place = place + (epoch * geometry.live + tile) * geometry.tile_elements
-    return place, position + row * geometry.strides[lead], inside
+        stride *= count if axis else 1
+    return place + tile * geometry.tile_elements, position, inside
 
 
 @functools.lru_cache(maxsize=64)
@@ -180,13 +113,12 @@ def coarsen(
 ) -> Any:
     """Returns the kernel that reduces the windows of a batch.
 
-    It is called with the pools, ``(elements,)``; the coarse elements, ``(n,)``; the first of them,
-    counted from the base of the batch; the element of the pools that the base's first tile begins
-    with; the position at which the stream ends so far, relative to the base.
+    It is called with the pools, ``(elements,)``; the coarse elements, ``(n,)``; and the numbers
+    ``first``, ``origin`` and ``end`` of a :class:`Span`.
 
     Args:
         windows, order: of the stream.
-        method: "mean", "min" or "max".
+        method: "mean", "min", "max" or "median".
         dtype: of an element.
         elements: of all pools.
         index: type of positions and places.
@@ -227,6 +159,89 @@ def coarsen(
                     )
 
     return tilelang.compile(coarsen_windows, target=target)
+
+
+@functools.lru_cache(maxsize=64)
+def median(
+    windows: Windows,
+    order: tuple[int, ...],
+    method: str,
+    dtype: str,
+    elements: int,
+    index: Any,
+    target: str,
+) -> Any:
+    """Returns the kernel that takes the middle of each window; called as that of ``coarsen``.
+
+    A thread compares each element of its window with each other one: windows are small, and in the
+    cache.
+    """
+    weights = dict(zip(order, stored_weights(windows.geometry, order), strict=True))
+    n = T.dynamic("n", "int32")
+
+    @T.prim_func
+    def middles_of_windows(
+        pools: T.Tensor((elements,), dtype),
+        coarse: T.Tensor((n,), dtype),
+        first: index,
+        origin: index,
+        end: index,
+    ):
+        with T.Kernel(T.ceildiv(n, THREADS), threads=THREADS) as b:
+            below = T.alloc_fragment((THREADS,), dtype)
+            above = T.alloc_fragment((THREADS,), dtype)
+            rank = T.alloc_fragment((THREADS,), "int32")
+            found = T.alloc_fragment((THREADS,), "int32")
+            T.clear(below)
+            T.clear(above)
+            for element in T.serial(windows.size):
+                T.clear(rank)
+                T.clear(found)
+                for other in T.serial(windows.size):
+                    for i in T.Parallel(THREADS):
+                        window = first + b * THREADS + i
+                        at, position, inside = cell(windows, weights, window, element)
+                        to, later, within = cell(windows, weights, window, other)
+                        both = T.And(T.And(inside, position < end), T.And(within, later < end))
+                        if T.And(b * THREADS + i < n, both):
+                            found[i] += 1
+                            one, two = pools[origin + at], pools[origin + to]
+                            if T.Or(
+                                _less(dtype, two, one), _equal(dtype, one, two, other < element)
+                            ):
+                                rank[i] += 1
+                for i in T.Parallel(THREADS):
+                    at, position, inside = cell(windows, weights, first + b * THREADS + i, element)
+                    if T.And(b * THREADS + i < n, T.And(inside, position < end)):
+                        if rank[i] == (found[i] - 1) // 2:
+                            below[i] = pools[origin + at]
+                        if rank[i] == found[i] // 2:
+                            above[i] = pools[origin + at]
+            for i in T.Parallel(THREADS):
+                if b * THREADS + i < n:
+                    coarse[b * THREADS + i] = _middle(dtype, below[i], above[i])
+
+    return tilelang.compile(middles_of_windows, target=target)
+
+
+def _less(dtype: str, one: Any, two: Any) -> Any:
+    """Whether one element comes before another: NaN after all numbers."""
+    if not dtype.startswith("float"):
+        return one < two
+    return T.Or(one < two, T.And(one == one, two != two))
+
+
+def _equal(dtype: str, one: Any, two: Any, earlier: Any) -> Any:
+    """Whether two elements compare equal, and the second one is the earlier one."""
+    return T.And(earlier, T.Not(T.Or(_less(dtype, one, two), _less(dtype, two, one))))
+
+
+def _middle(dtype: str, below: Any, above: Any) -> Any:
+    """Returns the mean of two elements; of integers the nearest one, of two the larger."""
+    if dtype.startswith("float"):
+        sums = _sum_dtype(dtype)
+        return T.cast((T.cast(below, sums) + T.cast(above, sums)) / 2, dtype)
+    return (below | above) - ((below ^ above) >> 1)
 
 
 def _combined(method: str, value: Any, one: Any) -> Any:

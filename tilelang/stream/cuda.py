@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, DriverError
+from .coarsen import KernelCoarsener
 from .device import Source, host_bytes, wrong_dtype
 from .errors import missing_library
+from .filling import KernelFiller
+from .plan import Plan
+from .windows import Windows
 
 #: Bytes from which on several threads copy within the host's memory, unless the GPU can read it.
 _THREADED_COPY = 256 << 10
@@ -68,6 +72,9 @@ class CudaQueue:
 class CudaDevice:
     """A GPU."""
 
+    staged = True
+    batch_bytes = 256 << 20
+
     def __init__(self, name: str, target: str) -> None:
         try:
             import torch
@@ -109,6 +116,15 @@ class CudaDevice:
 
     def allocate_host(self, size: int) -> np.ndarray:
         return self._torch.empty(size, dtype=self._torch.uint8, pin_memory=True).numpy()
+
+    def filler(self, plan: Plan, pools: Any) -> KernelFiller:
+        return KernelFiller(plan, self, pools)
+
+    def coarsener(self, plan: Plan, windows: Windows, method: str) -> KernelCoarsener:
+        return KernelCoarsener(plan, windows, method, self)
+
+    def of_host(self, memory: Any) -> None:
+        return None
 
     def copy(self, source: Any, target: Any) -> None:
         self._tensor(target).copy_(self._tensor(source), non_blocking=True)

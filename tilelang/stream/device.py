@@ -1,15 +1,20 @@
-"""The device interface of a stream: memory, queues, events; for a GPU and the emulator."""
+"""The device interface of a stream: memory, queues, events; for a GPU, the CPU and the emulator."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..errors import ArgumentError
+
+if TYPE_CHECKING:
+    from .plan import Plan
+    from .pools import Batch, Part
+    from .windows import Windows
 
 
 class Event(Protocol):
@@ -60,10 +65,38 @@ class Source(NamedTuple):
     address: int
 
 
+class Filler(Protocol):
+    """What puts elements into the tiles of a stream's pools; each method is work of a queue."""
+
+    def fill(self) -> None:
+        """Puts the padding where no element will come."""
+
+    def scatter(self, part: Part, span: Any, address: int, count: int, position: int) -> None:
+        """Puts ``count`` elements of memory ``span``, which begins at ``address``, into tiles."""
+
+    def pad(self, part: Part, position: int) -> None:
+        """Puts the padding into cells of a part that elements before ``position`` do not fill."""
+
+
+class Coarsener(Protocol):
+    """What reduces the windows of a batch to elements of a coarser stream; work of a queue."""
+
+    def __call__(self, batch: Batch, coarse: Any) -> None:
+        """Writes the windows that have begun in ``batch`` to bytes ``coarse`` of the device."""
+
+
 class Device(Protocol):
-    """A machine."""
+    """A machine.
+
+    Attributes:
+        target: what kernels are compiled for.
+        staged: whether arrays of the host are copied to the device before they go into tiles.
+        batch_bytes: that a batch has at most, where nobody sets it.
+    """
 
     target: str
+    staged: bool
+    batch_bytes: int
 
     def queue(self, name: str) -> Queue:
         """Returns a new queue."""
@@ -84,6 +117,15 @@ class Device(Protocol):
 
     def allocate_host(self, size: int) -> np.ndarray:
         """Returns ``size`` bytes of the host from and to which the device copies."""
+
+    def filler(self, plan: Plan, pools: Any) -> Filler:
+        """Returns what fills the tiles of pools."""
+
+    def coarsener(self, plan: Plan, windows: Windows, method: str) -> Coarsener:
+        """Returns what reduces the windows of a batch."""
+
+    def of_host(self, memory: Any) -> np.ndarray | None:
+        """Returns bytes of the device as the host's, or None where it cannot address them."""
 
     def copy(self, source: Any, target: Any) -> None:
         """Copies bytes; work of a queue."""
@@ -163,13 +205,17 @@ def size_of(shape: Sequence[int], dtype: np.dtype) -> int:
     return math.prod(shape) * dtype.itemsize
 
 
-def open_device(name: str, target: str) -> Device:
-    """Returns the machine of this name.
+def open_device(name: str, target: str, threads: int | None = None) -> Device:
+    """Returns the machine of this name; ``threads``: of the CPU, that fill tiles.
 
     Raises:
         ArgumentError: there is none.
         ModuleNotFoundError: "cuda" without torch.
     """
+    if name == "cpu":
+        from .native import CpuDevice
+
+        return CpuDevice(threads)
     if name == "emulator":
         from .emulated import EmulatedDevice
 
@@ -179,5 +225,6 @@ def open_device(name: str, target: str) -> Device:
 
         return CudaDevice(name, target)
     raise ArgumentError(
-        f"no device {name!r}", notes=["device='cuda', 'cuda:1' and so on, or 'emulator'"]
+        f"no device {name!r}",
+        notes=["device='cpu', 'cuda', 'cuda:1' and so on, or 'emulator'"],
     )

@@ -19,7 +19,11 @@ import numpy as np
 
 from ..emulator.launch_options import current
 from ..errors import EmulatorError
+from .coarsen import KernelCoarsener
 from .device import Source, host_bytes
+from .filling import KernelFiller
+from .plan import Plan
+from .windows import Windows
 
 _ALIGNMENT = 16
 
@@ -121,6 +125,9 @@ class _Uses:
 class EmulatedDevice:
     """The machine without a GPU."""
 
+    staged = True
+    batch_bytes = 256 << 20
+
     def __init__(self, target: str) -> None:
         self.target = target
         self.lock = threading.RLock()
@@ -182,6 +189,15 @@ class EmulatedDevice:
         memory = np.empty(size + _ALIGNMENT, np.uint8)
         start = -memory.ctypes.data % _ALIGNMENT
         return memory[start : start + size]
+
+    def filler(self, plan: Plan, pools: np.ndarray) -> KernelFiller:
+        return KernelFiller(plan, self, pools)
+
+    def coarsener(self, plan: Plan, windows: Windows, method: str) -> KernelCoarsener:
+        return KernelCoarsener(plan, windows, method, self)
+
+    def of_host(self, memory: np.ndarray) -> None:
+        return None
 
     def copy(self, source: np.ndarray, target: np.ndarray) -> None:
         np.copyto(target, source)

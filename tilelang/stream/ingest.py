@@ -1,14 +1,11 @@
-"""Cuts appended arrays into tiles: staging, and launches of the kernels."""
+"""Cuts appended arrays into tiles: staging, and the order of copies and kernels."""
 
 from __future__ import annotations
 
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from . import kernels
 from .device import Device, Event, Queue, Source
 from .layout import VECTOR_BYTES
 from .reading import Reading, Readings
@@ -38,7 +35,7 @@ class Ingest:
     Arrays of the host are gathered in a buffer of the device, which goes into tiles when it is full
     or ends a batch: pinned ones are copied to it from where they lie, and others by way of a buffer
     of the host, so that a small append costs a copy of its bytes. Arrays of the device are read by
-    the kernel itself, in the caller's queue.
+    the kernel itself, in the caller's queue; so are all arrays of a device without staging buffers.
     """
 
     def __init__(self, plan: Plan, device: Device) -> None:
@@ -48,30 +45,16 @@ class Ingest:
         dropped = weakref.finalize(self, device.complete, (self._copies, self._scatters))
         dropped.atexit = False
         self.pools = device.allocate(plan.pools * plan.pool_bytes)
-        self._stages = [_Stage(device, plan.stage_bytes) for _ in range(2)]
+        stages = 2 if device.staged else 0
+        self._stages = [_Stage(device, plan.stage_bytes) for _ in range(stages)]
         self._turn = 0
         # Positions that the buffers of this turn hold: those from _pending on only in the host's.
         self._begin = self._pending = self._end = 0
         self._readings = Readings(self._copies)
         self._joining: list[Queue] = []
-        self._padding = self._fill()
-        self._kernels: dict[int, tuple[Any, Any, kernels.Words]] = {}
-
-    def _fill(self) -> Any:
-        """Puts the padding everywhere; returns it as the kernel takes it."""
-        plan = self._plan
-        words = kernels.Words.of(plan.dtype.itemsize)
-        padding = self._device.allocate(VECTOR_BYTES)[: plan.dtype.itemsize]
-        signed = words.dtype.removeprefix("u")
-
-        def fill() -> None:
-            self._device.copy(plan.pad.reshape(1).view(np.uint8), padding)
-            everything = self._device.words(self.pools, signed, words.lanes)
-            everything[:] = self._device.words(padding, signed, words.lanes)
-
+        self._filler = device.filler(plan, self.pools)
         buffers = [("pool", pool) for pool in range(plan.pools)]
-        self._scatters.submit(fill, writes=buffers)
-        return self._device.words(padding, words.dtype, words.lanes)[0]
+        self._scatters.submit(self._filler.fill, writes=buffers)
 
     def open(self, part: Part) -> None:
         """Lets a pool be filled once nobody reads it."""
@@ -109,7 +92,7 @@ class Ingest:
         stage.arrived = self._copies.record()
         self._scatters.wait(stage.arrived, "arrived")
         self._scatters.submit(
-            functools.partial(self.scatter, part, span, offset, count, begin),
+            functools.partial(self._filler.scatter, part, span, offset, count, begin),
             reads=[("stage", turn)],
             writes=[("pool", part.pool)],
         )
@@ -124,7 +107,7 @@ class Ingest:
             self._scatters.wait(queue.record(), "joined")
         if self._plan.is_short(part, position):
             self._scatters.submit(
-                functools.partial(self._pad, part, position), writes=[("pool", part.pool)]
+                functools.partial(self._filler.pad, part, position), writes=[("pool", part.pool)]
             )
         return self._scatters.record()
 
@@ -200,64 +183,6 @@ class Ingest:
             queue.wait(self._scatters.record(), "reopened")
             self._joining.append(queue)
         queue.submit(
-            functools.partial(self.scatter, part, span, address, count, position),
+            functools.partial(self._filler.scatter, part, span, address, count, position),
             writes=[("pool", part.pool)],
         )
-
-    def scatter(self, part: Part, span: Any, address: int, count: int, position: int) -> None:
-        """Launches kernels: of whole vectors for what is aligned, of elements for the rest.
-
-        ``span`` is the memory of the ``count`` elements, which begins at ``address``.
-        """
-        size = self._plan.dtype.itemsize
-        base, slot = self._plan.base(part)
-        lanes = self._plan.vectors.lanes
-        head = (base - position) % lanes
-        while (address + head * size) % (lanes * size):
-            lanes //= 2
-            head = (base - position) % lanes
-        head = min(head, count)
-        body = (count - head) // lanes * lanes
-        first = 0
-        for length, width in ((head, 1), (body, lanes), (count - head - body, 1)):
-            if length:
-                kernel, pools, words = self._kernel(width)
-                # A slice of a tensor takes some microseconds.
-                elements = span
-                if length < count:
-                    elements = span[first * size : (first + length) * size]
-                kernel.run(
-                    self._device.words(elements, words.dtype, words.lanes),
-                    pools,
-                    (position + first - base) // width,
-                    slot,
-                )
-                first += length
-
-    def _pad(self, part: Part, position: int) -> None:
-        plan = self._plan
-        layout = plan.elements
-        words = kernels.Words.of(plan.dtype.itemsize)
-        pools = self._device.words(self.pools, words.dtype, words.lanes)
-        kernel = kernels.pad(layout, plan.dtype.itemsize, len(pools), self._device.target)
-        base, _ = plan.base(part)
-        before = part.epoch - plan.geometry.epoch_of(base)
-        slots = (part.end_epoch - part.epoch) * layout.live
-        kernel.run(
-            pools,
-            self._padding,
-            part.pool * plan.pool_slots,
-            before,
-            position - base,
-            slots * layout.tile,
-        )
-
-    def _kernel(self, lanes: int) -> tuple[Any, Any, kernels.Words]:
-        if lanes not in self._kernels:
-            size = self._plan.dtype.itemsize
-            layout = self._plan.layout(lanes * size)
-            words = kernels.Words.of(lanes * size)
-            pools = self._device.words(self.pools, words.dtype, words.lanes)
-            kernel = kernels.scatter(layout, size, len(pools), self._device.target)
-            self._kernels[lanes] = kernel, pools, words
-        return self._kernels[lanes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +17,9 @@ from .geometry import Geometry
 from .layout import VECTOR_BYTES, Layout, stored_order
 from .pools import Part
 
-#: A batch has at least so many tiles, which is what compressors of a GPU want,
+#: A batch has at least so many tiles, which is what compressors of a GPU want, unless it is larger
+#: than its device likes.
 _BATCH_TILES = 1024
-#: unless it would be larger than this.
-_BATCH_BYTES = 256 << 20
 _STAGE_BYTES = 32 << 20
 _TYPES = "?bBhHiIlLqQefdFD"
 _LEAST_STAGE_BYTES = 64 << 10
@@ -44,7 +44,7 @@ class Memory(NamedTuple):
         return self.pools + self.staging
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Plan:
     """The numbers of a stream.
 
@@ -54,7 +54,9 @@ class Plan:
         dtype: of an element.
         pad: one element.
         pools: how many batches there are at once.
-        batch: epochs of a batch.
+        batch: epochs of a batch; :meth:`align` may make it larger before anything is allocated.
+        unit: epochs after which a batch may end.
+        staged: whether arrays of the host are copied to the device on their way.
     """
 
     geometry: Geometry
@@ -63,6 +65,8 @@ class Plan:
     pad: np.ndarray
     pools: int
     batch: int
+    staged: bool = True
+    unit: int = 1
 
     @classmethod
     def of(
@@ -74,8 +78,12 @@ class Plan:
         batch: int | str,
         pools: int,
         pad: Any,
+        staged: bool = True,
+        batch_bytes: int = 256 << 20,
     ) -> Plan:
         """Returns the plan for the arguments of :class:`~tilelang.stream.TileStream`.
+
+        ``staged`` and ``batch_bytes`` are those of its device.
 
         Raises:
             ArgumentError: one of them does not fit.
@@ -88,8 +96,16 @@ class Plan:
             found,
             _padding(pad, found),
             _positive("pools", pools),
-            _epochs(batch, geometry, found),
+            _epochs(batch, geometry, found, batch_bytes),
+            staged,
         )
+
+    def align(self, epochs: int) -> None:
+        """Lets batches end after multiples of ``epochs`` only, which makes them longer perhaps."""
+        self.unit = math.lcm(self.unit, epochs)
+        self.batch = cdiv(self.batch, self.unit) * self.unit
+        for name in ("pool_slots", "pool_bytes", "stage_bytes"):
+            self.__dict__.pop(name, None)
 
     @functools.cached_property
     def tile_shape(self) -> tuple[int, ...]:
@@ -120,7 +136,8 @@ class Plan:
     @property
     def memory(self) -> Memory:
         """Returns the memory that the first append allocates."""
-        return Memory(self.pools * self.pool_bytes, 2 * self.stage_bytes, 2 * self.stage_bytes)
+        stages = 2 * self.stage_bytes if self.staged else 0
+        return Memory(self.pools * self.pool_bytes, stages, stages)
 
     @functools.cached_property
     def elements(self) -> Layout:
@@ -159,13 +176,13 @@ class Plan:
         return self.geometry.uneven and (self.geometry.lead > 0 or of_last)
 
 
-def _epochs(batch: int | str, geometry: Geometry, dtype: np.dtype) -> int:
+def _epochs(batch: int | str, geometry: Geometry, dtype: np.dtype, most_bytes: int) -> int:
     """Returns epochs of a batch."""
     most = geometry.epochs or 2**62
     if batch != "auto":
         return min(_positive("batch", batch), most)
     size = geometry.live * geometry.tile_elements * dtype.itemsize
-    wanted = min(cdiv(_BATCH_TILES, geometry.live), max(1, _BATCH_BYTES // size))
+    wanted = min(cdiv(_BATCH_TILES, geometry.live), max(1, most_bytes // size))
     return min(wanted, most)
 
 

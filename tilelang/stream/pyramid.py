@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ArgumentError
-from .coarsen import METHODS, Windows, coarsen
 from .device import Device, Source
-from .kernels import index_dtype
 from .plan import Plan
 from .pools import Batch, Pools
+from .windows import Windows
 from .worker import Worker
 
 if TYPE_CHECKING:
     from .stream import TileStream
+
+METHODS = ("mean", "min", "max", "median")
+#: Elements of a window of a median on a GPU: a thread compares each with each.
+_LARGEST_MEDIAN = 64
 
 
 class Level(Worker):
@@ -24,7 +27,6 @@ class Level(Worker):
 
     Attributes:
         stream: the coarser one.
-        coarse_bytes: of the device, for the windows of a batch.
     """
 
     def __init__(
@@ -40,44 +42,28 @@ class Level(Worker):
         super().__init__(name, pools, device)
         self.stream = stream
         self._consumer.feeds = stream.pools
-        self._plan, self._windows = plan, windows
-        self._method = method
-        self.coarse_bytes = plan.batch * windows.of_epoch * plan.dtype.itemsize
+        self._plan, self._windows, self._method = plan, windows, method
+        self._coarsen: Any = None
         self._coarse: Any = None
+
+    @property
+    def coarse_bytes(self) -> int:
+        """Bytes of the device, for the windows of a batch."""
+        return self._windows.most(self._plan.batch) * self._plan.dtype.itemsize
 
     def take(self, batch: Batch) -> None:
         if self._coarse is None:
             self._coarse = self._device.allocate(self.coarse_bytes)
+            self._coarsen = self._device.coarsener(self._plan, self._windows, self._method)
+        begin, end = (self._windows.begun(p) for p in (batch.part.begin, batch.part.end))
+        coarse = self._coarse[: (end - begin) * self._plan.dtype.itemsize]
         queue = self._device.caller()
         queue.submit(
-            functools.partial(self._reduce, batch),
+            functools.partial(self._coarsen, batch, coarse),
             reads=[("pool", batch.part.pool)],
             writes=[("coarse", self.name)],
         )
         batch.release(queue.record())
-
-    def _reduce(self, batch: Batch) -> None:
-        plan, part = self._plan, batch.part
-        base, slot = plan.base(part)
-        begin, end = self._windows.begun(part.begin), self._windows.begun(part.end)
-        elements = plan.pools * plan.pool_slots * plan.geometry.tile_elements
-        kernel = coarsen(
-            self._windows,
-            plan.order,
-            self._method,
-            plan.dtype.name,
-            elements,
-            index_dtype(plan.elements, elements),
-            self._device.target,
-        )
-        coarse = self._coarse[: (end - begin) * plan.dtype.itemsize]
-        kernel.run(
-            self._device.tiles(batch.pools, plan.dtype, (elements,)),
-            self._device.tiles(coarse, plan.dtype, (end - begin,)),
-            begin - self._windows.begun(base),
-            slot * plan.geometry.tile_elements,
-            part.end - base,
-        )
 
     def work(self, batch: Batch) -> None:
         begin, end = (self._windows.begun(p) for p in (batch.part.begin, batch.part.end))
@@ -97,8 +83,8 @@ class Level(Worker):
         super().retry()
 
 
-def check_method(method: str, dtype: np.dtype) -> None:
-    """Raises an ArgumentError unless elements of this type can be reduced so."""
+def check_method(method: str, dtype: np.dtype, windows: Windows, is_native: bool) -> None:
+    """Raises an ArgumentError unless windows of elements of this type can be reduced so."""
     if method not in METHODS:
         raise ArgumentError(f"method={method!r} is none of {', '.join(METHODS)}")
     if dtype.kind not in "iuf":
@@ -107,4 +93,9 @@ def check_method(method: str, dtype: np.dtype) -> None:
         raise ArgumentError(
             f"a mean of {dtype}, whose sums have more than 64 bits",
             notes=["'min' and 'max' do; or open the stream with a type of 32 bits"],
+        )
+    if method == "median" and windows.size > _LARGEST_MEDIAN and not is_native:
+        raise ArgumentError(
+            f"a median of windows of {windows.size} elements, more than {_LARGEST_MEDIAN}",
+            notes=["make a pyramid of the pyramid, or open the stream with device='cpu'"],
         )

@@ -29,12 +29,15 @@ class StreamSchedule(NamedTuple):
     def __str__(self) -> str:
         plan, geometry = self.plan, self.plan.geometry
         layout = plan.vectors
+        staging = f"staging buffers 2 of {plan.stage_bytes} bytes"
+        if not plan.staged:
+            staging = "arrays go into tiles without staging buffers"
         copied = layout.lanes * plan.dtype.itemsize
         lines = [
             f"stream of {plan.dtype} {geometry.shape} in tiles of {geometry.tile} on {self.device}",
             f"  epoch  {geometry.live} tiles of {plan.tile_bytes} bytes, which live at once",
             f"  batch  {plan.batch} epochs, {plan.pool_slots} tiles, {plan.pool_bytes} bytes",
-            f"  pools  {plan.pools}, staging buffers 2 of {plan.stage_bytes} bytes",
+            f"  pools  {plan.pools}, {staging}",
             f"  kernel copies {copied} bytes at a time over {len(layout.axes)} axes",
             f"  consumers {', '.join(self.consumers)}",
             "",

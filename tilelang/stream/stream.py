@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import ArgumentError, boundary
-from .coarsen import Windows
 from .device import Source, open_device
 from .errors import StreamError, WouldBlock
 from .ingest import Ingest
@@ -20,6 +19,7 @@ from .pools import Batch, Consumer, Part, Pools, check_timeout
 from .pyramid import Level, check_method
 from .schedule import StreamSchedule
 from .targets import open_target
+from .windows import Windows
 from .writer import Writer
 
 
@@ -47,7 +47,7 @@ class TileStream:
             array grows for as long as elements come.
         tile: extents of a tile.
         dtype: of an element; a type of numbers of NumPy, as anything that names it.
-        device: "cuda", "cuda:1" and so on, or "emulator".
+        device: "cuda", "cuda:1" and so on; "cpu", compiled loops on the host; or "emulator".
         order: axes in the order in which tiles hold them, if that is not the order of arrival: a
             permutation, or names as in ``"tcyx->ctyx"``.
         batch: epochs of a batch, an epoch being tiles that live at once (docs/stream.md); "auto":
@@ -55,6 +55,8 @@ class TileStream:
         pad: of the elements of tiles that lie outside of the array.
         pools: how many batches are filled or held at once.
         target: what kernels are compiled for, as of ``tilelang.compile``.
+        threads: of the CPU, that fill tiles there and compress them anywhere; None: as many as the
+            process has cores.
 
     Attributes:
         position: elements that were appended.
@@ -75,11 +77,13 @@ class TileStream:
         pad: Any = 0,
         pools: int = 2,
         target: str = "auto",
+        threads: int | None = None,
     ) -> None:
-        self.plan = Plan.of(shape, tile, dtype, order, batch, pools, pad)
-        self.device = device
+        self._device = machine = open_device(device, target, threads)
+        options = machine.staged, machine.batch_bytes
+        self.plan = Plan.of(shape, tile, dtype, order, batch, pools, pad, *options)
+        self.device, self.threads = device, threads
         self.position = 0
-        self._device = open_device(device, target)
         self.pools = Pools(self.plan.pools, self._device)
         self._ingest: Ingest | None = None
         self._part: Part | None = None
@@ -347,21 +351,23 @@ class TileStream:
 
         Args:
             factors: extents of a window in the order of arrival; one number is that of all axes
-                but the first. Along the first axis where tiles have more than one element, it
-                divides the tile; along those before, it is 1.
-            method: "mean", "min" or "max". A mean of integers is the nearest integer, of two the
-                larger; minimum and maximum do not see NaN where there are numbers.
+                but the first. Windows that reach over several epochs make batches longer, so that
+                they end with windows.
+            method: "mean", "min", "max" or "median". A mean of integers is the nearest integer, of
+                two the larger, as is the median of an even number, the mean of the two in the
+                middle. Minimum and maximum do not see NaN where there are numbers; to a median, NaN
+                is larger than numbers.
             tile, batch, pools: of the coarser stream; the tile is this one's by default.
 
         Raises:
-            ArgumentError: windows lie in several epochs, or elements of this type have no such
-                pyramid.
+            ArgumentError: elements of this type have no such pyramid, or windows are too large.
             StreamError: elements were appended already.
         """
         plan = self.plan
         windows = Windows.of(plan.geometry, factors)
-        check_method(method, plan.dtype)
+        check_method(method, plan.dtype, windows, self.device == "cpu")
         self._check_unused("a pyramid")
+        plan.align(windows.epochs)
         coarse = TileStream(
             windows.shape,
             plan.geometry.tile if tile is None else tile,
@@ -372,6 +378,7 @@ class TileStream:
             plan.pad.item(),
             pools,
             self._device.target,
+            self.threads,
         )
         name = f"{method} of {'x'.join(map(str, windows.factors))}"
         coarse._feeder = Level(name, plan, windows, method, coarse, self.pools, self._device)
@@ -394,8 +401,8 @@ class TileStream:
     def flush(self, timeout: float | None = None) -> None:
         """Hands over the tiles begun so far.
 
-        Where the stream is within an epoch, what is missing of its tiles is padded, and the stream
-        ends: nothing can be appended any more. At the end of an epoch it may go on.
+        Where the stream is within an epoch or a window of its pyramid, what is missing is padded,
+        and the stream ends: nothing can be appended any more. Otherwise it may go on.
 
         Args:
             timeout: seconds to wait for a writer to have written all; None: as long as it takes.
@@ -407,8 +414,9 @@ class TileStream:
         with self._exclusive():
             self._check_sound()
             if self._part is not None:
-                self._ended = self.position != self.plan.geometry.start(
-                    self.plan.geometry.epoch_of(self.position)
+                epoch = self.plan.geometry.epoch_of(self.position)
+                self._ended = (
+                    self.position != self.plan.geometry.start(epoch) or epoch % self.plan.unit != 0
                 )
                 self._finish()
         for worker in self._workers:

@@ -17,7 +17,9 @@ from .worker import Worker
 
 
 class Writer(Worker):
-    """Copies each batch to the host, releases its pool, and writes it to an array.
+    """Writes each batch to an array, and releases its pool.
+
+    Where the host cannot address the pool, the batch is copied, and its pool released before that.
 
     Attributes:
         target: the array.
@@ -32,12 +34,17 @@ class Writer(Worker):
         self._at = _checked(plan, target, at)
         super().__init__(name, pools, device)
         self.target, self.rows = target, 0
-        self._host = device.allocate_host(plan.pool_bytes)
-        self._copied = 0
+        self._host: np.ndarray | None = None
+        self._tiles = np.empty(0, np.uint8)
 
     def take(self, batch: Batch) -> None:
-        self._copied = len(batch) * self._plan.tile_bytes
-        host = self._host[: self._copied]
+        tiles = self._device.of_host(batch.memory)
+        if tiles is not None:
+            self._tiles = tiles
+            return
+        if self._host is None:
+            self._host = self._device.allocate_host(self._plan.pool_bytes)
+        self._tiles = host = self._host[: len(batch) * self._plan.tile_bytes]
         queue = self._device.caller()
         queue.submit(
             functools.partial(self._device.copy, batch.memory, host),
@@ -50,10 +57,11 @@ class Writer(Worker):
 
     def work(self, batch: Batch) -> None:
         self._device.on_host(functools.partial(self._write, batch), reads=("host tiles", self.name))
+        batch.release()
 
     def _write(self, batch: Batch) -> None:
         geometry, part = self._plan.geometry, batch.part
-        tiles = self._host[: self._copied].view(self._plan.dtype)
+        tiles = self._tiles.view(self._plan.dtype)
         tiles = tiles.reshape(-1, geometry.live, *self._plan.tile_shape)
         rows = cdiv(part.end, geometry.strides[0])
         room = list(self.target.shape)

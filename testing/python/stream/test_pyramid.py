@@ -13,8 +13,8 @@ from stream.reference import cut, random_array
 
 from tilelang.errors import ArgumentError
 from tilelang.stream import StreamError, TileStream, WouldBlock
-from tilelang.stream.coarsen import Windows
 from tilelang.stream.geometry import Geometry
+from tilelang.stream.windows import Windows
 
 
 def coarsened(array: np.ndarray, factors, method: str, end: int | None = None) -> np.ndarray:
@@ -27,8 +27,11 @@ def coarsened(array: np.ndarray, factors, method: str, end: int | None = None) -
         values = array[window][arrived[window]]
         if values.size:
             mean = np.sum(values, dtype="longdouble") / values.size
-            value = {"mean": mean, "min": values.min(), "max": values.max()}[method]
-            rounds = method == "mean" and array.dtype.kind in "iu"
+            middle = np.median(values.astype("longdouble"))
+            value = {"mean": mean, "min": values.min(), "max": values.max(), "median": middle}[
+                method
+            ]
+            rounds = method in ("mean", "median") and array.dtype.kind in "iu"
             result[index] = np.floor(value + 0.5) if rounds else value
     return result
 
@@ -45,16 +48,24 @@ CASES = [
     ((4, 2, 8, 8), (2, 1, 4, 4), (1, 1, 2, 2), (1, 0, 2, 3), "float64"),
     ((3, 1, 12, 8), (2, 4, 5, 8), (1, 1, 2, 2), None, "float16"),
 ]
+# Windows of several epochs: along the first axis, along one before the first that tiles share.
+ACROSS_EPOCHS = [
+    ((11, 7, 6), (4, 3, 4), (3, 1, 2), None, "uint16"),
+    ((9, 10, 9), (1, 4, 3), (2, 2, 2), None, "uint8"),
+    ((5, 3, 10, 4), (1, 1, 4, 3), (2, 2, 3, 1), (1, 0, 2, 3), "int16"),
+    ((5, 7, 4), (1, 2, 3), (1, 3, 2), None, "int32"),
+    ((37,), (8,), (5,), None, "float32"),
+]
 
 
-def run(case, method: str, end: int | None = None) -> None:
+def run(case, method: str, end: int | None = None, device: str = "cpu", batch="auto") -> None:
     shape, tile, factors, order, dtype = case
     array = random_array(shape, dtype)
     order = list(order or range(len(shape)))
     opened = shape if end is None else (None, *shape[1:])
     expected = coarsened(array, factors, method, end)
     target = np.zeros([expected.shape[d] for d in order], dtype)
-    with TileStream(opened, tile, dtype, "emulator", order) as stream:
+    with TileStream(opened, tile, dtype, device, order, batch) as stream:
         stream.pyramid(factors, method).to(target)
         for part in np.array_split(array.reshape(-1)[: end or array.size], 3):
             stream.append(part)
@@ -67,13 +78,60 @@ def run(case, method: str, end: int | None = None) -> None:
 @pytest.mark.parametrize("method", ["mean", "min", "max"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}-{case[2]}")
 def test_levels_are_those_of_numpy(case, method):
-    run(case, method)
+    run(case, method, device="emulator")
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[8]], ids=lambda case: f"{case[0]}-{case[1]}")
+def test_medians_are_those_of_numpy(case):
+    run(case, "median", device="emulator")
+
+
+@pytest.mark.parametrize("method", ["mean", "median"])
+@pytest.mark.parametrize("case", ACROSS_EPOCHS[:3], ids=lambda case: f"{case[0]}-{case[1]}")
+def test_windows_of_several_epochs_on_the_emulator(case, method):
+    run(case, method, device="emulator", batch=1)
+
+
+@pytest.mark.parametrize("method", ["mean", "min", "max", "median"])
+@pytest.mark.parametrize(
+    "case", CASES + ACROSS_EPOCHS, ids=lambda case: f"{case[0]}-{case[1]}-{case[2]}"
+)
+def test_the_cpu_reduces_as_numpy_does(case, method):
+    for batch in (1, 2, "auto"):
+        run(case, method, batch=batch)
+        for end in (1, 40, 77, 78, 200, 461):
+            run(case, method, min(end, int(np.prod(case[0]))), batch=batch)
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_windows_of_any_stream(data):
+    rank = data.draw(st.integers(1, 4))
+    limit = (40, 12, 9, 6)[rank - 1]
+    shape = data.draw(st.tuples(*[st.integers(1, limit)] * rank))
+    tile = data.draw(st.tuples(*[st.integers(1, limit)] * rank))
+    factors = data.draw(st.tuples(*[st.integers(1, 4)] * rank))
+    order = tuple(data.draw(st.permutations(range(rank))))
+    dtype = data.draw(st.sampled_from(["uint8", "int16", "uint32", "float32", "float64"]))
+    method = data.draw(st.sampled_from(["mean", "min", "max", "median"]))
+    end = data.draw(st.none() | st.integers(1, int(np.prod(shape))))
+    run((shape, tile, factors, order, dtype), method, end, batch=data.draw(st.integers(1, 3)))
+
+
+def test_a_nan_is_the_largest_of_a_median():
+    array = np.array([[np.nan, 1, 5, np.nan, np.nan, np.nan]], "float32")
+    for device in ("cpu", "emulator"):
+        found = np.zeros((1, 2), "float32")
+        with TileStream((1, 6), (1, 6), "float32", device) as stream:
+            stream.pyramid(3, "median").to(found)
+            stream.append(array)
+        np.testing.assert_array_equal(found, [[5, np.nan]])
 
 
 @pytest.mark.parametrize("end", [1, 40, 77, 78, 200, 461])
 @pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[4]], ids=str)
 def test_a_stream_that_ends_early_has_windows_of_what_came(case, end):
-    run(case, "mean", min(end, int(np.prod(case[0]))))
+    run(case, "mean", min(end, int(np.prod(case[0]))), device="emulator")
 
 
 @given(data=st.data())
@@ -201,8 +259,12 @@ def test_memory_of_a_level_is_known():
         ("uint16", {"factors": (1, 2, 0)}, "are no 3 positive integers"),
         ("uint16", {"factors": "222"}, "are no 3 positive integers"),
         ("uint16", {"factors": (1, 256, 256)}, "windows of 65536 elements"),
-        ("uint16", {"factors": (3, 1, 1)}, "a window of 3 along axis 0 is in several epochs"),
-        ("uint16", {"method": "median"}, "method='median' is none of mean, min, max"),
+        (
+            "uint16",
+            {"factors": (3, 9, 3), "method": "median"},
+            "a median of windows of 81 elements",
+        ),
+        ("uint16", {"method": "mode"}, "method='mode' is none of mean, min, max, median"),
         ("complex64", {}, "a pyramid of complex64"),
         ("bool", {}, "a pyramid of bool"),
         ("uint64", {}, "a mean of uint64"),
@@ -213,10 +275,14 @@ def test_what_has_no_pyramid(dtype, options, message):
         TileStream((None, 8, 8), (4, 4, 4), dtype, "emulator").pyramid(**options)
 
 
-def test_a_frame_a_tile_has_no_windows_of_several_frames():
-    stream = TileStream((None, 8, 8), (1, 4, 4), "uint16", "emulator")
-    with pytest.raises(ArgumentError, match="a window of 2 along axis 0 is in several epochs"):
-        stream.pyramid((2, 2, 2))
-    stream.append(np.zeros(3, "uint16"))
-    with pytest.raises(StreamError, match="a pyramid comes after 3 elements"):
+def test_windows_of_several_frames_make_batches_longer():
+    stream = TileStream((None, 8, 8), (1, 4, 4), "uint16", "cpu", batch=3)
+    coarse = stream.pyramid((2, 2, 2))
+    assert stream.plan.batch == 4  # epochs: two rows of tiles in each of two frames
+    with pytest.raises(StreamError, match="has ended at element 64"):
+        stream.append(np.zeros(64, "uint16"))
+        stream.flush()  # within a window
+        stream.append(np.zeros(64, "uint16"))
+    with pytest.raises(StreamError, match="a pyramid comes after 64 elements"):
         stream.pyramid()
+    assert coarse.position == 16

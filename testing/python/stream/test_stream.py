@@ -40,7 +40,8 @@ def run(case, pieces, batch, **options):
     shape, tile, order, dtype = case
     array = random_array(shape, dtype)
     shape = (None, *shape[1:]) if options.pop("unbounded", False) else shape
-    stream = TileStream(shape, tile, dtype, "emulator", order=order, batch=batch, **options)
+    device = options.pop("device", "emulator")
+    stream = TileStream(shape, tile, dtype, device, order=order, batch=batch, **options)
     found, flat, position = [], array.reshape(-1), 0
     for piece in pieces:
         end = position + piece
@@ -81,6 +82,23 @@ def test_any_split_gives_the_tiles_that_numpy_cuts(case, data):
 @given(data=st.data())
 @settings(max_examples=10, deadline=None, derandomize=True)
 def test_any_shape_tile_and_order(data):
+    any_stream(data, ["emulator"])
+
+
+@given(data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_the_cpu_cuts_as_numpy_does(data):
+    any_stream(data, ["cpu"])
+
+
+@given(data=st.data())
+@settings(max_examples=4, deadline=None, derandomize=True)
+def test_the_cpu_cuts_as_the_plan_of_a_gpu_does(data):
+    any_stream(data, ["cpu", "emulator"])
+
+
+def any_stream(data, devices) -> None:
+    """Draws a stream, and compares what devices make of it with NumPy's tiles."""
     rank = data.draw(st.integers(1, 6))
     limit = (40, 12, 9, 6, 4, 3)[rank - 1]
     shape = data.draw(st.tuples(*[st.integers(1, limit)] * rank))
@@ -88,9 +106,30 @@ def test_any_shape_tile_and_order(data):
     order = data.draw(st.permutations(range(rank)))
     dtype = data.draw(st.sampled_from(["uint8", "uint16", "float32", "int64", "complex128"]))
     case = shape, tile, tuple(order), dtype
-    array, found = run(case, data.draw(pieces_of(int(np.prod(shape)))), 2, pad=1)
+    pieces = data.draw(pieces_of(int(np.prod(shape))))
+    options = {"unbounded": data.draw(st.booleans()), "threads": data.draw(st.integers(1, 3))}
+    for device in devices:
+        array, found = run(case, pieces, 2, pad=1, device=device, **options)
+        tiles = np.concatenate([tiles for tiles, _ in found])
+        np.testing.assert_array_equal(tiles, cut(array, tile, order, 1))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize(
+    ("shape", "tile", "order"),
+    [
+        ((5, 200, 300), (2, 64, 48), None),
+        ((5, 200, 300), (2, 64, 48), (0, 2, 1)),
+        ((70, 40, 300), (64, 8, 48), (2, 1, 0)),
+        ((3, 2, 100, 301), (1, 1, 30, 32), (1, 3, 2, 0)),
+    ],
+)
+def test_large_pieces_are_shared_by_threads(shape, tile, order, dtype):
+    total = int(np.prod(shape))
+    case = shape, tile, order, dtype
+    array, found = run(case, [total // 3, 5, total - total // 3 - 5], 2, device="cpu", threads=3)
     tiles = np.concatenate([tiles for tiles, _ in found])
-    np.testing.assert_array_equal(tiles, cut(array, tile, order, 1))
+    np.testing.assert_array_equal(tiles, cut(array, tile, order))
 
 
 @pytest.mark.parametrize("case", CASES[2:13:2], ids=lambda case: f"{case[0]}-{case[1]}")
@@ -214,6 +253,7 @@ def test_schedule_names_every_edge(golden):
         ({"order": "tyx->tya"}, "is no permutation"),
         ({"order": (0, 1)}, "is no permutation"),
         ({"device": "tpu"}, "no device 'tpu'"),
+        ({"device": "cpu", "threads": 0}, "threads=0 is no positive integer"),
     ],
 )
 def test_what_no_stream_is_opened_with(options, message):
