@@ -7,6 +7,7 @@ The Python of a page is one script, as a reader would type it from top to bottom
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import subprocess
@@ -16,12 +17,14 @@ from pathlib import Path
 import draw_concepts
 import draw_speed
 import pytest
+import render_tables
 import torch
 from click.testing import CliRunner
 from infra.doc_pages import DOCS, PAGES, ROOT, assert_printed, blocks, code, commands
 
 from tilelang.cli import main
 from tilelang.emulator import options
+from tilelang.emulator.timing.accuracy import BLACKWELL
 
 _DRAWN = {**draw_concepts.PICTURES_OF, **draw_speed.PICTURES_OF}
 
@@ -72,6 +75,28 @@ def test_lines_are_compared_with_their_numbers() -> None:
 @pytest.mark.parametrize("name", _DRAWN)
 def test_pictures_are_current(name) -> None:
     assert (DOCS / "pictures" / name).read_text() == _DRAWN[name]()
+
+
+@pytest.mark.parametrize("page", render_tables.PAGES, ids=_name)
+def test_tables_are_current(page: Path) -> None:
+    assert render_tables.rendered(page.read_text()) == page.read_text()
+
+
+def test_tables_are_rendered_between_their_marks() -> None:
+    page = "<!-- table published_errors -->\nold\n<!-- end of table -->\nkept\n"
+    assert "old" not in render_tables.rendered(page) and page[-5:] == "kept\n"
+    assert "| attention | 1 | 17.7 % | 17.7 % |" in render_tables.rendered(page)
+    with pytest.raises(KeyError, match="unknown"):
+        render_tables.rendered(page.replace("published_errors", "unknown"))
+
+
+def test_the_model_tells_the_errors_of_the_table() -> None:
+    summary = json.loads((ROOT / "benchmark/results/published_gluon.json").read_text())["summary"]
+    rows = {row["class"]: row for row in summary if not row["agreeing rows only"]}
+    for row in BLACKWELL:
+        found = rows[row.kind]
+        assert row.rows == found["rows"]
+        assert (row.median, row.p90) == (round(found["median"], 3), round(found["p90"], 3))
 
 
 def test_a_plot_shows_the_ratios_of_its_table() -> None:

@@ -41,7 +41,7 @@ class Accuracy(NamedTuple):
 
 
 #: Kernels of others with published times of a B200 or a GB200.
-_BLACKWELL = (
+BLACKWELL = (
     Accuracy("GEMM", 34, 0.160, 0.345),
     Accuracy("attention", 1, 0.177, 0.177),
     Accuracy("memory-bound", 20, 0.032, 0.169),
@@ -54,8 +54,8 @@ _TABLE: dict[str, tuple[Accuracy, ...]] = {
         Accuracy("attention", 24, 0.021, 0.060),
         Accuracy(_ANY, 148, 0.041, 0.120),
     ),
-    "B200": _BLACKWELL,
-    "GB200": _BLACKWELL,
+    "B200": BLACKWELL,
+    "GB200": BLACKWELL,
 }
 
 
