@@ -28,6 +28,7 @@ __all__ = [
     "TensorSupplyType",
     "autotune",
     "cdiv",
+    "check_many",
     "compile",
     "differentiable",
     "disable_cache",
@@ -44,7 +45,17 @@ __all__ = [
 
 # Imported at first use, as they are not needed for compiling a kernel.
 _LAZY_MODULES = (
-    *("autotuner", "backend", "carver", "contrib", "cuda", "emulator", "engine", "language"),
+    *(
+        "autotuner",
+        "backend",
+        "carver",
+        "checks",
+        "contrib",
+        "cuda",
+        "emulator",
+        "engine",
+        "language",
+    ),
     *("layout", "math"),
     *("profiler", "target", "testing", "tileop", "tools", "tvm", "utils"),
 )
@@ -67,6 +78,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     if name == "TensorSupplyType":
         return importlib.import_module(f"{__name__}.profiler").TensorSupplyType
+    if name == "check_many":
+        return importlib.import_module(f"{__name__}.checks.many").check_many
     if name == "DataType":
         return importlib.import_module(f"{__name__}.tvm").DataType
     if name == "differentiable":

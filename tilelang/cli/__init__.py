@@ -11,7 +11,7 @@ from .. import __version__
 #: The commands of each section of the help, with the module that defines them. A module is imported
 #: when its command runs, since most of them import the compiler.
 _SECTIONS: dict[str, dict[str, str]] = {
-    "Check": {"check": "check", "grade": "grade", "explain": "explain"},
+    "Check": {"check": "check", "merge": "many", "grade": "grade", "explain": "explain"},
     "Time": {
         "profile": "profile", "compare": "profile", "bench": "measure", "autotune": "measure",
     },

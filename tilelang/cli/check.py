@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import click
 
+from ..checks import progress
+from ..emulator import options as emulator_options
 from ..emulator.levels import LETTER, times
 from ..errors import UserError
-from . import progress
+from . import files_read
 from .findings import letters_option
+from .many import STATUS, CheckCommand, many_options
 from .options import (
     Shapes,
     chosen_target,
@@ -20,16 +24,12 @@ from .options import (
     seeds_option,
     target_option,
 )  # fmt: skip
-from .output import OK, RAN, REFUSED, WRONG, bad, document, emit, faint, good, guarded, json_option
+from .output import WRONG, bad, document, emit, faint, good, guarded, json_option
 from .programs import program_of
 from .supervise import supervised
 from .trials import KINDS
 from .verdict import examine
 
-#: Exit statuses of the verdicts, the worst first.
-STATUS = {
-    "failed": WRONG, "wrong": WRONG, "racy": WRONG, "incomplete": REFUSED, "ran": RAN, "right": OK,
-}  # fmt: skip
 #: Most further places of one finding that the text names.
 _PLACES = 3
 _TRIALS = (*KINDS, "ragged")
@@ -52,7 +52,7 @@ class Trials(click.ParamType):
         return names
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+@click.command(cls=CheckCommand)
 @request_options
 @target_option("targets", multiple=True)
 @click.option("--shapes", "cases", type=Shapes(), multiple=True,
@@ -63,12 +63,15 @@ class Trials(click.ParamType):
               help="Further inputs to try after random ones: all, none, or some of "
                    f"{', '.join(_TRIALS)}.")  # fmt: skip
 @letters_option
+@many_options
+@click.option("--threads", default=0, metavar="NUMBER",
+              help="Threads of the emulator. Default: one for each core.")  # fmt: skip
 @json_option
 @supervised
 @guarded
 def check(
     subject: str, targets: tuple[str, ...], cases: tuple[dict[str, int], ...], seeds: int,
-    kinds: tuple[str, ...], letters: str, as_json: bool, **options: Any,
+    kinds: tuple[str, ...], letters: str, threads: int, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Find wrong results, races and missing waits in FILE, and predict how long its kernels take.
 
@@ -76,6 +79,9 @@ def check(
     schedule of its asynchronous operations. FILE::NAME selects one kernel of a script; it is called
     with random inputs, then with inputs that break kernels (NaN, infinities, ragged sizes, ...).
     Memory that no thread has written holds NaN.
+
+    Several files, or @LIST (a file with the words of one check in each line), are checked at the
+    same time, each in a process of its own.
 
     Findings have two levels. One that breaks makes the program wrong: a GPU can compute wrong
     numbers, hang or fault. A letter is forbidden by the PTX ISA, but every known GPU keeps the
@@ -85,11 +91,12 @@ def check(
     not run or does something that the emulator does not model, and 4 if it ran without a fault but
     there is nothing to compare the results with.
     """
+    files_read.watch()
     request = request_of(subject, options)
     targets = targets or (chosen_target(None, request.path),)
     cases, orders = cases or ({},), schedules(seeds)
     found, how = [], ""
-    with progress.shown():
+    with progress.shown(), emulator_options(threads=threads):
         progress.expect(len(cases) * len(targets) * len(orders))
         for shapes in cases:
             program = program_of(dataclasses.replace(request, shapes=shapes))
@@ -102,7 +109,7 @@ def check(
         raise UserError(f"{request.path.name} launches no kernel on the emulator: none is judged")
     content = document(
         "check", ok=verdict == "right", verdict=verdict, subject=subject, compared=how,
-        targets=found,
+        files=files_read.found(Path.cwd()), targets=found,
     )  # fmt: skip
     emit(content, "\n\n".join(target_text(each, how, letters) for each in found), as_json)
     raise SystemExit(STATUS[verdict])
@@ -111,7 +118,7 @@ def check(
 def overall(found: list[dict[str, Any]]) -> str:
     """Returns the worst verdict of several targets or workloads."""
     verdicts = {each["verdict"] for each in found}
-    return next(each for each in STATUS if each in verdicts)
+    return next(each for each in STATUS if each is not None and each in verdicts)
 
 
 def target_text(found: dict[str, Any], how: str, letters: str = "count") -> str:

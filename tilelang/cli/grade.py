@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..checks import progress
 from ..profiler import compare
-from . import progress
 from .check import STATUS, overall, target_text
 from .findings import letters_option
 from .options import chosen_target, schedules, seeds_option, target_option

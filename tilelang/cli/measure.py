@@ -12,11 +12,11 @@ import click
 
 from ..autotuner import AutotunedFunction, AutotuneResult, Trial
 from ..autotuner import autotune as tuned
+from ..checks import progress
 from ..errors import UserError
 from ..jit import EagerFunction, JITFunction, JITKernel
 from ..jit.kernel import compiling
 from ..target import device_target
-from . import progress
 from .options import chosen_target, request_of, request_options, shapes_option, target_option
 from .output import document, emit, guarded, json_option
 from .profile import reports_of

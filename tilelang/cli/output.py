@@ -12,10 +12,9 @@ from typing import Any, NoReturn
 
 import click
 
+from ..checks.check import SCHEMA_VERSION
 from ..errors import InternalError, TileLangError
 
-#: The version of every document (schema.json). Removing or renaming a field changes it.
-SCHEMA_VERSION = 1
 #: Exit statuses: the results are right; they are wrong; the program could not run; tilelang has a
 #: defect; the program ran, but its results were compared with nothing.
 OK, WRONG, REFUSED, INTERNAL, RAN = 0, 1, 2, 3, 4

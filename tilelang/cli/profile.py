@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..checks import progress
 from ..emulator import Timing, TimingOptions, options
 from ..emulator import compare as compare_reports
 from ..emulator.timing import Report, profile_call
 from ..emulator.watch import Launch, watching
 from ..errors import UserError
 from ..runtime.code import assembling
-from . import progress
 from .options import (
     Shapes,
     chosen_target,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..checks.progress import expect, step
 from ..emulator import EmulatorError, options
 from ..emulator.levels import BREAKS
 from ..emulator.timing import Report
@@ -23,7 +24,6 @@ from ..runtime import poison
 from ..runtime.code import assembling
 from .findings import ORDER, Findings, fails
 from .programs import Ended, Program, Trial, judged, raised
-from .progress import expect, step
 from .trials import NotTried
 
 if TYPE_CHECKING:

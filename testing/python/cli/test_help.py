@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from cli.documents import command, document, validate
 
-from tilelang.cli import main, progress
+from tilelang.checks import progress
+from tilelang.cli import main
 from tilelang.emulator.progress import TerminalLine
 from tilelang.target import architectures
 
 COMMANDS = [
-    "check", "grade", "explain", "profile", "compare", "bench", "autotune", "ir", "export", "run",
-    "emulate", "doctor", "cache", "completion", "schema", "mcp",
+    "check", "merge", "grade", "explain", "profile", "compare", "bench", "autotune", "ir",
+    "export", "run", "emulate", "doctor", "cache", "completion", "schema", "mcp",
 ]  # fmt: skip
 SCALE = """
 import tilelang

@@ -1,0 +1,1 @@
+"""Checks of many kernels: in processes that can be killed, on borrowed machines, with a cache."""

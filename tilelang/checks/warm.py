@@ -1,0 +1,234 @@
+"""A process that has imported torch and the compiler, and forks commands from there.
+
+Each command runs in a process of its own, which can be killed with all processes that it starts,
+and begins within milliseconds. The process that forks runs nothing else, so it has one thread.
+
+``python -m tilelang.checks.warm FD MODULE...`` is that process: FD is its end of the socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+#: Imported before the first command, if they are installed.
+_PRELOADED = ("torch", "torch.utils._python_dispatch", "tilelang.cli.check", "tilelang.cli.verdict",
+              "tilelang.language", "tilelang.autotuner", "tilelang.profiler.judge")  # fmt: skip
+#: The end of the standard error that is kept of a command without a document.
+_MOST_ERROR_TEXT = 4000
+_MOST_REQUEST = 1 << 17
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """The end of a command.
+
+    Attributes:
+        status: its exit status, a signal as a negative number; None if its time was over.
+        printed: its standard output.
+        errors: the end of its standard error.
+    """
+
+    status: int | None
+    printed: str
+    errors: str
+
+
+class _Server:
+    """The connection to the warm process of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._owner = 0
+
+    def send(self, request: dict[str, Any], files: list[int]) -> None:
+        """Asks for a command; starts the warm process first if there is none."""
+        data = json.dumps(request).encode()
+        with self._lock:
+            if self._socket is None or self._owner != os.getpid():
+                self._start()
+            assert self._socket is not None
+            try:
+                socket.send_fds(self._socket, [data], files)
+            except (BrokenPipeError, ConnectionResetError):  # somebody has ended it
+                self._start()
+                socket.send_fds(self._socket, [data], files)
+
+    def stop(self) -> None:
+        """Ends the warm process, and the commands that run."""
+        with self._lock:
+            if self._socket is not None and self._owner == os.getpid():
+                self._socket.close()
+            self._socket = None
+
+    def _start(self) -> None:
+        own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            subprocess.Popen(
+                [sys.executable, "-m", __spec__.name, str(other.fileno()), *_PRELOADED],
+                pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, start_new_session=True,
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )  # fmt: skip
+        self._socket, self._owner = own, os.getpid()
+
+
+_server = _Server()
+
+
+def stop() -> None:
+    """Ends the commands that run."""
+    _server.stop()
+
+
+def run(
+    words: Sequence[str], folder: str | os.PathLike[str] = ".", seconds: float | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Ended:  # fmt: skip
+    """Runs ``tilelang WORDS`` in a process of its own.
+
+    Args:
+        words: of the command line.
+        folder: its working directory.
+        seconds: after which it is killed, with the processes that it has started.
+        environment: variables that it sees besides those of this process.
+    """
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
+        reading, writing = os.pipe()
+        try:
+            request = {
+                "words": list(words), "folder": str(Path(folder).resolve()),
+                "environment": {**os.environ, **(environment or {})},
+            }  # fmt: skip
+            _server.send(request, [printed.fileno(), errors.fileno(), writing])
+        finally:
+            os.close(writing)
+        with open(reading, "rb", buffering=0) as events:
+            status = _status(events, seconds)
+        return Ended(status, _text(printed), _text(errors)[-_MOST_ERROR_TEXT:])
+
+
+def _status(events: IO[bytes], seconds: float | None) -> int | None:
+    """Waits for the end of a process, and ends its group; None if its time was over."""
+    told = events.readline()  # written when it begins
+    if not told:
+        return -signal.SIGKILL  # somebody has ended the warm process
+    late = not select.select([events], [], [], seconds)[0]
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(int(told), signal.SIGKILL)
+    ended = events.readline()
+    return None if late else int(ended or -signal.SIGKILL)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+# The warm process -----------------------------------------------------------------------------
+
+
+class _Forks:
+    """Forks the commands that a socket asks for, and tells of their ends."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._events: dict[int, int] = {}  # what hears of the end of a process
+        self._ending, self._woken = os.pipe()
+        for each in (self._ending, self._woken):
+            os.set_blocking(each, False)
+        signal.set_wakeup_fd(self._woken)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's is for the one that asks
+
+    def serve(self) -> None:
+        """Runs until the socket is closed; then ends the commands that run."""
+        while True:
+            ready, _, _ = select.select([self._socket.fileno(), self._ending], [], [])
+            if self._ending in ready:
+                os.read(self._ending, 1024)
+                self._reap()
+            if self._socket.fileno() in ready:
+                request, files, _, _ = socket.recv_fds(self._socket, _MOST_REQUEST, 3)
+                if not request:
+                    break
+                self._fork(json.loads(request), files)
+        for process in self._events:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        while self._events:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if process == 0:
+                return
+            events = self._events.pop(process)
+            with contextlib.suppress(BrokenPipeError):
+                os.write(events, b"%d\n" % os.waitstatus_to_exitcode(status))
+            os.close(events)
+
+    def _fork(self, request: dict[str, Any], files: list[int]) -> None:
+        printed, errors, events = files
+        process = os.fork()
+        if process == 0:
+            os.setsid()
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._socket.close()
+            for each in (events, self._ending, self._woken, *self._events.values()):
+                os.close(each)
+            _become(request, printed, errors)
+        os.write(events, b"%d\n" % process)
+        self._events[process] = events
+        os.close(printed)
+        os.close(errors)
+
+
+def _become(request: dict[str, Any], printed: int, errors: int) -> None:
+    """Turns a forked process into one that runs a command, and ends it."""
+    status = 1
+    try:
+        for file, number in ((printed, 1), (errors, 2)):
+            os.dup2(file, number)
+            os.close(file)
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        os.chdir(request["folder"])
+        sys.argv = ["tilelang", *request["words"]]
+        importlib.import_module("tilelang.cli").main(request["words"], prog_name="tilelang")
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _serve(arguments: list[str]) -> None:
+    for name in arguments[1:]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    with socket.socket(fileno=int(arguments[0])) as connection:
+        _Forks(connection).serve()
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1:])

@@ -1,0 +1,63 @@
+"""The files that a program consists of, and those that it reads."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from ..checks.kept import sha256
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+#: What belongs to Python, to this package, or to the machine.
+_ELSEWHERE = tuple(
+    str(Path(each).resolve()) + os.sep
+    for each in {*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix, str(_PACKAGE),
+                 "/proc", "/sys", "/dev", "/usr", "/etc"}
+)  # fmt: skip
+_INSTALLED = {"site-packages", "dist-packages"}
+_opened: set[str] | None = None
+
+
+def watch() -> None:
+    """Notes the files that this process opens for reading, from now on until it ends."""
+    global _opened
+    if _opened is None:
+        _opened = set()
+        sys.addaudithook(_heard)
+
+
+def _heard(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and _opened is not None:
+        path, mode = arguments[:2]
+        if isinstance(path, str | bytes | os.PathLike) and mode and not set("wax+") & set(mode):
+            _opened.add(os.path.abspath(os.fsdecode(path)))
+
+
+def found(folder: Path) -> list[dict[str, str]]:
+    """Returns the files below a folder or imported from elsewhere, each with its SHA-256.
+
+    Files of Python and of installed packages do not count, nor do files that the program has
+    removed. Paths below the folder are relative to it.
+    """
+    modules = {getattr(each, "__file__", None) for each in list(sys.modules.values())}
+    paths = {Path(each).resolve() for each in modules if isinstance(each, str)}
+    paths |= {
+        path for each in _opened or () if (path := Path(each).resolve()).is_relative_to(folder)
+    }
+    chosen = sorted(each for each in paths if each.is_file() and not _elsewhere(each))
+    return [
+        {"path": str(each.relative_to(folder) if each.is_relative_to(folder) else each),
+         "sha256": sha256(each)}
+        for each in chosen
+    ]  # fmt: skip
+
+
+def _elsewhere(path: Path) -> bool:
+    return (
+        str(path).startswith(_ELSEWHERE)
+        or path.suffix in (".pyc", ".so")
+        or not _INSTALLED.isdisjoint(path.parts)
+    )
