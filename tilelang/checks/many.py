@@ -46,8 +46,10 @@ def check_many(
         ``checks``. If a check could not run, its ``ok`` is false and ``error`` has the reason.
 
     Raises:
-        UserError: one of ``checks`` is no command line, or ``jobs`` is not positive.
+        UserError: one of ``checks`` is no command line, ``jobs`` is not positive, or a check runs
+            the program that calls this.
     """
+    warm.refuse_inside()
     if jobs is not None and jobs < 1:
         raise UserError(f"jobs must be positive, got {jobs}")
     known = [each if isinstance(each, Check) else check_of(each) for each in checks]

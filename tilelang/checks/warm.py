@@ -24,9 +24,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from ..errors import UserError
+
 #: Imported before the first command, if they are installed.
 _PRELOADED = ("torch", "torch.utils._python_dispatch", "tilelang.cli.check", "tilelang.cli.verdict",
               "tilelang.language", "tilelang.autotuner", "tilelang.profiler.judge")  # fmt: skip
+#: Is set in commands that a warm process runs. A script that checks itself would start such processes
+#: without end.
+_INSIDE = "TILELANG_INSIDE_CHECK"
 #: The end of the standard error that is kept of a command without a document.
 _MOST_ERROR_TEXT = 4000
 _MOST_REQUEST = 1 << 17
@@ -90,6 +95,19 @@ class _Server:
 _server = _Server()
 
 
+def refuse_inside() -> None:
+    """Refuses to start many checks from a program that is checked.
+
+    Raises:
+        UserError: this process, or one that has started it, runs a check.
+    """
+    if os.environ.get(_INSIDE):
+        raise UserError(
+            "a program that is checked cannot start checks itself: it would run again in each of "
+            'them; start them under `if __name__ == "__main__":`, or from another file'
+        )
+
+
 def stop() -> None:
     """Ends the commands that run."""
     _server.stop()
@@ -99,20 +117,24 @@ def run(
     words: Sequence[str], folder: str | os.PathLike[str] = ".", seconds: float | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Ended:  # fmt: skip
-    """Runs ``tilelang WORDS`` in a process of its own.
+    """Runs ``tilelang WORDS`` in a process of its own, which cannot run others so.
 
     Args:
         words: of the command line.
         folder: its working directory.
         seconds: after which it is killed, with the processes that it has started.
         environment: variables that it sees besides those of this process.
+
+    Raises:
+        UserError: this process runs such a command itself.
     """
+    refuse_inside()
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
         reading, writing = os.pipe()
         try:
             request = {
                 "words": list(words), "folder": str(Path(folder).resolve()),
-                "environment": {**os.environ, **(environment or {})},
+                "environment": {**os.environ, **(environment or {}), _INSIDE: "1"},
             }  # fmt: skip
             _server.send(request, [printed.fileno(), errors.fileno(), writing])
         finally:

@@ -110,6 +110,15 @@ def test_a_program_that_hangs_or_dies_ends_alone() -> None:
     assert "before there was a verdict" in die.get("error", "") or die["verdict"] == "failed"
 
 
+def test_a_program_that_is_checked_cannot_start_checks() -> None:
+    """It would run again in each of its checks, without end."""
+    Path("self.py").write_text(
+        "import tilelang\n\ntilelang.check_many(['self.py'] * 2, jobs=2)\n" + KERNEL
+    )
+    found = tilelang.check_many(["self.py", "self.py::scale --shapes N=9,factor=3"], jobs=2)
+    assert all("cannot start checks itself" in each["error"] for each in found)
+
+
 def test_the_words_of_many_checks() -> None:
     Path("s.py").write_text("import sys\nassert sys.argv[1:] == ['--x', '3']\n")
     found = json.loads(command("check s.py s.py --jobs 1 --json -- --x 3").stdout)
