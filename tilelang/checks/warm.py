@@ -29,8 +29,8 @@ from ..errors import UserError
 #: Imported before the first command, if they are installed.
 _PRELOADED = ("torch", "torch.utils._python_dispatch", "tilelang.cli.check", "tilelang.cli.verdict",
               "tilelang.language", "tilelang.autotuner", "tilelang.profiler.judge")  # fmt: skip
-#: Is set in commands that a warm process runs. A script that checks itself would start such processes
-#: without end.
+#: Is set in commands that a warm process runs: a script that checks itself would start such
+#: processes without end.
 _INSIDE = "TILELANG_INSIDE_CHECK"
 #: The end of the standard error that is kept of a command without a document.
 _MOST_ERROR_TEXT = 4000
