@@ -6,6 +6,7 @@ from .errors import StreamError, WouldBlock
 from .geometry import Geometry
 from .plan import Memory
 from .pools import Batch, Consumer
+from .progress import Progress
 from .stream import TileStream
 from .writer import Writer
 
@@ -14,6 +15,7 @@ __all__ = [
     "Consumer",
     "Geometry",
     "Memory",
+    "Progress",
     "StreamError",
     "TileStream",
     "WouldBlock",

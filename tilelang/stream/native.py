@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 import mmap
-import operator
-import os
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -17,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from .. import _ffi
-from ..errors import ArgumentError
 from .device import Source, host_bytes
 from .layout import stored_weights
 from .plan import Plan
 from .pools import Batch, Part
+from .threads import thread_count
 from .windows import Windows
 
 #: More threads than this do not fill tiles faster: memory does not deliver more.
@@ -223,21 +221,3 @@ class CpuCoarsener:
         origin = batch.pools.ctypes.data + span.origin * self._plan.dtype.itemsize
         numbers = [span.first, span.count]
         self._coarsen(self._made, self._threads, origin, numbers, span.end, coarse.ctypes.data)
-
-
-def thread_count(threads: int | None) -> int:
-    """Returns how many threads work: those asked for, or as many as the process has cores.
-
-    Raises:
-        ArgumentError: it is no positive integer.
-    """
-    if threads is None:
-        cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-        return len(cores) or os.cpu_count() or 1
-    try:
-        found = operator.index(threads)
-    except TypeError:
-        found = 0
-    if found < 1:
-        raise ArgumentError(f"threads={threads!r} is no positive integer")
-    return found

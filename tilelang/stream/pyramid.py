@@ -78,6 +78,9 @@ class Level(Worker):
     def finish(self) -> None:
         self.stream.close()
 
+    def publish(self) -> None:
+        self.stream.publish(None)
+
     def retry(self) -> None:
         self.stream.retry()
         super().retry()

@@ -11,14 +11,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import ArgumentError, boundary
+from ..math import cdiv
 from .device import Source, open_device
 from .errors import StreamError, WouldBlock
 from .ingest import Ingest
 from .plan import Memory, Plan
 from .pools import Batch, Consumer, Part, Pools, check_timeout
+from .progress import Progress, most_lost
 from .pyramid import Level, check_method
 from .schedule import StreamSchedule
-from .targets import open_target
+from .targets import Creation, open_target
+from .threads import thread_count
 from .windows import Windows
 from .writer import Writer
 
@@ -88,8 +91,7 @@ class TileStream:
         self._ingest: Ingest | None = None
         self._part: Part | None = None
         self._default: Consumer | None = None
-        self._batches = 0
-        self._epoch = 0
+        self._batches = self._epoch = self._finished = 0
         self._ended = False
         self._interrupted = False
         self._workers: list[Any] = []
@@ -256,6 +258,7 @@ class TileStream:
         index = geometry.tiles(part.epoch, part.end_epoch)
         extents = geometry.extents(index)
         self._epoch, self._batches = part.end_epoch, self._batches + 1
+        self._finished = part.end
         order = list(self.plan.order)
         begin = part.pool * self.plan.pool_bytes
         pools = self._allocated().pools
@@ -297,14 +300,16 @@ class TileStream:
         self,
         target: Any,
         codec: Any = "auto",
-        at: int | None = None,
+        at: int | str | None = None,
         name: str | None = None,
+        path: str | None = None,
+        sync: str = "never",
         **options: Any,
     ) -> Writer:
-        """Writes all tiles to an array, in a thread of its own; called before the first append.
+        """Writes all tiles to an array, in threads of its own; called before the first append.
 
         The array's axes are in the order in which tiles are stored. One of Zarr or TensorStore
-        grows with an unbounded stream, by rows that are complete; others have a fixed size.
+        grows with the stream, by rows that are complete; others have a fixed size.
 
         Args:
             target: an array of Zarr, TensorStore, NumPy or what else has ``shape``, ``dtype`` and
@@ -312,27 +317,30 @@ class TileStream:
                 chunks are the tiles.
             codec: of an array that is created: "zstd", "blosc", "gzip", an object of
                 ``zarr.codecs``, None for none, "auto" for what zarr takes.
-            at: index along the stream's first axis at which it begins, a multiple of the tile.
+            at: index along the stream's first axis at which it begins, a multiple of the tile;
+                "end": behind the tiles that are complete, of an array that is created if need be.
             name: in messages.
+            path: of the array in the store, if the store holds several.
+            sync: when files are forced onto the disk, so that they survive a loss of power:
+                "never", at each "flush", or with each "batch" before readers see its rows.
             options: more for ``zarr.create_array``: shards, storage_options, overwrite, attributes.
 
         Returns:
-            The writer: ``rows`` tells how far it is, ``retry()`` repeats what failed.
+            The writer: ``rows`` tells how far it is, ``first_row`` where it began in the array,
+            ``retry()`` repeats what failed.
 
         Raises:
             ArgumentError: the array has another shape or type, or holds something already.
             ModuleNotFoundError: zarr is needed and not installed.
             StreamError: elements were appended already.
         """
-        plan = self.plan
-        shape = [plan.geometry.shape[axis] or 0 for axis in plan.order]
-        chosen = open_target(
-            target, shape, plan.tile_shape, plan.dtype, plan.pad.item(), codec, options
-        )
         self._check_unused("a writer")
+        creation = Creation(self.plan, codec, path, at == "end", options)
+        chosen = open_target(target, creation, sync)
         name = name or f"writer {len(self._workers)}"
-        writer = Writer(name, plan, chosen, at, self.pools, self._device)
-        return self._with_worker(writer)
+        threads = thread_count(self.threads)
+        args = self.plan, chosen, at, sync, threads, self.pools, self._device
+        return self._with_worker(Writer(name, *args))
 
     @boundary
     def pyramid(
@@ -419,8 +427,32 @@ class TileStream:
                     self.position != self.plan.geometry.start(epoch) or epoch % self.plan.unit != 0
                 )
                 self._finish()
+        self.publish(timeout)
+
+    def publish(self, timeout: float | None) -> None:
+        """Waits until batches are written, and lets readers see all rows that are complete."""
         for worker in self._workers:
             worker.drain(timeout)
+            worker.publish()
+
+    @property
+    def progress(self) -> Progress:
+        """How many indices of the first axis were received, written, and are lost by a kill."""
+        stride = self.plan.geometry.strides[0]
+        writers = [worker for worker in self._workers if isinstance(worker, Writer)]
+        return Progress(
+            cdiv(self.position, stride),
+            cdiv(self._finished, stride) if self._ended else self._finished // stride,
+            min((writer.rows for writer in writers), default=0),
+            min((writer.safe for writer in writers), default=0),
+        )
+
+    @property
+    def most_lost(self) -> int:
+        """The most indices of the first axis that a kill can lose: received, and not written."""
+        writers = [worker for worker in self._workers if isinstance(worker, Writer)]
+        together = max((writer.rows_together for writer in writers), default=1)
+        return most_lost(self.plan, together)
 
     @boundary
     def close(self) -> None:

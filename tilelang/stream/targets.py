@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..errors import ArgumentError
+from .chunks import Chunks
+from .encoding import Encoding
 from .errors import missing_library
+from .plan import Plan
+from .storing import check_policy, storage
 
 #: Codecs by name, as arguments of ``zarr.create_array``; others are given as objects.
 _CODECS = {
@@ -40,8 +44,30 @@ class Target(Protocol):
     def grow(self, shape: Sequence[int]) -> None:
         """Gives the array a larger shape: what readers see."""
 
+    def chunks(self, plan: Plan, threads: int) -> Chunks | None:
+        """Returns what writes tiles as they are; None if they are not the chunks of the array."""
 
-class PlainTarget:
+    def force(self) -> None:
+        """Forces what was written onto the disk."""
+
+    def force_shape(self) -> None:
+        """Forces the shape onto the disk."""
+
+
+class _Unforced:
+    """A target that decides itself when what it gets is safe."""
+
+    def chunks(self, plan: Plan, threads: int) -> None:
+        """Returns None: an array gets regions."""
+
+    def force(self) -> None:
+        """Does nothing."""
+
+    def force_shape(self) -> None:
+        """Does nothing."""
+
+
+class PlainTarget(_Unforced):
     """An array with ``shape``, ``dtype`` and assignment, of a fixed size, as those of NumPy."""
 
     grows = False
@@ -70,14 +96,31 @@ class ZarrTarget:
 
     grows = True
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Any, policy: str) -> None:
         self._array = array
         self.dtype = np.dtype(array.dtype)
+        self._storage = storage(array, policy)
         self._wide: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self._array.shape)
+
+    def chunks(self, plan: Plan, threads: int) -> Chunks | None:
+        array = self._array
+        fill = np.asarray(array.metadata.fill_value, plan.dtype)
+        encoding = Encoding.of(array)
+        if array.chunks != plan.tile_shape or fill.tobytes() != plan.pad.tobytes() or not encoding:
+            return None
+        return Chunks(array, encoding, self._storage, threads, plan.order.index(0))
+
+    def force(self) -> None:
+        if self._wide is not None:
+            os.sync()  # zarr does not tell which files it wrote
+        self._storage.force()
+
+    def force_shape(self) -> None:
+        self._storage.force_metadata()
 
     def write(self, region: tuple[slice, ...], data: np.ndarray, room: Sequence[int]) -> None:
         import zarr
@@ -92,7 +135,7 @@ class ZarrTarget:
             self._array.resize(tuple(shape))
 
 
-class TensorStoreTarget:
+class TensorStoreTarget(_Unforced):
     """An array of TensorStore; of the drivers "zarr" and "zarr3" it grows, as that of zarr does."""
 
     def __init__(self, array: Any) -> None:
@@ -135,54 +178,95 @@ def _check_inside(shape: Sequence[int], room: Sequence[int]) -> None:
         )
 
 
-def open_target(
-    target: Any,
-    shape: Sequence[int],
-    tile: Sequence[int],
-    dtype: np.dtype,
-    fill: Any,
-    codec: Any,
-    options: dict[str, Any],
-) -> Target:
+class Creation(NamedTuple):
+    """What array is made where there is none.
+
+    Attributes:
+        plan: of the stream whose tiles are its chunks.
+        codec: its compressor; of an array that exists one that it must have; "auto".
+        path: of the array in a store that holds several.
+        resumes: whether an array that exists is continued.
+        options: more for ``zarr.create_array``.
+    """
+
+    plan: Plan
+    codec: Any
+    path: str | None
+    resumes: bool
+    options: dict[str, Any]
+
+
+def open_target(target: Any, creation: Creation, policy: str) -> Target:
     """Returns what to write to.
 
     Args:
         target: an array; or a path, a URL of fsspec or a store, where a Zarr array is created.
-        shape: of an array that is created.
-        tile: its chunks.
-        dtype, fill: its elements, and those that were never written.
-        codec: its compressor; of an array that exists one that it must have; "auto".
-        options: more for ``zarr.create_array``.
+        creation: of an array that does not exist.
+        policy: when files are forced onto the disk (:mod:`tilelang.stream.storing`).
 
     Raises:
         ArgumentError: an argument does not fit the array.
         ModuleNotFoundError: zarr is needed and missing.
     """
     library = type(target).__module__.partition(".")[0]
-    is_array = hasattr(target, "shape") and hasattr(target, "dtype")
-    if is_array:
-        if options:
-            raise ArgumentError(f"the array exists: {', '.join(options)} cannot be chosen for it")
-        if codec != "auto":
-            _check_codec(target, codec)
-        kinds: dict[str, Any] = {"zarr": ZarrTarget, "tensorstore": TensorStoreTarget}
-        return kinds.get(library, PlainTarget)(target)
+    check_policy(policy)
+    if hasattr(target, "shape") and hasattr(target, "dtype"):
+        given = [*creation.options, *(["path"] if creation.path else [])]
+        if given:
+            raise ArgumentError(f"the array exists: {', '.join(given)} cannot be chosen for it")
+        if creation.codec != "auto":
+            _check_codec(target, creation.codec)
+        if library == "zarr":
+            return ZarrTarget(target, policy)
+        if policy != "never":
+            raise ArgumentError(f"sync={policy!r}: an array of {library} decides itself")
+        return TensorStoreTarget(target) if library == "tensorstore" else PlainTarget(target)
     if isinstance(target, int | float | Sequence) and not isinstance(target, str):
         raise ArgumentError(f"cannot write to a {type(target).__name__}")
     try:
-        import zarr
+        import zarr  # noqa: F401
     except ModuleNotFoundError:
         raise missing_library("zarr", "stream", "writing a Zarr array") from None
-    created = zarr.create_array(
-        store=os.fspath(target) if isinstance(target, os.PathLike) else target,
+    store = os.fspath(target) if isinstance(target, os.PathLike) else target
+    array = _existing(store, creation) if creation.resumes else None
+    return ZarrTarget(_created(store, creation) if array is None else array, policy)
+
+
+def _existing(store: Any, creation: Creation) -> Any:
+    """Returns the array that a stream continues, or None if there is none."""
+    import zarr
+
+    options = {"storage_options": creation.options.get("storage_options")}
+    try:
+        array = zarr.open_array(store, mode="r+", path=creation.path or "", **options)
+    except (FileNotFoundError, KeyError):
+        return None
+    if creation.codec != "auto":
+        _check_codec(array, creation.codec)
+    return array
+
+
+def _created(store: Any, creation: Creation) -> Any:
+    """Creates an array without rows, which grows as they are complete, and the groups above it."""
+    import zarr
+
+    plan, options = creation.plan, creation.options
+    shape = [0 if axis == 0 else plan.geometry.shape[axis] or 0 for axis in plan.order]
+    folders = (creation.path or "").strip("/").split("/")
+    if creation.path:
+        access = {"storage_options": options.get("storage_options")}
+        for depth in range(len(folders)):
+            zarr.open_group(store, mode="a", path="/".join(folders[:depth]), **access)
+    return zarr.create_array(
+        store=store,
+        name=creation.path,
         shape=tuple(shape),
-        chunks=tuple(tile),
-        dtype=dtype,
-        fill_value=fill,
-        compressors=_codec(codec),
+        chunks=plan.tile_shape,
+        dtype=plan.dtype,
+        fill_value=plan.pad.item(),
+        compressors=_codec(creation.codec),
         **options,
     )
-    return ZarrTarget(created)
 
 
 def _codec(codec: Any) -> Any:

@@ -46,6 +46,9 @@ class Worker:
     def finish(self) -> None:
         """Is called after the last batch."""
 
+    def publish(self) -> None:
+        """Lets others see what is done so far; called by a flush, when no batch is left."""
+
     def _run(self) -> None:
         with self._device.own_queue(self.name):
             while (batch := self._pools.take(self._consumer, None)) is not None:

@@ -14,7 +14,7 @@ import zarr
 
 def row(index: int) -> np.ndarray:
     """A row that tells its place: (10, 12), uint16."""
-    return (np.arange(120, dtype=np.uint16).reshape(10, 12) * 31 + index * 977).astype("uint16")
+    return (np.arange(120).reshape(10, 12) * 31 + index * 977).astype("uint16")
 
 
 def main(store: str, rows: int) -> None:

@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def opened(rows: int | None = None, batch: int | str = 2, **options) -> TileStream:
-    return TileStream((rows, 10, 12), (4, 4, 5), "uint16", "emulator", batch=batch, **options)
+    return TileStream((rows, 10, 12), (4, 4, 5), "uint16", "cpu", batch=batch, **options)
 
 
 def rows(count: int) -> np.ndarray:
@@ -54,7 +54,7 @@ def test_what_zarr_reads_is_what_was_appended(tmp_path, codec, count):
 @pytest.mark.parametrize("batch", [1, 3, "auto"])
 def test_every_layout_arrives(shape, tile, order, batch):
     array = random_array([extent or 7 for extent in shape], "int32")
-    stream = TileStream(shape, tile, "int32", "emulator", batch=batch, order=order, pad=-1)
+    stream = TileStream(shape, tile, "int32", "cpu", batch=batch, order=order, pad=-1)
     store = zarr.storage.MemoryStore()
     with stream:
         stream.to(store)
@@ -233,23 +233,6 @@ def test_a_second_process_reads_while_it_grows(tmp_path):
     assert all(count % 4 == 0 for count in seen)
 
 
-def test_a_killed_writer_leaves_what_it_had_written(tmp_path):
-    store = tmp_path / "a.zarr"
-    writer = subprocess.Popen(
-        [sys.executable, HERE / "killed.py", store], stdout=subprocess.PIPE, text=True
-    )
-    assert writer.stdout is not None
-    written = 0
-    while written < 12:
-        written = int(writer.stdout.readline())
-    writer.kill()
-    writer.wait()
-    writer.stdout.close()
-    array = zarr.open_array(store, mode="r")
-    assert array.shape[0] >= written and array.shape[0] % 4 == 0
-    np.testing.assert_array_equal(array[:], rows(array.shape[0]))
-
-
 class SmallDisk(zarr.storage.LocalStore):
     """A store on a disk with room for some bytes."""
 
@@ -287,18 +270,23 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
 
 
 def test_a_failing_codec_loses_nothing(monkeypatch):
-    def broken(self, *args):
-        raise RuntimeError("the codec is out of order")
+    numcodecs = pytest.importorskip("numcodecs")
+    encode, works = numcodecs.GZip.encode, []
 
+    def sometimes(self, chunk):
+        if not works:
+            raise RuntimeError("the codec is out of order")
+        return encode(self, chunk)
+
+    monkeypatch.setattr(numcodecs.GZip, "encode", sometimes)
     store = zarr.storage.MemoryStore()
     stream = opened()
     writer = stream.to(store, codec="gzip")
-    with monkeypatch.context() as patched:
-        patched.setattr(zarr.codecs.GzipCodec, "_encode_single", broken)
-        with pytest.raises(StreamError, match="RuntimeError: the codec is out of order") as found:
-            stream.append(rows(40))
-            stream.flush()
-        assert isinstance(found.value.cause, RuntimeError)
+    with pytest.raises(StreamError, match="RuntimeError: the codec is out of order") as found:
+        stream.append(rows(40))
+        stream.flush()
+    assert isinstance(found.value.cause, RuntimeError)
+    works.append(True)
     writer.retry()
     stream.append(rows(40).reshape(-1)[stream.position :])
     stream.close()
@@ -308,12 +296,10 @@ def test_a_failing_codec_loses_nothing(monkeypatch):
 def test_a_slow_writer_is_waited_for(monkeypatch):
     import time
 
-    from tilelang.stream.targets import ZarrTarget
+    from tilelang.stream.chunks import Chunks
 
-    write = ZarrTarget.write
-    monkeypatch.setattr(
-        ZarrTarget, "write", lambda self, *args: (time.sleep(0.1), write(self, *args))
-    )
+    write = Chunks.write
+    monkeypatch.setattr(Chunks, "write", lambda self, *args: (time.sleep(0.1), write(self, *args)))
     store = zarr.storage.MemoryStore()
     stream = opened(batch=1)
     stream.to(store, name="disk")
