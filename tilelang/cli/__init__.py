@@ -16,6 +16,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "profile": "profile", "compare": "profile", "bench": "measure", "autotune": "measure",
     },
     "Look inside": {"ir": "inspect", "export": "inspect", "run": "inspect", "emulate": "emulate"},
+    "Write files": {"stream": "frames"},
     "This machine": {"doctor": "doctor", "cache": "cache", "completion": "completion"},
     "For other programs": {"schema": "schema", "mcp": "serve"},
 }  # fmt: skip

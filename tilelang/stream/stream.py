@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import ArgumentError, boundary
@@ -15,6 +15,8 @@ from ..math import cdiv
 from .device import Source, open_device
 from .errors import StreamError, WouldBlock
 from .ingest import Ingest
+from .ome import Multiscale
+from .ome import write as write_image
 from .plan import Memory, Plan
 from .pools import Batch, Consumer, Part, Pools, check_timeout
 from .progress import Progress, most_lost
@@ -335,12 +337,52 @@ class TileStream:
             StreamError: elements were appended already.
         """
         self._check_unused("a writer")
-        creation = Creation(self.plan, codec, path, at == "end", options)
+        creation = Creation(self.plan, codec, path, at is not None, options)
         chosen = open_target(target, creation, sync)
         name = name or f"writer {len(self._workers)}"
         threads = thread_count(self.threads)
         args = self.plan, chosen, at, sync, threads, self.pools, self._device
         return self._with_worker(Writer(name, *args))
+
+    @boundary
+    def to_ome(
+        self,
+        target: Any,
+        axes: str,
+        levels: int | None = None,
+        factors: int | Sequence[int] = 2,
+        method: str = "mean",
+        scale: Sequence[float] | None = None,
+        units: Mapping[str, str] | None = None,
+        at: str | None = None,
+        path: str | None = None,
+        **options: Any,
+    ) -> list[Writer]:
+        """Writes a multiscale image of OME-NGFF 0.5: a group with an array for each level.
+
+        Args:
+            target: a path, a URL or a store of zarr.
+            axes: a letter of "tczyx" for each axis in the order of arrival; stored in this order.
+            levels: of the pyramid; None: until a level is a tile along the axes of space.
+            factors: from a level to the next along each axis, or along those of space.
+            method: of the pyramid, as of :meth:`pyramid`.
+            scale: size of an element along each axis, in the order of arrival.
+            units: names of units by letters of axes: ``{"t": "second", "x": "micrometer"}``.
+            at: "end" continues an image from the row on that all levels have.
+            path: of the image in the store.
+            options: more for :meth:`to`, for each level: codec, sync, shards and so on.
+
+        Returns:
+            The writers of all levels; ``first_row`` of the first one is where to go on.
+
+        Raises:
+            ArgumentError: the axes or factors make no image of OME-NGFF.
+            ModuleNotFoundError: zarr is needed and missing.
+            StreamError: elements were appended already.
+        """
+        self._check_unused("an image")
+        image = Multiscale(self, axes, levels, factors, scale, units)
+        return write_image(self, image, target, method, path, at, options)
 
     @boundary
     def pyramid(

@@ -185,7 +185,7 @@ class Creation(NamedTuple):
         plan: of the stream whose tiles are its chunks.
         codec: its compressor; of an array that exists one that it must have; "auto".
         path: of the array in a store that holds several.
-        resumes: whether an array that exists is continued.
+        resumes: whether an array that exists is written to.
         options: more for ``zarr.create_array``.
     """
 
@@ -228,7 +228,8 @@ def open_target(target: Any, creation: Creation, policy: str) -> Target:
     except ModuleNotFoundError:
         raise missing_library("zarr", "stream", "writing a Zarr array") from None
     store = os.fspath(target) if isinstance(target, os.PathLike) else target
-    array = _existing(store, creation) if creation.resumes else None
+    resumes = creation.resumes and not creation.options.get("overwrite")
+    array = _existing(store, creation) if resumes else None
     return ZarrTarget(_created(store, creation) if array is None else array, policy)
 
 
@@ -257,16 +258,22 @@ def _created(store: Any, creation: Creation) -> Any:
         access = {"storage_options": options.get("storage_options")}
         for depth in range(len(folders)):
             zarr.open_group(store, mode="a", path="/".join(folders[:depth]), **access)
-    return zarr.create_array(
-        store=store,
-        name=creation.path,
-        shape=tuple(shape),
-        chunks=plan.tile_shape,
-        dtype=plan.dtype,
-        fill_value=plan.pad.item(),
-        compressors=_codec(creation.codec),
-        **options,
-    )
+    try:
+        return zarr.create_array(
+            store=store,
+            name=creation.path,
+            shape=tuple(shape),
+            chunks=plan.tile_shape,
+            dtype=plan.dtype,
+            fill_value=plan.pad.item(),
+            compressors=_codec(creation.codec),
+            **options,
+        )
+    except (zarr.errors.ContainsArrayError, zarr.errors.ContainsGroupError) as error:
+        raise ArgumentError(
+            str(error).rstrip("."),
+            notes=["at='end' (--resume of the command) continues it, overwrite=True replaces it"],
+        ) from None
 
 
 def _codec(codec: Any) -> Any:

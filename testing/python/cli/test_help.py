@@ -19,7 +19,7 @@ from tilelang.target import architectures
 
 COMMANDS = [
     "check", "merge", "grade", "explain", "profile", "compare", "bench", "autotune", "ir",
-    "export", "run", "emulate", "doctor", "cache", "completion", "schema", "mcp",
+    "export", "run", "emulate", "stream", "doctor", "cache", "completion", "schema", "mcp",
 ]  # fmt: skip
 SCALE = """
 import tilelang
