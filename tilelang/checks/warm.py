@@ -108,6 +108,46 @@ def refuse_inside() -> None:
         )
 
 
+class Running:
+    """A process that the warm process has forked."""
+
+    def __init__(self, request: dict[str, Any], files: list[int]) -> None:
+        reading, writing = os.pipe()
+        try:
+            _server.send(
+                {"path": sys.path, "folder": os.getcwd(), "environment": dict(os.environ),
+                 **request},
+                [*files, writing],
+            )  # fmt: skip
+        finally:
+            os.close(writing)
+        self._events = os.fdopen(reading, "rb", buffering=0)
+
+    def status(self, seconds: float | None = None) -> int | None:
+        """Waits for its end, and ends its group; returns its status, None if its time was over."""
+        with self._events as events:
+            told = events.readline()  # written when it begins
+            if not told:
+                return -signal.SIGKILL  # somebody has ended the warm process
+            late = not select.select([events], [], [], seconds)[0]
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(told), signal.SIGKILL)
+            ended = events.readline()
+            return None if late else int(ended or -signal.SIGKILL)
+
+
+def start(entry: str, connection: int) -> Running:
+    """Runs a function of a module in a process of its own, with an end of a socket.
+
+    Args:
+        entry: ``"module:function"``, as of :func:`processes.serve`.
+        connection: the file descriptor of the socket.
+    """
+    with open(os.devnull, "rb+") as nothing:
+        files = [nothing.fileno(), nothing.fileno(), connection]
+        return Running({"entry": entry}, files)
+
+
 def stop() -> None:
     """Ends the commands that run."""
     _server.stop()
@@ -130,30 +170,13 @@ def run(
     """
     refuse_inside()
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
-        reading, writing = os.pipe()
-        try:
-            request = {
-                "words": list(words), "folder": str(Path(folder).resolve()),
-                "environment": {**os.environ, **(environment or {}), _INSIDE: "1"},
-            }  # fmt: skip
-            _server.send(request, [printed.fileno(), errors.fileno(), writing])
-        finally:
-            os.close(writing)
-        with open(reading, "rb", buffering=0) as events:
-            status = _status(events, seconds)
+        request = {
+            "words": list(words), "folder": str(Path(folder).resolve()),
+            "environment": {**os.environ, **(environment or {}), _INSIDE: "1"},
+        }  # fmt: skip
+        running = Running(request, [printed.fileno(), errors.fileno()])
+        status = running.status(seconds)
         return Ended(status, _text(printed), _text(errors)[-_MOST_ERROR_TEXT:])
-
-
-def _status(events: IO[bytes], seconds: float | None) -> int | None:
-    """Waits for the end of a process, and ends its group; None if its time was over."""
-    told = events.readline()  # written when it begins
-    if not told:
-        return -signal.SIGKILL  # somebody has ended the warm process
-    late = not select.select([events], [], [], seconds)[0]
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(int(told), signal.SIGKILL)
-    ended = events.readline()
-    return None if late else int(ended or -signal.SIGKILL)
 
 
 def _text(file: IO[bytes]) -> str:
@@ -185,7 +208,7 @@ class _Forks:
                 os.read(self._ending, 1024)
                 self._reap()
             if self._socket.fileno() in ready:
-                request, files, _, _ = socket.recv_fds(self._socket, _MOST_REQUEST, 3)
+                request, files, _, _ = socket.recv_fds(self._socket, _MOST_REQUEST, 4)
                 if not request:
                     break
                 self._fork(json.loads(request), files)
@@ -204,7 +227,7 @@ class _Forks:
             os.close(events)
 
     def _fork(self, request: dict[str, Any], files: list[int]) -> None:
-        printed, errors, events = files
+        printed, errors, *connection, events = files
         process = os.fork()
         if process == 0:
             os.setsid()
@@ -214,15 +237,15 @@ class _Forks:
             self._socket.close()
             for each in (events, self._ending, self._woken, *self._events.values()):
                 os.close(each)
-            _become(request, printed, errors)
+            _become(request, printed, errors, connection)
         os.write(events, b"%d\n" % process)
         self._events[process] = events
-        os.close(printed)
-        os.close(errors)
+        for each in (printed, errors, *connection):
+            os.close(each)
 
 
-def _become(request: dict[str, Any], printed: int, errors: int) -> None:
-    """Turns a forked process into one that runs a command, and ends it."""
+def _become(request: dict[str, Any], printed: int, errors: int, connection: list[int]) -> None:
+    """Turns a forked process into one that runs a command or serves a socket, and ends it."""
     status = 1
     try:
         for file, number in ((printed, 1), (errors, 2)):
@@ -231,6 +254,11 @@ def _become(request: dict[str, Any], printed: int, errors: int) -> None:
         os.environ.clear()
         os.environ.update(request["environment"])
         os.chdir(request["folder"])
+        sys.path[:] = request["path"]
+        if connection:
+            from .processes import serve
+
+            serve(request["entry"], socket.socket(fileno=connection[0]))
         sys.argv = ["tilelang", *request["words"]]
         importlib.import_module("tilelang.cli").main(request["words"], prog_name="tilelang")
     except SystemExit as end:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ _ELSEWHERE = tuple(
 )  # fmt: skip
 _INSTALLED = {"site-packages", "dist-packages"}
 _opened: set[str] | None = None
+_learned: dict[str, str] = {}
 
 
 def watch() -> None:
     """Notes the files that this process opens for reading, from now on until it ends."""
     global _opened
+    _learned.clear()
     if _opened is None:
         _opened = set()
         sys.addaudithook(_heard)
@@ -34,6 +37,11 @@ def _heard(event: str, arguments: tuple[Any, ...]) -> None:
         path, mode = arguments[:2]
         if isinstance(path, str | bytes | os.PathLike) and mode and not set("wax+") & set(mode):
             _opened.add(os.path.abspath(os.fsdecode(path)))
+
+
+def learn(files: Iterable[dict[str, str]]) -> None:
+    """Adds files that another process has found; see :func:`found`."""
+    _learned.update((str(each["path"]), str(each["sha256"])) for each in files)
 
 
 def found(folder: Path) -> list[dict[str, str]]:
@@ -48,11 +56,11 @@ def found(folder: Path) -> list[dict[str, str]]:
         path for each in _opened or () if (path := Path(each).resolve()).is_relative_to(folder)
     }
     chosen = sorted(each for each in paths if each.is_file() and not _elsewhere(each))
-    return [
-        {"path": str(each.relative_to(folder) if each.is_relative_to(folder) else each),
-         "sha256": sha256(each)}
+    known = _learned | {
+        str(each.relative_to(folder) if each.is_relative_to(folder) else each): sha256(each)
         for each in chosen
-    ]  # fmt: skip
+    }
+    return [{"path": path, "sha256": digest} for path, digest in sorted(known.items())]
 
 
 def _elsewhere(path: Path) -> bool:

@@ -22,9 +22,7 @@ from ..emulator.__main__ import parse_argument
 from ..emulator.memory import is_array
 from ..env import default_target as target_of_environment
 from ..errors import TileLangError, UserError
-from ..runtime import poison
 from ..target import device_target
-from . import trials
 from .asserts import compares
 
 if TYPE_CHECKING:
@@ -307,14 +305,14 @@ def names_of(request: Request) -> dict[str, Any]:
 
 def _named(request: Request) -> Program:
     names = names_of(request)
-    reference = _reference(request, names)
+    reference = reference_of(request, names)
     kernel = NamedKernel(request, names[request.name], reference)
     if reference is None:
         return Program(kernel.run)
-    return Program(kernel.run, f"compared with {reference.__name__}", kernel.trials())
+    return Program(kernel.run, f"compared with {reference.__name__}")
 
 
-def _reference(request: Request, names: Mapping[str, Any]) -> Callable[..., Any] | None:
+def reference_of(request: Request, names: Mapping[str, Any]) -> Callable[..., Any] | None:
     """Returns the function named by ``--reference``; else one of the file whose name says it."""
     path, _, name = request.reference.rpartition("::")
     if path:
@@ -370,51 +368,29 @@ class NamedKernel:
             )
         self._request, self._found, self._reference = request, found, reference
 
-    def run(self, target: str, kind: str = "") -> list[Comparison]:
-        """Runs it once; ``kind`` of :data:`~.trials.KINDS` changes the inputs."""
-        return self._run(target, self._request, kind)
-
-    def trials(self) -> tuple[Trial, ...]:
-        """Returns the runs with inputs that break kernels."""
-        kinds = [Trial(kind, kind, functools.partial(self.run, kind=kind)) for kind in trials.KINDS]
-        shapes = trials.ragged(self._found, self._request.shapes)
-        if shapes != self._request.shapes:
-            sizes = ", ".join(f"{name}={value}" for name, value in shapes.items())
-            kinds.append(Trial("ragged", f"ragged ({sizes})", self._run_ragged))
-        return tuple(kinds)
-
-    def _run_ragged(self, target: str) -> list[Comparison]:
-        shapes = trials.ragged(self._found, self._request.shapes)
-        request = dataclasses.replace(self._request, shapes=shapes)
-        try:
-            kernel_of(self._found, request, target)
-        except Exception as error:  # the sizes do not suit the kernel, and it says so
-            raise trials.NotTried(str(error).splitlines()[0] or type(error).__name__) from None
-        return self._run(target, request, "")
-
-    def _run(self, target: str, request: Request, kind: str) -> list[Comparison]:
+    def run(self, target: str) -> list[Comparison]:
+        """Runs it once."""
         from ..profiler import compare
         from ..profiler.judge import Comparison
 
-        seeded(request.seed)
-        kernel = kernel_of(self._found, request, target)
-        inputs = kernel.get_profiler().with_symbols(request.shapes).get_inputs("cpu")
-        inputs = trials.changed(inputs, kind, request.seed)
+        seeded(self._request.seed)
+        kernel = kernel_of(self._found, self._request, target)
+        inputs = kernel.get_profiler().with_symbols(self._request.shapes).get_inputs("cpu")
         count, reference = len(inputs), self._reference
         if reference is not None and kernel.out_idx is None:
             # Without out_idx, the parameters that the reference does not take are outputs.
             count = len(inspect.signature(reference).parameters)
         given, outputs = inputs[:count], inputs[count:]
         before = [each.clone() if hasattr(each, "clone") else each for each in given]
-        with poisoned(), poison.call(kernel.name, outputs):
+        with poisoned():
             result = compare.as_list(kernel(*inputs))
         if reference is None:
             return []
-        expected = functools.partial(_applied, reference)
-        return [Comparison(result or outputs, before, expected, special=kind in trials.SPECIAL)]
+        return [Comparison(result or outputs, before, functools.partial(applied, reference))]
 
 
-def _applied(reference: Callable[..., Any], inputs: list[Any]) -> Any:
+def applied(reference: Callable[..., Any], inputs: list[Any]) -> Any:
+    """Calls a reference of a file."""
     with answering():
         return reference(*inputs)
 
@@ -449,7 +425,7 @@ def _arrays(request: Request, args: list[Any], before: list[Any]) -> Comparison:
     from ..profiler import compare
     from ..profiler.judge import Comparison
 
-    reference = _reference(request, {})
+    reference = reference_of(request, {})
     assert reference is not None
     kinds = [text.partition("[")[0] for text in request.args]
 
@@ -460,7 +436,7 @@ def _arrays(request: Request, args: list[Any], before: list[Any]) -> Comparison:
     chosen = list(request.outputs) or arrays
 
     def expected(values: list[Any]) -> list[Any]:
-        returned = compare.as_list(_applied(reference, values))
+        returned = compare.as_list(applied(reference, values))
         return returned or [values[i] for i in chosen]
 
     wrong = [i for i in chosen if i not in arrays]

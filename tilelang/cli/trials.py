@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 #: Values well above 1e6, if the dtype has them.
@@ -78,18 +78,24 @@ def _changed(values: Any, kind: str, generator: Any) -> Any:
     return flat.view(wide.shape).to(values.dtype)
 
 
-def ragged(found: Any, shapes: Mapping[str, int]) -> dict[str, int]:
+def parameters_of(found: Any) -> set[str] | None:
+    """Returns the parameters of a function that makes or is a kernel; None if unknown."""
+    function = getattr(found, "function", found)
+    try:
+        return set(inspect.signature(getattr(function, "__wrapped__", function)).parameters)
+    except (TypeError, ValueError):
+        return None
+
+
+def ragged(parameters: Collection[str] | None, shapes: Mapping[str, int]) -> dict[str, int]:
     """Returns sizes that are no multiples of a tile, and small.
 
     Args:
-        found: an eager function, or what a kernel is made by.
+        parameters: of the function; None if they are not known.
         shapes: values of its dimensions and parameters. Only dimensions change: the names of
             ``T.const`` and ``T.dynamic``, which are no parameters of the function.
     """
-    function = getattr(found, "function", found)
-    try:
-        parameters = set(inspect.signature(getattr(function, "__wrapped__", function)).parameters)
-    except (TypeError, ValueError):
+    if parameters is None:
         return dict(shapes)
     return {name: value if name in parameters else _ragged(value) for name, value in shapes.items()}
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import contextvars
 import io
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,19 @@ _WORK = ("tensor pipe", "HBM")
 _SHOWN = 3
 
 
+class Failed(Exception):
+    """A program has ended without results.
+
+    Attributes:
+        outcome: one of :data:`_OUTCOMES`.
+        message: what is not right.
+    """
+
+    def __init__(self, outcome: str, message: str) -> None:
+        super().__init__(message)
+        self.outcome, self.message = outcome, message
+
+
 class Recorder:
     """Collects findings, times and PTX in the runs of a program.
 
@@ -52,7 +66,7 @@ class Recorder:
         self.kernels: dict[str, dict[str, Any]] = {}
         self.reports: list[Report] = []
         self._schedule: str | int = "late"
-        self._compiled: dict[str, JITKernel] = {}
+        self._remarks: dict[str, list[dict[str, str]]] = {}
         self._found: dict[str, Findings] = collections.defaultdict(Findings)
         self._certain: dict[str, list[dict[str, Any]]] = {}
 
@@ -67,12 +81,14 @@ class Recorder:
         self._schedule = schedule
         self._calls.clear()
         stack = contextlib.ExitStack()
+        token = _recorder.set(self)
         with stack:
+            stack.callback(_recorder.reset, token)
             stack.enter_context(
                 options(schedule=schedule, sanitize="report", letters="count", progress=False)
             )
             stack.enter_context(watching(self._launched))
-            stack.enter_context(poison.watching(self._ended, second))
+            stack.enter_context(poison.watching(poison.Watch(self._ended, second)))
             stack.enter_context(compiling(self._compiled_one))
             if self._timed:
                 stack.enter_context(assembling())  # registers and spills are part of the answer
@@ -82,9 +98,13 @@ class Recorder:
                 stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
             yield
 
+    def compiled(self, names: Iterable[str], remarks: list[dict[str, str]]) -> None:
+        """Takes the remarks of the compiler on kernels of these names; see :func:`remarks_of`."""
+        for name in names:
+            self._remarks[name] = remarks
+
     def _compiled_one(self, kernel: JITKernel) -> None:
-        for name in kernel.resource_usage:
-            self._compiled[name] = kernel
+        self.compiled(kernel.resource_usage, remarks_of(kernel))
 
     def _ended(self, name: str, output: int, unwritten: np.ndarray, size: int) -> None:
         """Keeps the elements that no run has written."""
@@ -131,20 +151,29 @@ class Recorder:
         return report
 
     def _described(self, launch: Launch) -> dict[str, Any]:
-        kernel = self._compiled.get(launch.kernel.name)
-        remarks = kernel.remarks if kernel else []
-        certain = [_certain(each) for each in remarks if each.topic == "uninitialized"]
+        remarks = self._remarks.get(launch.kernel.name, [])
+        certain = [_certain(each) for each in remarks if each["topic"] == "uninitialized"]
         self._certain.setdefault(launch.kernel.name, certain)
         return {
             "name": launch.kernel.name, "grid": list(launch.grid), "block": list(launch.block),
             "cluster": list(launch.cluster), "launches": 0, "findings": certain, "warnings": [],
-            "time": None, "remarks": [str(remark) for remark in remarks],
+            "time": None, "remarks": [remark["text"] for remark in remarks],
         }  # fmt: skip
 
     def _keep(self, entry: dict[str, Any], errors: Sequence[EmulatorError]) -> None:
         found = self._found[entry["name"]]
         found.add(errors, self._schedule)
         entry["findings"] = [*self._certain[entry["name"]], *found.document()]
+
+
+_recorder: contextvars.ContextVar[Recorder | None] = contextvars.ContextVar(
+    "recorder", default=None
+)
+
+
+def current_recorder() -> Recorder | None:
+    """Returns the recorder of the innermost block of :meth:`Recorder.recording`."""
+    return _recorder.get()
 
 
 class _Unwritten:
@@ -164,11 +193,20 @@ class _Unwritten:
             self.where = None  # calls of another run do other things
 
 
-def _certain(remark: Any) -> dict[str, Any]:
+def remarks_of(kernel: JITKernel) -> list[dict[str, str]]:
+    """Returns the remarks of the compiler as texts."""
+    return [
+        {"text": str(each), "topic": each.topic, "message": each.message,
+         "place": f"{each.span.file}:{each.span.line}" if each.span else ""}
+        for each in kernel.remarks
+    ]  # fmt: skip
+
+
+def _certain(remark: dict[str, str]) -> dict[str, Any]:
     """Returns a finding for a fault that the compiler proves; it does not depend on a schedule."""
-    place = f"{remark.span.file}:{remark.span.line}" if remark.span else ""
     return {
-        "kind": remark.topic, "level": BREAKS, "text": remark.message, "place": place,
+        "kind": remark["topic"], "level": BREAKS, "text": remark["message"],
+        "place": remark["place"],
         "earlier": "", "others": [], "count": 1, "schedules": [],
     }  # fmt: skip
 
@@ -269,6 +307,8 @@ def _outcome(
         with recorder.recording(schedule, second=second), contextlib.redirect_stdout(io.StringIO()):
             comparisons = run(target)
         judged(comparisons, recorder.texts)
+    except Failed as error:
+        return error.outcome, error.message
     except AssertionError as error:
         return "wrong", str(error) or "an assertion of the program failed"
     except EmulatorError as error:

@@ -384,19 +384,24 @@ class Kernel:
             params = binder.pack(args)
             if programmatic and not stream.may_overlap:
                 _warn_no_overlap(self.name)
-            report = watch.execute(
-                self,
-                dims.flat,
-                lambda changes: self._execute(
-                    dims, smem, params, current(**changes), stream, programmatic
-                ),
-                {**options, "suppress": chosen.suppress},
-            )
+            packed = watch.Packed(dims, smem, params, programmatic, stream)
+            report = self.launch_packed(packed, {**options, "suppress": chosen.suppress})
         finally:
             binder.release()
         if "suppress" in options:
             remark_unused(chosen.suppress, 2)
         return report
+
+    def launch_packed(self, packed: watch.Packed, given: dict[str, Any]) -> LaunchReport:
+        """Runs a launch whose arguments lie in emulated memory already; ``given``: its options."""
+        dims, smem, params, programmatic, stream = packed
+        return watch.execute(
+            self, packed,
+            lambda changes: self._execute(
+                dims, smem, params, current(**changes), stream, programmatic
+            ),
+            given,
+        )  # fmt: skip
 
     def _execute(
         self, dims: Extents, smem: int, params: bytes, chosen: Options, stream: Stream,

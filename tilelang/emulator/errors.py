@@ -59,6 +59,11 @@ class EmulatorError(errors.EmulatorError):
         self._fields = fields
 
     @property
+    def fields(self) -> dict[str, Any]:
+        """Returns what the error is made of, as the emulator reports it."""
+        return self._fields
+
+    @property
     def level(self) -> str:
         """Returns ``"breaks"`` or ``"letter"``; see :mod:`tilelang.emulator.levels`."""
         return level_of(self.kind)

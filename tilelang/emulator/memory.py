@@ -145,6 +145,23 @@ class Mapping:
         self.release()
 
 
+class Storage(NamedTuple):
+    """An allocation of the host in the address space of a device.
+
+    Attributes:
+        begin, size: where it lies on the host, in bytes.
+        address: where it begins in emulated memory.
+        name: for messages.
+        views: of the arrays in it: begin and end on the host, and whether it may be written.
+    """
+
+    begin: int
+    size: int
+    address: int
+    name: str
+    views: list[tuple[int, int, bool]]
+
+
 class DeviceMemory:
     """The arrays that a device sees.
 
@@ -156,6 +173,7 @@ class DeviceMemory:
     def __init__(self, handle: Any) -> None:
         self._handle = handle
         self._storages: dict[tuple[int, int], list[int]] = {}  # -> [address, users]
+        self._names: dict[tuple[int, int], str] = {}
         self._live: Counter[Extent] = Counter()
         self._followed: dict[tuple[int, int], np.ndarray] = {}  # what is written of outputs
         self._map, self._unmap = _ffi.get("emulator.Map"), _ffi.get("emulator.Unmap")
@@ -177,6 +195,7 @@ class DeviceMemory:
         entry = self._storages.get(key)
         if entry is None:
             entry = self._storages[key] = [self._place(extent, name, address), 0]
+            self._names[key] = name
             if (written := OUTPUTS.follow(extent.storage, extent.storage_bytes)) is not None:
                 self._followed[key] = written
                 _ffi.get("emulator.Follow")(self._handle, entry[0], written.ctypes.data)
@@ -201,6 +220,17 @@ class DeviceMemory:
                 parts.append(np.frombuffer(memoryview(buffer).cast("B"), np.uint8))
         return parts
 
+    def storages(self) -> list[Storage]:
+        """Returns all that is mapped now."""
+        found = {
+            key: Storage(*key, address, self._names[key], [])
+            for key, (address, _) in self._storages.items()
+        }
+        for each in self._live:
+            views = found[each.storage, each.storage_bytes].views
+            views.append((each.begin, each.end, each.writable))
+        return list(found.values())
+
     def _place(self, extent: Extent, name: str, address: int | None) -> int:
         """Maps a storage; returns its address. A view lies at ``address``, not its storage."""
         begin = 0
@@ -222,6 +252,6 @@ class DeviceMemory:
         self._forbid(self._handle, *allowed)
         entry[1] -= 1
         if entry[1] == 0:
-            del self._storages[key]
+            del self._storages[key], self._names[key]
             self._followed.pop(key, None)
             self._unmap(self._handle, entry[0])

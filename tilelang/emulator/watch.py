@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,27 @@ from .clock import run_timed
 from .timed import Timing, TimingOptions
 
 if TYPE_CHECKING:
-    from .device import Kernel, LaunchReport
+    from .device import Kernel, LaunchReport, Stream
+    from .extents import Extents
     from .timing import Report
+
+
+class Packed(NamedTuple):
+    """A launch whose arguments lie in emulated memory.
+
+    Attributes:
+        dims: extents of grid, block and cluster.
+        smem: dynamic shared memory in bytes.
+        params: the bytes of the parameter space.
+        programmatic: it may begin before the launch before it in its stream has ended.
+        stream: what it follows.
+    """
+
+    dims: Extents
+    smem: int
+    params: bytes
+    programmatic: bool
+    stream: Stream
 
 
 class Launch:
@@ -22,13 +41,17 @@ class Launch:
 
     Attributes:
         kernel: the emulator's kernel.
+        packed: its extents and arguments.
+        given: the options that the launch itself names.
         grid, block, cluster: three extents each, x first.
     """
 
     def __init__(
-        self, kernel: Kernel, extents: list[int], execute: Callable[[Any], LaunchReport]
-    ) -> None:
-        self.kernel = kernel
+        self, kernel: Kernel, packed: Packed, given: dict[str, Any],
+        execute: Callable[[Any], LaunchReport],
+    ) -> None:  # fmt: skip
+        self.kernel, self.packed, self.given = kernel, packed, given
+        extents = packed.dims.flat
         self.grid, self.block = tuple(extents[:3]), tuple(extents[3:6])
         self.cluster = tuple(extents[6:])
         self._execute = execute
@@ -88,12 +111,12 @@ def watching(watcher: Watcher | None) -> Iterator[None]:
 
 
 def execute(
-    kernel: Kernel, extents: list[int], run: Callable[[Any], LaunchReport], given: dict[str, Any]
+    kernel: Kernel, packed: Packed, run: Callable[[Any], LaunchReport], given: dict[str, Any]
 ) -> LaunchReport:
     """Runs a launch, by the watcher if there is one.
 
     Args:
-        extents: of grid, block and cluster.
+        packed: its extents and arguments.
         run: runs it with changed options.
         given: the options that the launch itself names.
     """
@@ -105,7 +128,7 @@ def execute(
         with watching(None):
             return run_timed(run, {**given, **changes})
 
-    return watcher(Launch(kernel, extents, again))
+    return watcher(Launch(kernel, packed, given, again))
 
 
-__all__ = ["Launch", "Watcher", "watching"]
+__all__ = ["Launch", "Packed", "Watcher", "watching"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -19,6 +19,15 @@ from .compare import as_list
 
 #: Takes the inputs of a kernel, which it may change, and returns the expected outputs.
 Reference = Callable[[list[Any]], Any]
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """A reference that another process evaluates."""
+
+    def expect(self, inputs: Sequence[Any], step: Callable[[torch.dtype], float]) -> list[Expected]:
+        """Returns what :func:`expect` returns."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)

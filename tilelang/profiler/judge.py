@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from .exact import Expected, Reference, expect
+from .exact import Elsewhere, Expected, Reference, expect
 from .precision import Precision
 
 #: The largest rounding error among many elements, in root mean squares.
@@ -52,7 +52,7 @@ class Comparison:
 
     actual: list[Any]
     inputs: list[Any]
-    reference: Reference
+    reference: Reference | Elsewhere
     exact_dtype: bool = False
     special: bool = False
 
@@ -74,7 +74,11 @@ def judge(comparison: Comparison, ptx: str = "") -> None:
     """
     actual = [torch.as_tensor(each).detach().cpu() for each in comparison.actual]
     precision = Precision(comparison.inputs, actual, ptx)
-    expected = expect(comparison.reference, comparison.inputs, precision.step)
+    reference, inputs = comparison.reference, comparison.inputs
+    if isinstance(reference, Elsewhere):
+        expected = reference.expect(inputs, precision.step)
+    else:
+        expected = expect(reference, inputs, precision.step)
     assert len(actual) == len(expected), f"{len(actual)} outputs, but {len(expected)} expected"
     for number, (got, want) in enumerate(zip(actual, expected, strict=True)):
         shapes = tuple(got.shape), tuple(want.value.shape)

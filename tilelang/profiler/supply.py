@@ -54,6 +54,27 @@ def supply(
     return [_argument(param, kind, device, symbols, repeats) for param in params]
 
 
+def described(params: list[Any], symbols: Mapping[str, int]) -> list[Any]:
+    """Returns the dtype and the shape of each parameter that is a tensor, else its value.
+
+    Raises:
+        ArgumentError: a symbolic dimension or a scalar has no value.
+    """
+    return [
+        {"dtype": str(param.dtype), "shape": [_extent(extent, symbols) for extent in param.shape]}
+        if hasattr(param, "shape")
+        else _symbol(str(param.name), symbols)
+        for param in params
+    ]
+
+
+def supplied(argument: Any) -> Any:
+    """Returns an argument as :func:`described` describes it, on the CPU, filled as by ``Auto``."""
+    if not isinstance(argument, dict):
+        return argument
+    return _filled(argument["shape"], argument["dtype"], TensorSupplyType.Auto, "cpu")
+
+
 def _argument(
     param: Any, kind: TensorSupplyType, device: Any, symbols: Mapping[str, int], repeats: bool
 ) -> Any:

@@ -46,13 +46,14 @@ def fill(tensors: Iterable[Any], second: bool = False) -> list[tuple[np.ndarray,
     for tensor in tensors:
         span = span_of(tensor)
         array = Regions([span]).array(span)
-        value = _pattern(str(tensor.dtype), array.dtype, second)
+        value = pattern(str(tensor.dtype), array.dtype, second)
         array[...] = value
         found.append((array, value))
     return found
 
 
-def _pattern(name: str, bits: np.dtype[Any], second: bool) -> Any:
+def pattern(name: str, bits: np.dtype[Any], second: bool) -> Any:
+    """Returns what fills elements of a dtype: one of two patterns, as an integer of ``bits``."""
     if not second:
         return _NO_BOOL if name.endswith("bool") else np.iinfo(bits).max
     if bits.itemsize == 1:
@@ -67,31 +68,49 @@ def _pattern(name: str, bits: np.dtype[Any], second: bool) -> Any:
 Listener = Callable[[str, int, np.ndarray, int], None]
 
 
-class _Watch:
-    """The outputs of the call that runs, and whom to tell of them."""
+#: The bits of the elements of an output, and the pattern that fills it.
+Filled = tuple[np.ndarray, Any]
+
+
+class Watch:
+    """Fills outputs, and tells a listener which of their elements a call has not written.
+
+    Attributes:
+        second: which pattern to use; see :func:`fill`.
+    """
 
     def __init__(self, listener: Listener, second: bool) -> None:
-        self.listener, self.second = listener, second
-        self.filled: list[tuple[np.ndarray, Any]] = []
+        self._listener, self.second = listener, second
+        #: The outputs of the call that runs, and their memory.
+        self.filled: list[Filled] = []
         self.tensors: list[Any] = []
 
+    def fill(self, tensors: Sequence[Any]) -> list[Filled]:
+        """Fills tensors of tvm-ffi on the host."""
+        return fill(tensors, self.second)
 
-_watch: contextvars.ContextVar[_Watch | None] = contextvars.ContextVar("poison", default=None)
+    def tell(self, name: str, filled: Sequence[Filled]) -> None:
+        """Tells the listener of these outputs after the call of a kernel."""
+        for number, (array, value) in enumerate(filled):
+            self._listener(name, number, array == value, array.itemsize)
+
+
+_watch: contextvars.ContextVar[Watch | None] = contextvars.ContextVar("poison", default=None)
 
 
 @contextlib.contextmanager
-def watching(listener: Listener, second: bool) -> Iterator[None]:
-    """Fills the outputs that calls of the block allocate, and tells what stays unwritten.
-
-    Args:
-        listener: is called after each call, for each of its outputs.
-        second: which pattern to use; see :func:`fill`.
-    """
-    token = _watch.set(_Watch(listener, second))
+def watching(watch: Watch) -> Iterator[None]:
+    """Fills the outputs that calls of the block allocate, and tells what stays unwritten."""
+    token = _watch.set(watch)
     try:
         yield
     finally:
         _watch.reset(token)
+
+
+def current() -> Watch | None:
+    """Returns the watch of the innermost block."""
+    return _watch.get()
 
 
 def allocated(tensors: Sequence[Any]) -> None:
@@ -99,7 +118,7 @@ def allocated(tensors: Sequence[Any]) -> None:
     watch = _watch.get()
     if watch is not None and tensors:
         watch.tensors = list(tensors)
-        watch.filled = fill(watch.tensors, watch.second)
+        watch.filled = watch.fill(watch.tensors)
 
 
 def ended(name: str, failed: bool = False) -> None:
@@ -108,8 +127,8 @@ def ended(name: str, failed: bool = False) -> None:
     if watch is None or not watch.filled:
         return
     filled, watch.filled, watch.tensors = watch.filled, [], []
-    for number, (array, pattern) in enumerate(filled if not failed else ()):
-        watch.listener(name, number, array == pattern, array.itemsize)
+    if not failed:
+        watch.tell(name, filled)
 
 
 @contextlib.contextmanager
@@ -119,9 +138,9 @@ def call(name: str, tensors: Iterable[Any]) -> Iterator[None]:
     They are filled if anybody watches. Nothing is told of a block that raises.
     """
     watch = _watch.get()
-    known = [tvm_ffi.from_dlpack(each) for each in tensors] if watch is not None else []
-    filled = fill(known, watch.second) if watch is not None else []
+    if watch is None:
+        yield
+        return
+    filled = watch.fill([tvm_ffi.from_dlpack(each) for each in tensors])
     yield
-    for number, (array, pattern) in enumerate(filled):
-        assert watch is not None
-        watch.listener(name, number, array == pattern, array.itemsize)
+    watch.tell(name, filled)

@@ -1,0 +1,116 @@
+"""Processes beside the one that judges: of the program, and of the reference."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+from . import warm
+from .wire import Ended, Message, Wire
+
+_SET_PARENT_DEATH_SIGNAL = 1
+
+
+class Died(Exception):
+    """A process has ended by itself; the text says how."""
+
+
+class Other:
+    """A process that serves orders on a wire.
+
+    Args:
+        entry: ``"module:function"``; the function gets the wire.
+    """
+
+    def __init__(self, entry: str) -> None:
+        own, other = socket.socketpair()
+        self._process, self._running = 0, None
+        with other:
+            if _has_one_thread():
+                self._process = _forked(entry, own, other)
+            else:  # a fork of this process would lack the threads that hold its locks
+                self._running = warm.start(entry, other.fileno())
+        self._wire = Wire(own)
+
+    def send(self, fields: dict[str, Any], arrays: Any = ()) -> None:
+        """Sends an order, or an answer.
+
+        Raises:
+            Died: the process has ended.
+        """
+        try:
+            self._wire.send(fields, arrays)
+        except Ended:
+            raise Died(self._how()) from None
+
+    def receive(self) -> Message:
+        """Waits for a message.
+
+        Raises:
+            Died: the process has ended.
+        """
+        try:
+            return self._wire.receive()
+        except Ended:
+            raise Died(self._how()) from None
+
+    def end(self) -> None:
+        """Ends the process."""
+        self._wire.close()
+        if self._process:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(self._process, signal.SIGKILL)
+                os.waitpid(self._process, 0)
+            self._process = 0
+
+    def _how(self) -> str:
+        self._wire.close()
+        status = -signal.SIGKILL
+        if self._process:
+            status = os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
+            self._process = 0
+        elif self._running is not None:
+            status = self._running.status() or status
+        how = f"with status {status}" if status >= 0 else f"by signal {-status}"
+        return f"the program ended its process {how}"
+
+
+def _has_one_thread() -> bool:
+    try:
+        return len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return False
+
+
+def _forked(entry: str, own: socket.socket, other: socket.socket) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process = os.fork()
+    if process == 0:
+        own.close()
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        serve(entry, other)
+    return process
+
+
+def serve(entry: str, connection: socket.socket) -> None:
+    """Serves orders, and ends this process; what a program prints goes nowhere."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    module, _, function = entry.partition(":")
+    try:
+        getattr(importlib.import_module(module), function)(Wire(connection))
+    except Ended:
+        os._exit(0)
+    except SystemExit as end:
+        os._exit(end.code if isinstance(end.code, int) else 1)
+    finally:
+        os._exit(1)
