@@ -73,7 +73,7 @@ class Reporter:
 
     def place(self, values: Sequence[Any]) -> None:
         """Tells where the inputs lie that the judge has handed over."""
-        tensors = [each for each in values if hasattr(each, "untyped_storage")]
+        tensors = [each for each in tree_leaves(values) if hasattr(each, "untyped_storage")]
         self._wire.send({"event": "inputs", "tensors": [reference(each) for each in tensors]})
         self.learn(tensors)
 

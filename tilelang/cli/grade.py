@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ..checks import progress
-from ..profiler import compare
+from . import files_read
 from .check import STATUS, overall, target_text
 from .findings import letters_option
+from .grader import Grader
 from .options import chosen_target, schedules, seeds_option, target_option
 from .output import document, emit, guarded, json_option
-from .problems import Problem, Workload, placed, read
-from .programs import Program, default_target, emulated, poisoned
+from .programs import Program
 from .supervise import supervised
 from .verdict import examine
-
-if TYPE_CHECKING:
-    from ..profiler.judge import Comparison
 
 
 @click.command()
@@ -49,18 +46,16 @@ def grade(
     check.
     """
     chosen = chosen_target(target)
-    read_problem = read(Path(problem), Path(solution), Path(workloads) if workloads else None)
+    files_read.watch()
+    grader = Grader(problem, solution, workloads, chosen, allow_torch)
     names = schedules(seeds)
     with progress.shown():
-        progress.expect(len(read_problem.workloads) * len(names))
-        found = [
-            _graded(read_problem, each, chosen, names, allow_torch, letters)
-            for each in read_problem.workloads
-        ]
+        progress.expect(len(grader.workloads) * len(names))
+        found = [_graded(grader, i, chosen, names, letters) for i in range(len(grader.workloads))]
     verdict = overall(found)
     content = document(
         "grade", ok=verdict == "right", verdict=verdict, problem=problem, solution=solution,
-        kind=read_problem.kind, target=chosen, workloads=found,
+        kind=grader.kind, target=chosen, files=files_read.found(Path.cwd()), workloads=found,
     )  # fmt: skip
     emit(content, "\n\n".join(_text(each, letters) for each in found), as_json)
     raise SystemExit(STATUS[verdict])
@@ -76,43 +71,22 @@ def _text(found: dict[str, Any], letters: str) -> str:
 
 
 def _graded(
-    problem: Problem, workload: Workload, target: str, names: list[str | int], allow_torch: bool,
-    letters: str,
-) -> dict[str, Any]:  # fmt: skip
+    grader: Grader, number: int, target: str, names: list[str | int], letters: str
+) -> dict[str, Any]:
     """Returns the verdict on one workload; each schedule has inputs of its own."""
-    from ..profiler.judge import Comparison
-    from .outside import Outside
-
-    count, outside = 0, Outside()
-
-    def run(target: str) -> list[Comparison]:
-        nonlocal count
-        values = workload.inputs(count)
-        count += 1
-        given = [_copy(each) for each in values]
-        with default_target(target), emulated(problem.text, target), poisoned():
-            solution, passed = problem.solution(), [placed(each) for each in values]
-            with outside.watching():
-                returned = compare.as_list(solution(passed))
-            actual = [each.cpu() if hasattr(each, "cpu") else each for each in returned]
-        return [Comparison(actual, given, workload.expected, exact_dtype=True)]
-
-    program = Program(run, "compared with its reference", repeats=False)
+    workload = grader.workload(number)
+    program = Program(workload.run, "compared with its reference", repeats=False)
     found = examine(program, target, names, letters=letters)
-    message = ""
-    if found["ok"] and not found["kernels"]:
+    message, ended = "", found["verdict"] in ("right", "wrong")
+    if ended and not found["kernels"]:
         message = "the solution launched no kernel"
-    elif found["ok"] and outside.found and not allow_torch:
-        names_of = ", ".join(sorted({name for name, _ in outside.found}))
+    elif ended and workload.outside and not grader.allow_torch:
+        names_of = ", ".join(sorted({each["operation"] for each in workload.outside}))
         message = f"the solution computes with {names_of}, outside of its kernels"
     if message:
         found.update(ok=False, verdict="wrong")
         found["runs"][0].update(ok=False, outcome="wrong", message=message)
     return {
-        **found, "workload": workload.name, "shapes": dict(workload.shapes),
-        "outside": outside.document(),
+        **found, "workload": workload.name, "shapes": workload.shapes,
+        "outside": workload.outside,
     }  # fmt: skip
-
-
-def _copy(value: Any) -> Any:
-    return value.clone() if hasattr(value, "clone") else value

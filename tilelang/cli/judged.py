@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..checks.reporter import ReportedOutputs, Reporter, extent, reference
+import torch
+from torch.utils._pytree import tree_map
+
+from ..checks.reporter import ReportedOperations, ReportedOutputs, Reporter, extent, reference
 from ..checks.wire import Wire, unpacked
 from ..emulator import EmulatorError, options
 from ..emulator.watch import watching
@@ -18,7 +21,19 @@ from ..profiler.supply import described
 from ..runtime import poison
 from ..runtime.code import assembling
 from . import files_read
-from .programs import Ended, Request, kernel_of, names_of, poisoned, raised, seeded
+from .outside import Outside, is_move
+from .problems import Problem, placed, problem_of
+from .programs import (
+    Ended,
+    Request,
+    default_target,
+    emulated,
+    kernel_of,
+    names_of,
+    poisoned,
+    raised,
+    seeded,
+)  # fmt: skip
 from .trials import NotTried, parameters_of
 from .verdict import remarks_of
 
@@ -27,7 +42,8 @@ def serve(wire: Wire) -> None:
     """Serves the orders of a judge until it closes the wire."""
     files_read.watch()
     program = _Program(wire)
-    orders = {"load": program.load, "call": program.call}
+    orders = {"load": program.load, "call": program.call, "solution": program.solution,
+              "grade": program.grade}  # fmt: skip
     while True:
         fields, _ = wire.receive()
         try:
@@ -44,6 +60,7 @@ class _Program:
         self._wire = wire
         self._found: Any = None
         self._request = Request(Path())
+        self._problem: Problem | None = None
         self._kept: list[Any] = []  # memory that the judge knows by its address
 
     def load(self, fields: dict[str, Any]) -> dict[str, Any]:
@@ -75,6 +92,34 @@ class _Program:
         self._kept.append((inputs, results))
         reporter.tell(map(extent, results))
         return {"count": count, "outputs": [reference(each) for each in results]}
+
+    def solution(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Reads a solution of a problem."""
+        self._problem = problem_of(fields)
+        return {}
+
+    def grade(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Runs the solution once on a workload."""
+        problem, target = self._problem, fields["target"]
+        assert problem is not None
+        answer, arrays = self._wire.ask({"event": "inputs wanted", "inputs": None})
+        values = unpacked(answer["values"], arrays)
+        reporter, outside = Reporter(self._wire), Outside()
+        reporter.place(values)
+        allowed = (lambda _: True) if fields["allow torch"] else is_move
+        with (
+            default_target(target), emulated(problem.text, target), assembling(),
+            compiling(self._compiled), _reporting(self._wire, reporter),
+        ):  # fmt: skip
+            solution = problem.solution()
+            with ReportedOperations(reporter, allowed):
+                passed = tree_map(placed, values)
+                with outside.watching():
+                    returned = compare.as_list(solution(passed))
+                results = [torch.as_tensor(each).detach().cpu() for each in returned]
+        self._kept.append((values, passed, results))
+        reporter.tell(map(extent, results))
+        return {"outputs": [reference(each) for each in results], "outside": outside.document()}
 
     def _kernel(self, request: Request, target: str, may_be_refused: bool) -> JITKernel:
         try:

@@ -35,6 +35,11 @@ _BETWEEN = (str(Path(torch.__file__).parent), str(_PACKAGE / "emulator" / "cuda_
 _LAUNCHERS = (str(_PACKAGE), f"{Path(np.__file__).parent}", "/triton/", "/tvm_ffi/", "/helion/")
 
 
+def is_move(name: str) -> bool:
+    """Returns whether an operation of aten only moves, converts or allocates."""
+    return name in _MOVES
+
+
 class Outside:
     """The operations of a solution outside of kernels.
 

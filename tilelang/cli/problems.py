@@ -72,6 +72,12 @@ def read(problem: Path, solution: Path, workloads: Path | None) -> Problem:
     raise UserError(f"{problem.name}: a .py (KernelBench) or .json (FlashInfer-Bench) is expected")
 
 
+def problem_of(files: Mapping[str, str | None]) -> Problem:
+    """Reads ``"problem"``, ``"solution"`` and ``"workloads"`` (may be None); see :func:`read`."""
+    problem, solution, workloads = (files[each] for each in ("problem", "solution", "workloads"))
+    return read(Path(str(problem)), Path(str(solution)), Path(workloads) if workloads else None)
+
+
 def _named(names: Mapping[str, Any], path: Path, wanted: str) -> Any:
     if not callable(names.get(wanted)):
         raise UserError(f"{path.name} defines no {wanted!r}")

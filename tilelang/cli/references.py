@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -9,45 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ..checks.wire import Wire, packed, unpacked
+from ..checks.wire import Message, Wire, packed, unpacked
 from ..errors import TileLangError
 from . import files_read
+from .problems import Problem, problem_of
 from .programs import Request, applied, names_of, raised, reference_of
 
 
 def serve(wire: Wire) -> None:
     """Serves the orders of a judge until it closes the wire."""
     files_read.watch()
-    orders: dict[str, Callable[..., Any]] = {}
-    found: list[Callable[..., Any] | None] = [None]
-
-    def find(fields: dict[str, Any], _: Any) -> tuple[dict[str, Any], list[np.ndarray]]:
-        request = Request(Path(fields["path"]), fields["name"], tuple(fields["argv"]),
-                          reference=fields["reference"])  # fmt: skip
-        names = {} if "::" in request.reference else names_of(request)
-        found[0] = function = reference_of(request, names)
-        if function is None:
-            return {"name": ""}, []
-        count = len(inspect.signature(function).parameters)
-        return {"name": function.__name__, "parameters": count}, []
-
-    def expected(fields: dict[str, Any], given: Any) -> tuple[dict[str, Any], list[np.ndarray]]:
-        import torch
-
-        from ..profiler.exact import expect
-
-        function, steps = found[0], fields["steps"]
-        assert function is not None
-        values = expect(
-            lambda inputs: applied(function, inputs), unpacked(fields["inputs"], given),
-            lambda dtype: float(steps[str(dtype).removeprefix("torch.")]),
-        )  # fmt: skip
-        arrays: list[np.ndarray] = []
-        with torch.no_grad():
-            rows = [packed([each.value, each.exact, *each.moved], arrays) for each in values]
-        return {"outputs": rows}, arrays
-
-    orders.update(find=find, expected=expected)
+    references = _References()
+    orders = {"find": references.find, "problem": references.problem,
+              "inputs": references.inputs, "expected": references.expected}  # fmt: skip
     while True:
         fields, arrays = wire.receive()
         try:
@@ -57,3 +32,56 @@ def serve(wire: Wire) -> None:
         except Exception as error:
             answer, results = {"refused": f"the reference raised {raised(error)}"}, []
         wire.send({**answer, "files": files_read.found(Path.cwd())}, results)
+
+
+class _References:
+    """A function of a file, or a problem."""
+
+    def __init__(self) -> None:
+        self._function: Callable[..., Any] | None = None
+        self._problem: Problem | None = None
+
+    def find(self, fields: dict[str, Any], _: Any) -> Message:
+        """Finds the function that computes what a kernel of a file should."""
+        request = Request(Path(fields["path"]), fields["name"], tuple(fields["argv"]),
+                          reference=fields["reference"])  # fmt: skip
+        names = {} if "::" in request.reference else names_of(request)
+        self._function = function = reference_of(request, names)
+        if function is None:
+            return {"name": ""}, []
+        count = len(inspect.signature(function).parameters)
+        return {"name": function.__name__, "parameters": count}, []
+
+    def problem(self, fields: dict[str, Any], _: Any) -> Message:
+        """Reads a problem; the solution is not loaded."""
+        self._problem = problem = problem_of(fields)
+        rows = [{"name": each.name, "shapes": dict(each.shapes)} for each in problem.workloads]
+        return {"kind": problem.kind, "workloads": rows}, []
+
+    def inputs(self, fields: dict[str, Any], _: Any) -> Message:
+        """Makes inputs of a workload from a seed."""
+        assert self._problem is not None
+        arrays: list[np.ndarray] = []
+        values = self._problem.workloads[fields["workload"]].inputs(fields["seed"])
+        return {"values": packed(values, arrays)}, arrays
+
+    def expected(self, fields: dict[str, Any], given: list[np.ndarray]) -> Message:
+        """Computes what is expected for inputs."""
+        import torch
+
+        from ..profiler.exact import expect
+
+        steps = fields["steps"]
+        if self._function is not None:
+            reference: Any = functools.partial(applied, self._function)
+        else:
+            assert self._problem is not None
+            reference = self._problem.workloads[fields["workload"]].expected
+        values = expect(
+            reference, unpacked(fields["inputs"], given),
+            lambda dtype: float(steps[str(dtype).removeprefix("torch.")]),
+        )  # fmt: skip
+        arrays: list[np.ndarray] = []
+        with torch.no_grad():
+            rows = [packed([each.value, each.exact, *each.moved], arrays) for each in values]
+        return {"outputs": rows}, arrays
