@@ -30,7 +30,7 @@ class Other:
 
     def __init__(self, entry: str) -> None:
         own, other = socket.socketpair()
-        self._process, self._running = 0, None
+        self._process, self._running, self._death = 0, None, ""
         with other:
             if _has_one_thread():
                 self._process = _forked(entry, own, other)
@@ -70,6 +70,8 @@ class Other:
             self._process = 0
 
     def _how(self) -> str:
+        if self._death:
+            return self._death
         self._wire.close()
         status = -signal.SIGKILL
         if self._process:
@@ -78,7 +80,8 @@ class Other:
         elif self._running is not None:
             status = self._running.status() or status
         how = f"with status {status}" if status >= 0 else f"by signal {-status}"
-        return f"the program ended its process {how}"
+        self._death = f"the program ended its process {how}"
+        return self._death
 
 
 def _has_one_thread() -> bool:
@@ -94,6 +97,9 @@ def _forked(entry: str, own: socket.socket, other: socket.socket) -> int:
     process = os.fork()
     if process == 0:
         own.close()
+        # What the judge says to other processes is not for this one.
+        os.closerange(3, other.fileno())
+        os.closerange(other.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
         with contextlib.suppress(OSError):
             ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         serve(entry, other)

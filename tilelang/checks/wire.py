@@ -48,7 +48,7 @@ class Wire:
             self._socket.sendall(_HEAD.pack(len(text), sum(part.size for part in parts)) + text)
             for part in parts:
                 self._socket.sendall(part.data)
-        except (BrokenPipeError, ConnectionResetError):
+        except OSError:  # also after close()
             raise Ended from None
 
     def receive(self) -> Message:
@@ -83,7 +83,7 @@ class Wire:
         while done < size:
             try:
                 count = self._socket.recv_into(view[done : done + _PIECE])
-            except ConnectionResetError:
+            except OSError:
                 count = 0
             if count == 0:
                 raise Ended

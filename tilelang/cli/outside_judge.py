@@ -21,7 +21,7 @@ from ..profiler.judge import Comparison
 from ..profiler.supply import supplied
 from . import trials
 from .programs import Program, Request, Trial, seeded
-from .recording import Recording, asked
+from .recording import Recording, asked, merged
 from .verdict import Failed
 
 
@@ -103,23 +103,20 @@ class _Judge:
         recording = self._recording(target, self._request.shapes if shapes is None else shapes)
         if "not tried" in recording.end:
             raise trials.NotTried(recording.end["not tried"])
-        inputs = trials.changed(self._inputs(recording.wanted), kind, self._request.seed)
+        seeded(self._request.seed + recording.seed)
+        inputs = [supplied(each) for each in recording.wanted]
+        inputs = merged(inputs, self._offered(recording.wanted))
+        inputs = trials.changed(inputs, kind, self._request.seed)
         results = recording.again(inputs)
         if self.reference is None:
             return []
         given = inputs[: int(recording.end["count"])]
         return [Comparison(results, given, self.reference, special=kind in trials.SPECIAL)]
 
-    def _inputs(self, wanted: list[Any]) -> list[Any]:
+    def _offered(self, wanted: list[Any]) -> list[Any]:
+        """Makes the inputs that the program sees."""
         seeded(self._request.seed)
         return [supplied(each) for each in wanted]
-
-    def _offered(self, wanted: list[Any]) -> list[Any]:
-        """Makes inputs for the program; integers and scalars are those that are judged."""
-        return [
-            supplied(spec) if isinstance(each, torch.Tensor) and each.is_floating_point() else each
-            for spec, each in zip(wanted, self._inputs(wanted), strict=True)
-        ]
 
     def _recording(self, target: str, shapes: Mapping[str, int]) -> Recording:
         key = target, tuple(shapes.items())

@@ -8,12 +8,13 @@ inputs that are judged, which the program never sees.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from ..checks.processes import Died, Other
 from ..checks.replica import Modules, Replica, refused
@@ -34,6 +35,8 @@ class Recording:
     Attributes:
         wanted: what the program has said of the inputs that it wants.
         end: how it has ended.
+        seed: seed of the inputs that are judged. It depends on all values that the program has
+            handed to its kernels, so that none of them can be computed from these inputs.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Recording:
         self._allowed, self._modules = allowed, Modules()
         self._events: list[Message] = []
         self._replica = Replica(self._modules, [], allowed)
+        digest = hashlib.sha256()
         answer: Message | None = (order, [])
         with watching(None), options(sanitize=False), alive():
             while not self.end:
@@ -71,7 +75,10 @@ class Recording:
                         self.wanted = fields["inputs"]
                         answer = self._offer(offered(self.wanted))
                 else:
+                    with _sense():
+                        _hash(digest, message)
                     answer = self._noted(message)
+        self.seed = int.from_bytes(digest.digest()[:4], "little") >> 1
 
     def again(self, inputs: list[Any]) -> list[torch.Tensor]:
         """Does all again with other inputs, and returns the results.
@@ -107,8 +114,40 @@ class Recording:
             return refused(error)
 
 
+def _hash(digest: hashlib._Hash, message: Message) -> None:
+    """Adds the values that a program hands over; addresses differ from run to run."""
+    fields, arrays = message
+    for each in arrays:
+        digest.update(each.tobytes())
+    digest.update(str(fields.get("text", "")).encode())
+    if fields.get("event") != "launch":
+        return
+    digest.update(repr([fields[each] for each in ("kernel", "grid", "block", "smem")]).encode())
+    params = bytes.fromhex(fields["params"])
+    words = np.frombuffer(params + bytes(-len(params) % 8), np.uint64).copy()
+    for each in fields["storages"]:
+        begin = int(each["address"])
+        words[(words >= begin) & (words <= begin + int(each["size"]))] = 0
+    digest.update(words.tobytes())
+
+
 def _tensors(inputs: list[Any]) -> list[torch.Tensor]:
     return [each for each in tree_leaves(inputs) if isinstance(each, torch.Tensor)]
+
+
+def merged(new: list[Any], seen: list[Any]) -> list[Any]:
+    """Returns new inputs with the integers and scalars of those that the program has seen.
+
+    Such values may decide what a program launches. Floats of another shape are those seen, too.
+    """
+    leaves, tree = tree_flatten(new)
+    old, _ = tree_flatten(seen)
+    found = [
+        each if isinstance(each, torch.Tensor) and each.is_floating_point()
+        and each.shape == before.shape else before
+        for each, before in zip(leaves, old, strict=True)
+    ]  # fmt: skip
+    return list(tree_unflatten(found, tree))
 
 
 def _again(replica: Replica, message: Message) -> None:
