@@ -29,7 +29,7 @@ def test_every_command_has_a_schema_and_takes_json() -> None:
     content = json.loads(schema.text())
     jsonschema.Draft202012Validator.check_schema(content)
     names = {each.removeprefix("tilelang.") for each in content["properties"]["schema"]["enum"]}
-    assert names == _commands(main) - _WITHOUT
+    assert names - {"checks"} == _commands(main) - _WITHOUT  # of check, for many files
     assert json.loads(command("schema").output) == content
 
 
