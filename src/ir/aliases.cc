@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "ir/tmem_views.h"
 #include "ir/visitor.h"
 
 namespace tilelang::ir {
@@ -66,6 +67,7 @@ Func WithOverlappingTensors(const Func& func) {
 }
 
 const ffi::Object* MemoryOf(const Buffer& buffer) {
+  if (auto viewed = buffer->attrs.Get(kViewOf)) return (*viewed).cast<Buffer>().get();
   auto memory = buffer->attrs.Get(kMemory);
   return memory ? static_cast<const ffi::Object*>((*memory).cast<Var>().get()) : buffer.get();
 }

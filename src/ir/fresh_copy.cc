@@ -2,6 +2,8 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "ir/tmem_views.h"
+
 namespace tilelang::ir {
 
 Var FreshCopy::Fresh(const Var& var) {
@@ -37,6 +39,7 @@ Stmt FreshCopy::Rewrite(const ParallelForNode* op) {
 Stmt FreshCopy::Rewrite(const AllocNode* op) {
   const Buffer& b = op->buffer;
   Map<String, Any> attrs = b->attrs;
+  if (auto viewed = attrs.Get(kViewOf)) attrs.Set(kViewOf, MutateBuffer((*viewed).cast<Buffer>()));
   if (auto init = attrs.Get("init")) attrs.Set("init", Mutate((*init).cast<Expr>()));
   Buffer fresh(b->name, b->dtype, b->shape, b->strides, b->scope, attrs, b->span);
   buffers_.Set(b, fresh);

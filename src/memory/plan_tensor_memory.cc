@@ -8,6 +8,7 @@
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "op/column_owner.h"
 #include "op/gemm_tcgen05.h"
 #include "op/tmem.h"
 #include "op/tmem_lanes.h"
@@ -142,18 +143,22 @@ class UsageFinder : public ir::StmtVisitor {
   std::vector<std::pair<size_t, int64_t>> open_;
 };
 
-// The usage of the accumulator whose columns a tile takes; null for most.
+// The usage of the tile whose columns another one takes; null for most.
 Usage* Below(const Usage& usage, std::vector<Usage>* usages) {
-  auto attr = usage.buffer->attrs.Get(op::kColumnsOf);
-  if (!attr) return nullptr;
-  Buffer accumulator = (*attr).cast<Buffer>();
+  auto owner = op::OwnerOfColumns(usage.buffer);
+  if (!owner) return nullptr;
   auto it = std::find_if(usages->begin(), usages->end(),
-                         [&](const Usage& u) { return u.buffer.same_as(accumulator); });
+                         [&](const Usage& u) { return u.buffer.same_as(*owner); });
   return &*it;
 }
 
 // The columns are in use as long as either is.
 void Join(const Usage& above, Usage* below) {
+  if (above.first < 0) return;
+  if (below->first < 0) {
+    below->branch = above.branch;
+    below->first = above.first;
+  }
   if (above.branch != below->branch) below->branch = Usage::kSeveral;
   below->outlives |= above.outlives;
   below->first = std::min(below->first, above.first);

@@ -7,6 +7,7 @@
 #include "ir/printer.h"
 #include "ir/remark.h"
 #include "layout/smem_layout.h"
+#include "op/column_owner.h"
 #include "op/copy_cluster.h"
 #include "op/cta_pair.h"
 #include "op/effect.h"
@@ -147,6 +148,7 @@ void InferShared(const ir::GemmNode* op, const Region& region, bool mn_major, Co
 
 void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Context* ctx) {
   const Buffer& buffer = region->buffer;
+  if (SetViewLayout(buffer, op->span, ctx)) return;
   TmemLayout wanted = LayoutForRole(buffer, role);
   auto known = ctx->layouts->GetTmem(buffer);
   if (!known) {

@@ -2,7 +2,9 @@
 
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "ir/tmem_views.h"
 #include "ir/visitor.h"
+#include "op/column_owner.h"
 #include "op/copy.h"
 
 namespace tilelang::op {
@@ -42,7 +44,7 @@ TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role, int64_t first_lane
 }
 
 void SetDefaultRole(const Buffer& buffer, const Span& user, Context* ctx) {
-  if (ctx->layouts->Has(buffer)) return;
+  if (ctx->layouts->Has(buffer) || SetViewLayout(buffer, user, ctx)) return;
   TmemRole role = buffer->dtype.bits == 32 ? TmemRole::kAccumulator : TmemRole::kOperandA;
   ctx->layouts->Set(buffer, LayoutForRole(buffer, role), user);
 }
@@ -54,6 +56,7 @@ int64_t ColumnsOfTiles(const Stmt& s) {
   ir::WalkStmts(s, [&](const Stmt& inner) {
     const auto* alloc = inner.as<ir::AllocNode>();
     if (alloc == nullptr || !alloc->buffer.IsTmem()) return true;
+    if (alloc->buffer->attrs.count(ir::kViewOf) != 0) return true;
     Coord shape = StaticShape(alloc->buffer);
     int64_t rows = layout::Product(shape) / shape.back();
     int64_t blocks = (rows + layout::kTmemLanes - 1) / layout::kTmemLanes;

@@ -4,6 +4,7 @@
 
 #include "ir/same.h"
 #include "ir/visitor.h"
+#include "op/column_owner.h"
 #include "op/cta_pair.h"
 
 namespace tilelang::op {
@@ -51,8 +52,8 @@ struct LaunchTiles {
  private:
   void Add(const Buffer& tile) {
     if (!tile.IsTmem()) return;
-    auto below = tile->attrs.Get(kColumnsOf);
-    if (below) ir::AddOnce((*below).cast<Buffer>(), &fixed);
+    auto below = OwnerOfColumns(tile);
+    if (below) ir::AddOnce(*below, &fixed);
     if (below || annotated.Has(tile) || !HasHalfRows(tile)) ir::AddOnce(tile, &fixed);
     if (!below) all.push_back(tile);
   }

@@ -26,6 +26,7 @@ from .scale_factors import (
     is_padded,
     packed_matrix,
 )
+from .view_copy import staged
 from .ws_schedule import named
 
 _gemm = _ffi.get("ir.Gemm")
@@ -220,6 +221,10 @@ def emit_gemm(
     """
     in_block(what)
     trans_a, trans_b = (constant_flag(f"transpose of {what}", flag) for flag in transposed)
+    operands = (
+        *(staged(f"{n} of {what}", x) for n, x in zip("AB", operands, strict=False)),
+        operands[2],
+    )
     # Rows of A and B as bytes, where two elements share one.
     packed = [
         packed_matrix(f"{name} of {what}", x, k_last, scales is not None)

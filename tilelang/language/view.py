@@ -22,10 +22,12 @@ from ..ir.buffer import (
 from ..ir.dtype import UINT32, DType, dtype_of
 from ..ir.expr import Expr, Operand, as_expr, cast, const
 from ..ir.stmt import emit, store
+from .builder import in_block
 from .codec import Codec, NarrowType, reinterpreted
 from .variable import Ref
 
 tvm_ffi = _ffi.tvm_ffi
+_alloc = _ffi.get("ir.Alloc")
 _PRIVATE = ("local", "local.var")
 #: Elements, and bytes, of a unit of padded tiles.
 PADDED = 16
@@ -460,10 +462,10 @@ def _checked(what: str, source: Any, shape: Any, dtype: Any) -> View | Buffer:
         if source.codec is not None:
             raise errors.UnsupportedError(f"{what} of {source.describe()}", span=span.here())
         source = source.source
-    if not isinstance(source, Buffer) or source.strides or source.scope == "shared.tmem":
+    if not isinstance(source, Buffer) or source.strides:
         name = source.describe() if isinstance(source, Buffer) else f"`{source}`"
         raise errors.UnsupportedError(
-            f"{what} of {name}: a view needs a whole contiguous buffer outside tensor memory",
+            f"{what} of {name}: a view needs a whole contiguous buffer",
             span=span.here(),
             notes=["index the buffer, or take a slice of the view"],
         )
@@ -477,7 +479,28 @@ def _checked(what: str, source: Any, shape: Any, dtype: Any) -> View | Buffer:
             f"{size * kind.bits}",
             span=span.here(),
         )
+    if source.scope == "shared.tmem":
+        return _in_tensor_memory(what, source, dims, kind)
     return View(source, dims, kind, None)
+
+
+def _in_tensor_memory(what: str, source: Buffer, dims: tuple[Any, ...], kind: DType) -> Buffer:
+    """A tile on the columns of another one: rows keep their lanes."""
+    if not all_equal(dims[:-1], source.shape[:-1]):
+        raise errors.ShapeError(
+            f"{what} of {source.describe()} as {kind}{list(dims)}: rows of tensor memory are lanes "
+            "and stay as they are",
+            span=span.here(),
+            notes=["change the type and the last extent only"],
+        )
+    if kind == source.dtype:
+        return source
+    builder = in_block(what)
+    name = builder.take_hint(f"{source.name}_view")
+    base = dict(source.attrs).get("view_of", source)
+    buffer = make_buffer(name, kind, dims, source.scope, attrs={"view_of": base})
+    emit(_alloc(buffer, span.current()))
+    return buffer
 
 
 def prod_or_none(shape: Sequence[Any]) -> int | None:
@@ -490,8 +513,8 @@ def reshape(src: Any, shape: Any) -> Any:
     """A buffer's memory as a tile of another shape, of as many elements.
 
     Raises:
-        ShapeError: another number of elements.
-        UnsupportedError: a buffer with strides, or in tensor memory.
+        ShapeError: another number of elements, or other rows of tensor memory.
+        UnsupportedError: a buffer with strides.
     """
     return _checked("T.reshape", src, shape, None)
 
@@ -502,15 +525,18 @@ def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) ->
     Elements are read and written one by one in the type of the view. A tile operator takes what is
     a box of ``src`` as well; T.copy, T.fill and T.clear take every region.
 
+    A view of tensor memory is a tile of its own on the same columns, for T.copy and T.gemm. It may
+    have another type of elements; rows stay rows. As T.alloc_tmem, it stands in ``T.Kernel``.
+
     Args:
-        src: a contiguous buffer, not in tensor memory.
+        src: a contiguous buffer.
         shape: of the view; that of ``src`` when omitted, its last extent by the size of the type.
         dtype: of the view; that of ``src`` when omitted.
         strides: not supported.
 
     Raises:
-        ShapeError: another number of bits.
-        UnsupportedError: a buffer with strides, or in tensor memory.
+        ShapeError: another number of bits, or other rows of tensor memory.
+        UnsupportedError: a buffer with strides.
     """
     if strides:
         raise errors.UnsupportedError("T.view does not support strides", span=span.here())

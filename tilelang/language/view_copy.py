@@ -10,9 +10,11 @@ from ..ir import span
 from ..ir.buffer import Load, Region, load, plain, shape_text
 from ..ir.expr import Expr, as_expr, condition, const, select
 from ..ir.stmt import emit, store
+from .allocate import alloc_shared
 from .builder import current
+from .ignored import remark_choice
 from .loops import Parallel
-from .region import as_part, as_region, corner, corner_extents, significant
+from .region import as_part, as_region, as_tile, corner, corner_extents, significant
 from .scalar import AND, logical
 from .view import PADDED, Element, Part, View
 
@@ -188,4 +190,31 @@ def copy_elements(what: str, src: Side, dst: Side) -> None:
     elementwise(what, dst, lambda variables: source.read(source.indices(variables)))
 
 
-__all__ = ["VIEWS", "boxed", "copy_elements", "elementwise", "is_dynamic", "sides"]
+def staged(what: str, operand: Any) -> Any:
+    """Copies a view that is no box of its memory to a tile of its own in shared memory.
+
+    Returns:
+        the tile; of any other operand the operand itself.
+    """
+    if not isinstance(operand, (View, Part)):
+        return operand
+    part = as_part(operand)
+    dims = [plain(extent) for extent in part.extents]
+    if part.view.codec is not None or not all(isinstance(dim, int) for dim in dims):
+        return operand
+    try:
+        as_tile(what, operand)
+    except errors.UnsupportedError:
+        remark_choice(
+            "copy",
+            f"{what} is `{part}`, a view that is no box of {part.view.source.describe()}: threads "
+            "copy it to a tile of its own in shared memory",
+        )
+    else:
+        return operand
+    tile = alloc_shared(dims, part.view.dtype)
+    copy_elements("T.copy", part, as_region(what, tile))
+    return tile
+
+
+__all__ = ["VIEWS", "boxed", "copy_elements", "elementwise", "is_dynamic", "sides", "staged"]

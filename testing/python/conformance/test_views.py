@@ -157,3 +157,28 @@ def test_reductions_of_parts_of_rows(scope, target: str) -> None:
     a = normal(48, 40)
     expected = (a.double().relu().view(48, 5, 8) * torch.arange(1, 6).view(5, 1)).sum(2)
     close(run(main, target, a, poison(48, 5)), expected)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_bytes_as_operands(transposed: bool, target: str) -> None:
+    """Views that are no boxes of their memory become operands of T.gemm in tiles of their own."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((1, 64 * 32 * 2), "uint8"),
+        B: T.Tensor((32, 64), "float16"),
+        C: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            memory = T.alloc_shared((1, 64 * 32 * 2), "uint8")
+            b, c = T.alloc_shared((32, 64), "float16"), T.alloc_fragment((64, 64), "float32")
+            T.copy(A, memory)
+            T.copy(B, b)
+            a = T.view(memory, (32, 64) if transposed else (64, 32), "float16")
+            T.gemm(a, b, c, transpose_A=transposed, clear_accum=True)
+            T.copy(c, C)
+
+    a = torch.randint(-4, 5, (32, 64) if transposed else (64, 32)).half()
+    b = torch.randint(-4, 5, (32, 64)).half()
+    c = run(main, target, a.view(torch.uint8).view(1, -1), b, poison(64, 64))
+    equal(c, (a.T if transposed else a).float() @ b.float())
