@@ -7,6 +7,7 @@
 #include "ir/same.h"
 #include "ir/visitor.h"
 #include "lower/stage_tensor_memory.h"
+#include "memory/plan_shared_memory.h"
 #include "schedule/channel.h"
 
 namespace tilelang::driver {
@@ -40,7 +41,10 @@ std::optional<ir::Func> WithFewerStages(const ir::Func& func) {
     return true;
   });
   if (most < 2) return std::nullopt;
-  return func.WithBody(StageReducer(most).MutateStmt(func->body));
+  auto attrs = func->attrs;
+  attrs.erase(memory::kRolesShare);
+  return ir::Func(func->name, func->params, StageReducer(most).MutateStmt(func->body), attrs,
+                  func->span);
 }
 
 void RemarkFewerStages(const ir::Func& func) {
@@ -57,6 +61,35 @@ void RemarkFewerStages(const ir::Func& func) {
   });
 }
 
+namespace {
+
+ir::Func WithAttr(const ir::Func& func, const char* name, ir::Any value) {
+  auto attrs = func->attrs;
+  attrs.Set(name, std::move(value));
+  return ir::Func(func->name, func->params, func->body, attrs, func->span);
+}
+
+}  // namespace
+
+std::optional<ir::Func> WithRolesSharing(const ir::Func& func) {
+  if (func->attrs.count(memory::kRolesShare) != 0) return std::nullopt;
+  bool has_barriers = ir::HasStmt(func->body, [](const ir::Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    return alloc != nullptr && alloc->buffer.IsBarrier();
+  });
+  if (!has_barriers) return std::nullopt;
+  return WithAttr(func, memory::kRolesShare, true);
+}
+
+bool HasRolesSharing(const ir::Func& func) {
+  auto shares = func->attrs.Get(memory::kRolesShare);
+  return shares && (*shares).cast<bool>();
+}
+
+ir::Func WithoutRolesSharing(const ir::Func& func) {
+  return WithAttr(func, memory::kRolesShare, false);
+}
+
 std::optional<ir::Func> WithAccumulatorInRegisters(const ir::Func& func) {
   std::vector<ir::Buffer> accumulators;
   ir::WalkStmts(func->body, [&](const ir::Stmt& s) {
@@ -68,9 +101,7 @@ std::optional<ir::Func> WithAccumulatorInRegisters(const ir::Func& func) {
   auto given = func->attrs.Get(lower::kAccumulatorsInRegisters);
   int64_t count = given ? (*given).cast<int64_t>() : 0;
   if (count >= static_cast<int64_t>(accumulators.size())) return std::nullopt;
-  auto attrs = func->attrs;
-  attrs.Set(lower::kAccumulatorsInRegisters, count + 1);
-  return ir::Func(func->name, func->params, func->body, attrs, func->span);
+  return WithAttr(func, lower::kAccumulatorsInRegisters, count + 1);
 }
 
 }  // namespace tilelang::driver

@@ -16,6 +16,14 @@ std::optional<ir::Func> WithFewerStages(const ir::Func& func);
 // Remarks on the loops that WithFewerStages has changed.
 void RemarkFewerStages(const ir::Func& func);
 
+// For shared memory: returns the function with tiles of roles that share bytes
+// (memory::kRolesShare); nothing if this was tried, or if the program has no barriers by which
+// roles could wait for each other.
+std::optional<ir::Func> WithRolesSharing(const ir::Func& func);
+bool HasRolesSharing(const ir::Func& func);
+// The function after the sharing was found to be wrong.
+ir::Func WithoutRolesSharing(const ir::Func& func);
+
 // For tensor memory: returns the function with one more accumulator in registers, the widest first;
 // nothing if all fragments that gemms accumulate in are there.
 std::optional<ir::Func> WithAccumulatorInRegisters(const ir::Func& func);

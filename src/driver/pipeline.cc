@@ -17,6 +17,7 @@
 #include "epilogue/slice_epilogue.h"
 #include "epilogue/stage_results.h"
 #include "ir/aliases.h"
+#include "ir/error.h"
 #include "ir/settings.h"
 #include "lower/branch_by_warp.h"
 #include "lower/broadcast_elements.h"
@@ -265,14 +266,29 @@ CompiledFunc CompileOnce(const Func& kernel, const Target& target, const PassCon
   }
   bool verifies = passes.verifies_synchronization() || IsSet(configs, "tl.verify_synchronization");
   // The program may leave to itself what would be found.
-  if (verifies && !IsSet(configs, "tl.disable_thread_storage_sync")) {
-    verify::VerifySynchronization(func, planned);
+  verifies &= !IsSet(configs, "tl.disable_thread_storage_sync");
+  bool shares = HasRolesSharing(kernel);
+  if (verifies || shares) {
+    for (const std::string& obstacle : verify::VerifySynchronization(func, planned)) {
+      if (shares && !obstacle.empty()) {
+        TL_USER_ERROR(kResource, func->span, "tiles of roles cannot share memory: " << obstacle);
+      }
+    }
   }
   CodegenOptions options;
   options.fast_math = IsSet(configs, "tl.enable_fast_math");
   // Last: what checks a program reads from its branches which threads take them.
   func = lower::BranchByWarp(func, target);
   return Codegen(func, target, options).WithNotes(passes.remarks(), schedules.launches());
+}
+
+// The function in another form that takes less of the memory that is too small; nothing if there is
+// none.
+std::optional<Func> Smaller(const Func& func, bool shared, const PassConfigs& configs) {
+  if (!shared) return WithAccumulatorInRegisters(func);
+  if (auto sharing = WithRolesSharing(func)) return sharing;
+  if (IsSet(configs, "tl.keep_stages")) return std::nullopt;
+  return WithFewerStages(func);
 }
 
 }  // namespace
@@ -288,17 +304,12 @@ CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& 
       return CompileOnce(*func, target, configs);
     } catch (const TooMuchMemory& too_much) {
       if (!refusal) refusal = too_much.error;
-      if (!too_much.shared) {
-        func = WithAccumulatorInRegisters(*func);
-      } else if (IsSet(configs, "tl.keep_stages")) {
-        func = std::nullopt;
-      } else {
-        func = WithFewerStages(*func);
-      }
+      func = Smaller(*func, too_much.shared, configs);
     } catch (const ffi::Error& error) {
       // The user gets the refusal of the program as it was given, not that of a changed one.
       if (!refusal || !IsRefusal(error)) throw;
-      func = std::nullopt;
+      bool shares = HasRolesSharing(*func);
+      func = shares ? Smaller(WithoutRolesSharing(*func), /*shared=*/true, configs) : std::nullopt;
     }
   }
   throw *refusal;

@@ -375,14 +375,15 @@ class SharedMemoryPlanner : public StmtMutator {
  public:
   using StmtMutator::Rewrite;
 
-  explicit SharedMemoryPlanner(Target target) : target_(std::move(target)) {}
+  SharedMemoryPlanner(Target target, bool roles_share)
+      : target_(std::move(target)), roles_share_(roles_share) {}
 
   Stmt Rewrite(const KernelLaunchNode* op) override {
     LiveRanges ranges(op);
     if (ranges.has_roles) {
       for (Block& block : ranges.blocks) {
         block.overlays = false;
-        if (block.IsUsed()) block.first = 0, block.last = kForever;
+        if (block.IsUsed() && !roles_share_) block.first = 0, block.last = kForever;
       }
     }
     int64_t total = Place(&ranges.blocks);
@@ -402,12 +403,15 @@ class SharedMemoryPlanner : public StmtMutator {
 
  private:
   Target target_;
+  bool roles_share_;
 };
 
 }  // namespace
 
 Func PlanSharedMemory(const Func& func, const Target& target) {
-  return func.WithBody(SharedMemoryPlanner(target).MutateStmt(func->body));
+  auto shares = func->attrs.Get(kRolesShare);
+  bool roles_share = shares && (*shares).cast<bool>();
+  return func.WithBody(SharedMemoryPlanner(target, roles_share).MutateStmt(func->body));
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

@@ -12,6 +12,10 @@ inline constexpr const char* kOverlays = "overlays";
 // An attribute (true) of a buffer that only roles beside the program's threads touch. They have
 // used it for the last time when threads use a buffer with kOverlays for the first time.
 inline constexpr const char* kOverlaid = "overlaid";
+// An attribute (bool) of functions. True: warps in roles of the program have their accesses in the
+// order of the text, so that tiles whose lives end share their bytes with later ones. Somebody must
+// prove it of the result: verify::VerifySynchronization can. False: this was tried in vain.
+inline constexpr const char* kRolesShare = "roles_share_memory";
 
 // Sets attrs["smem_offsets"] : Map<Buffer, int> and attrs["dyn_smem_bytes"] : int of each launch,
 // in bytes from the start of dynamic shared memory, which is aligned to 1024.
@@ -20,7 +24,8 @@ inline constexpr const char* kOverlaid = "overlaid";
 // its last one, through every loop around an access that does not also hold its allocation, through
 // every branch that only some threads take, and until a thread waits for the barrier of an
 // asynchronous access. Kernels whose warps wait for each other inside branches share nothing,
-// because accesses of warps in different roles have no order. mbarriers live until the end.
+// because accesses of warps in different roles have no order, unless the function has the attribute
+// kRolesShare. mbarriers live until the end.
 //
 // A buffer with the attribute kOverlays may also take bytes of buffers that its own threads have
 // used for the last time, even if other threads use them, too: those threads load the buffers, and
