@@ -60,6 +60,7 @@
 #include "tiling/widen_tiles.h"
 #include "transform/apply_scale_factors.h"
 #include "transform/expand_unrolled.h"
+#include "transform/lead_pairs.h"
 #include "transform/load_first.h"
 #include "transform/promote_accumulators.h"
 #include "transform/resolve_roles.h"
@@ -132,6 +133,7 @@ const std::vector<Step>& Pipeline() {
   static const std::vector<Step> steps = {
       {"remark_arguments", ForAll(check::RemarkArguments)},
       {"wrap_indices", ForAll(transform::WrapIndices)},
+      {"lead_pairs", ForAll(transform::LeadPairs)},
       {"check_program", check::CheckProgram},
       {"widen_indices", ForAll(transform::WidenIndices)},
       {"simplify", ForAll(transform::Simplify)},

@@ -108,28 +108,6 @@ def by_hand(a, b, **given):
     )  # fmt: skip
 
 
-def case_issued_by_both():
-    """SemanticsError: T.tcgen05_gemm with use_2cta=True is issued by the even block of a pair for
-    both, but block 1 of the cluster may get here, too: put it under
-    `if T.block_rank_in_cluster() == 0`
-    """
-    pair_kernel(lambda a, b, *_: by_hand(a, b))
-
-
-def case_with_a_barrier_issued_by_both():
-    """SemanticsError: T.gemm with use_2cta=True is issued by the even block of a pair for both"""
-    pair_kernel(
-        lambda a, b, *_: T.gemm(
-            a,
-            b,
-            T.alloc_tmem((128, 64), "float32"),
-            transpose_B=True,
-            use_2cta=True,
-            mbar=T.alloc_barrier(1),
-        )
-    )
-
-
 @T.macro
 def on_the_other_side(a, b, c, bx, s):
     if T.block_rank_in_cluster() == 0:
@@ -144,8 +122,8 @@ def case_issued_by_the_odd_block():
 
 
 @T.macro
-def by_the_first(a, b, c, bx, s):
-    if T.block_rank_in_cluster() < 2:
+def by_the_second(a, b, c, bx, s):
+    if T.block_rank_in_cluster() == 1:
         by_hand(a, b)
 
 
@@ -153,18 +131,7 @@ def case_issued_by_one_odd_block_of_several():
     """SemanticsError: but block 1 of the cluster may get here, too: put it under
     `if T.block_rank_in_cluster() % 2 == 0`
     """
-    pair_kernel(by_the_first, size=4)
-
-
-@T.macro
-def by_data(a, b, c, bx, s):
-    if s == 0:
-        by_hand(a, b)
-
-
-def case_issued_under_an_argument():
-    """SemanticsError: T.tcgen05_gemm with use_2cta=True is issued by the even block of a pair"""
-    pair_kernel(by_data)
+    pair_kernel(by_the_second, size=4)
 
 
 @T.macro
@@ -285,20 +252,6 @@ def factors_of_one(a, b, c, bx, s):
 def case_factors_of_one_block():
     """SemanticsError: T.tcgen05_cp_warpx4 without use_2cta=True in a kernel whose gemms have it"""
     pair_kernel(factors_of_one)
-
-
-@T.macro
-def factors_by_both(a, b, c, bx, s):
-    words, tmem = T.alloc_shared((128,), T.uint32), T.alloc_tmem((128, 4), T.uint32)
-    T.clear(words)
-    T.tcgen05_cp_warpx4(words, tmem, use_2cta=True)
-    if T.block_rank_in_cluster() == 0:
-        by_hand(a, b)
-
-
-def case_factors_by_both():
-    """SemanticsError: T.tcgen05_cp_warpx4 with use_2cta=True is issued by the even block"""
-    pair_kernel(factors_by_both)
 
 
 def multicast(alloc):
