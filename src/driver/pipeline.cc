@@ -69,6 +69,7 @@
 #include "transform/simplify.h"
 #include "transform/split_loops.h"
 #include "transform/substitute_values.h"
+#include "transform/trim_parallel.h"
 #include "transform/version_strides.h"
 #include "transform/widen_indices.h"
 #include "transform/wrap_indices.h"
@@ -138,6 +139,7 @@ const std::vector<Step>& Pipeline() {
       {"widen_indices", ForAll(transform::WidenIndices)},
       {"simplify", ForAll(transform::Simplify)},
       {"expand_unrolled", ForAll(transform::ExpandUnrolled)},
+      {"trim_parallel", ForAll(transform::TrimParallel)},
       {"promote_accumulators", ForAll(transform::PromoteAccumulators)},
       {"apply_scale_factors", transform::ApplyScaleFactors},
       {"share_decisions", ForAll(transform::ShareDecisions)},

@@ -293,9 +293,12 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   if (const auto* bind = s.as<BindNode>()) context_.Bind(bind);
   PhaseUses phases = PhasesUsedIn(s);
   std::vector<Stmt> stmts = BarriersBefore(s, accesses, phases.BegunAlone(), false, state);
-  if (ArrivesForRoles(s) && fences_.Lacks(*state)) {
+  const auto* arrive = s.as<ArriveNode>();
+  bool of_copies = arrive != nullptr && arrive->Kind() == ArriveKind::kCopies;
+  if ((of_copies || ArrivesForRoles(s)) && fences_.Lacks(*state)) {
     stmts.push_back(Fence(FenceKind::kAsyncProxy, s.span()));
-    state->PassFence();
+    // Copies that arrive themselves are not complete here.
+    if (!of_copies) state->PassFence();
   }
   AppendTensorOrder(s, state, &stmts);
   for (const AccessPtr& access : accesses) state->Add(Pending(access));
