@@ -1,12 +1,14 @@
 #include "analysis/uniformity.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ir/aliases.h"
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
 #include "ir/next_tile.h"
 #include "ir/visitor.h"
+#include "ir/warp_values.h"
 #include "layout/fragment.h"
 
 namespace tilelang::analysis {
@@ -32,6 +34,7 @@ class VariationFinder : public StmtVisitor {
 
   void Visit(const BindNode* op) override {
     result_->threads_.Bind(op->var, op->value);
+    result_->values_.Set(op->var, op->value);
     if (!IsUniform(op->value)) Mark(&result_->varying_, op->var.get());
   }
   void Visit(const AllocNode* op) override {
@@ -77,15 +80,25 @@ class VariationFinder : public StmtVisitor {
     active_ = selection.threads;
     divergent_ |= !uniform;
     divergent_in_loop_ |= !uniform;
+    std::unordered_set<const ffi::Object*> same = same_;
+    std::vector<const ffi::Object*> stored = std::exchange(stored_, {});
     VisitStmt(op->then_case);
+    same_ = same;
     active_ = rest.empty() ? outer - selection.threads : outer;
     bool known = rest.empty() || (uniform && selection.threads == outer);
-    divergent_ |= !known;
+    // Those that the condition selects get there all or not at all; others get there.
+    bool agreed = !known && uniform;
+    if (agreed) agreed_.push_back(selection.threads);
+    divergent_ |= !known && !agreed;
     divergent_in_loop_ |= !known;
     if (op->else_case.defined()) VisitStmt(op->else_case);
+    if (agreed) agreed_.pop_back();
     active_ = outer;
     divergent_ = outer_divergent;
     divergent_in_loop_ = outer_in_loop;
+    same_ = std::move(same);
+    for (const ffi::Object* buffer : stored_) same_.erase(buffer);
+    stored_.insert(stored_.end(), stored.begin(), stored.end());
   }
   void Visit(const ForNode* op) override {
     bool uniform = IsUniform(op->min) && IsUniform(op->extent);
@@ -100,7 +113,10 @@ class VariationFinder : public StmtVisitor {
     StmtVisitor::Visit(op);
     divergent_ = outer;
   }
-  void Visit(const WhileNode* op) override { Loop(op, op->body, IsUniform(op->condition)); }
+  void Visit(const WhileNode* op) override {
+    // The condition is also read after stores of the body.
+    Loop(op, op->body, result_->IsUniform(op->condition, active_));
+  }
   void Visit(const BreakNode* op) override { Leave(); }
   void Visit(const ContinueNode* op) override { Leave(); }
 
@@ -108,15 +124,29 @@ class VariationFinder : public StmtVisitor {
   void Mark(std::unordered_set<const ffi::Object*>* set, const ffi::Object* object) {
     changed |= set->insert(object).second;
   }
-  bool IsUniform(const Expr& e) const { return result_->IsUniform(e, active_); }
+  bool IsUniform(const Expr& e) const { return result_->IsUniform(e, active_, same_); }
   bool AreUniform(const Array<Expr>& all) const {
     return std::all_of(all.begin(), all.end(), [&](const Expr& e) { return IsUniform(e); });
+  }
+  // Whether other conditions than those on the thread index may divide the active threads.
+  bool IsDivided() const {
+    return divergent_ || std::any_of(agreed_.begin(), agreed_.end(), [&](const ThreadSet& some) {
+             return some.Overlaps(active_) && !some.Contains(active_);
+           });
   }
   // A value, the same in all threads that get here or not, goes to an element of a buffer.
   void Write(const Buffer& buffer, bool uniform) {
     if (buffer.IsGlobal()) Mark(&result_->written_, MemoryOf(buffer));
     if (!IsPrivate(buffer)) return;
-    if (divergent_ || !uniform) {
+    stored_.push_back(buffer.get());
+    bool is_variable = std::all_of(buffer->shape.begin(), buffer->shape.end(),
+                                   [](const Expr& extent) { return IsConst(extent, 1); });
+    if (IsDivided() || !uniform || !is_variable) {
+      same_.erase(buffer.get());
+    } else {
+      same_.insert(buffer.get());
+    }
+    if (IsDivided() || !uniform) {
       Mark(&result_->varying_, buffer.get());
     } else if (!active_.IsWholeBlock()) {
       MarkRole(buffer.get());
@@ -138,7 +168,9 @@ class VariationFinder : public StmtVisitor {
     loop_active_ = active_;
     divergent_ |= !result_->IsUniformLoop(loop);
     divergent_in_loop_ = false;
+    same_.clear();
     VisitStmt(body);
+    same_.clear();
     divergent_ = outer;
     divergent_in_loop_ = outer_in_loop;
     loop_ = outer_loop;
@@ -151,9 +183,14 @@ class VariationFinder : public StmtVisitor {
 
   Uniformity* result_;
   const StmtNode* loop_ = nullptr;
-  ThreadSet active_;                // by the conditions on the thread index around
-  ThreadSet loop_active_;           // the same at the loop
+  ThreadSet active_;       // by the conditions on the thread index around
+  ThreadSet loop_active_;  // the same at the loop
+  // Variables to which all of them have just given one value, whatever other threads store later;
+  // and those stored in the present branch.
+  std::unordered_set<const ffi::Object*> same_;
+  std::vector<const ffi::Object*> stored_;
   bool divergent_ = false;          // other conditions divide them further
+  std::vector<ThreadSet> agreed_;   // of each set all threads get here, or none does
   bool divergent_in_loop_ = false;  // between the loop and here
 };
 
@@ -181,17 +218,39 @@ bool Uniformity::IsShared(const Buffer& buffer, const ThreadSet& active) const {
 }
 
 bool Uniformity::IsUniform(const Expr& e, const ThreadSet& active) const {
+  return IsUniform(e, active, {});
+}
+
+bool Uniformity::IsUniform(const Expr& e, const ThreadSet& active,
+                           const std::unordered_set<const ffi::Object*>& same) const {
   Expr folded = active.IsWholeBlock() ? e : threads_.Fold(e, active);
   bool uniform = true;
   WalkExprs(folded, [&](const Expr& part) {
     if (part->kind == ExprKind::kVar) {
       uniform &= !varying_.count(part.get());
     } else if (const auto* load = part.as<LoadNode>()) {
-      uniform &= IsShared(load->buffer, active);
+      uniform &= same.count(load->buffer.get()) != 0 || IsShared(load->buffer, active);
     } else if (const auto* call = part.as<CallNode>()) {
       if (call->Is(Builtin::kBlockVote) || call->Is(Builtin::kNextTile)) return false;
       bool pure = call->intrinsic != nullptr && call->intrinsic->pure;
       uniform &= pure || ListedTable(call).defined();
+    }
+    return uniform;
+  });
+  return uniform;
+}
+
+bool Uniformity::IsUniformInWarps(const Expr& e, const ThreadSet& active) const {
+  bool uniform = true;
+  WalkExprs(e, [&](const Expr& part) {
+    const auto* call = part.as<CallNode>();
+    if (call != nullptr && IsVoteOfWarp(call)) return false;
+    if (auto var = part.as<Var>()) {
+      auto value = values_.Get(*var);
+      uniform &= IsUniform(*var, active) || (value && IsUniformInWarps(*value, active));
+    } else if (call != nullptr || part->kind == ExprKind::kLoad) {
+      uniform &= IsUniform(part, active);
+      return false;
     }
     return uniform;
   });

@@ -23,6 +23,9 @@ class Uniformity {
   // Returns whether the value is the same in all of `active`, at a place that exactly these threads
   // reach together.
   bool IsUniform(const ir::Expr& e, const ThreadSet& active) const;
+  // Returns whether the value is the same in all threads of each warp of `active`, because votes of
+  // the warp give it.
+  bool IsUniformInWarps(const ir::Expr& e, const ThreadSet& active) const;
   // All threads that reach the loop run it the same number of times: its bounds or condition are
   // uniform and no thread leaves or skips an iteration alone.
   bool IsUniformLoop(const ir::StmtNode* loop) const { return !varying_loops_.count(loop); }
@@ -33,9 +36,13 @@ class Uniformity {
   friend class VariationFinder;
 
   bool IsShared(const ir::Buffer& buffer, const ThreadSet& active) const;
+  // same: variables that have one value in these threads at this place.
+  bool IsUniform(const ir::Expr& e, const ThreadSet& active,
+                 const std::unordered_set<const ir::ffi::Object*>& same) const;
 
   BlockThreads threads_;
   std::unordered_set<const ir::ffi::Object*> varying_;  // variables and local buffers
+  ir::Map<ir::Var, ir::Expr> values_;                   // of names
   // Local buffers to which only these threads, all of them, give one value.
   std::unordered_map<const ir::ffi::Object*, std::vector<ThreadSet>> role_stores_;
   std::unordered_set<const ir::ffi::Object*> written_;  // global buffers

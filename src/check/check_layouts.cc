@@ -70,4 +70,14 @@ void CheckGivenLayouts(const Stmt& stmt, const op::ThreadRange& threads,
   }
 }
 
+bool IsSharedByWarps(const Fragment& layout) {
+  std::vector<int64_t> copies = layout->replica->Tabulate();
+  std::vector<int64_t> owners = layout->thread->Tabulate();
+  return std::any_of(owners.begin(), owners.end(), [&](int64_t owner) {
+    int64_t warp = (owner + copies[0]) / kWarp;
+    return std::any_of(copies.begin(), copies.end(),
+                       [&](int64_t copy) { return (owner + copy) / kWarp != warp; });
+  });
+}
+
 }  // namespace tilelang::check

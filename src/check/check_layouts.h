@@ -11,6 +11,9 @@ namespace tilelang::check {
 void CheckGivenLayouts(const ir::Stmt& stmt, const op::ThreadRange& threads,
                        const op::LayoutMap& annotated);
 
+// Returns whether threads of different warps hold the same element.
+bool IsSharedByWarps(const layout::Fragment& layout);
+
 }  // namespace tilelang::check
 
 #endif  // TILELANG_CHECK_CHECK_LAYOUTS_H_

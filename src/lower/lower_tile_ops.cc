@@ -6,9 +6,13 @@
 
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
+#include "analysis/uniformity.h"
+#include "check/check_layouts.h"
 #include "ir/async.h"
+#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/same.h"
+#include "ir/warp_values.h"
 #include "lower/open_indices.h"
 #include "memory/cta_resources.h"
 #include "op/access.h"
@@ -69,6 +73,9 @@ class KernelLowerer : public analysis::ScopedMutator {
     ctx_.tmem = resources_.tensor_memory();
     ctx_.warpgroup = warpgroup_;
     ctx_.in_pairs = resources_.in_pairs();
+    bool votes =
+        ir::HasCall(launch->body, [](const ir::CallNode* call) { return ir::IsVoteOfWarp(call); });
+    if (votes) uniformity_.emplace(launch);
     ir::WalkStmts(launch->body, [&](const Stmt& s) {
       const auto* gemm = s.as<ir::GemmNode>();
       if (gemm != nullptr && op::GroupsInFlight(gemm) != 0 &&
@@ -118,6 +125,7 @@ class KernelLowerer : public analysis::ScopedMutator {
   // branch: computed in all of them and selected from, it would cost the others as much.
   Stmt Rewrite(const ir::IfNode* op) override {
     if (Buffer flags = op::FlagsOf(op->condition); flags.defined()) return OfRows(op, flags);
+    if (uniformity_) CheckWarps(op);
     Stmt lowered = ScopedMutator::Rewrite(op);
     const auto* branch = lowered.as<ir::IfNode>();
     if (branch == nullptr || loops_ == 0 || !HasParallelLoop(op->then_case)) return lowered;
@@ -218,6 +226,25 @@ class KernelLowerer : public analysis::ScopedMutator {
                   op->span);
   }
 
+  // What warps write in a branch that each takes by its own vote, no other warp holds.
+  void CheckWarps(const ir::IfNode* op) {
+    analysis::ThreadSet active =
+        uniformity_->threads().Of(analysis::ActiveThreads(threads_, &analyzer_));
+    bool by_warps = !uniformity_->IsUniform(op->condition, active) &&
+                    uniformity_->IsUniformInWarps(op->condition, active);
+    if (!by_warps) return;
+    ir::WalkEffects(ffi::GetRef<Stmt>(op), [&](const ir::Effect& effect) {
+      if (!effect.Writes() || !effect.buffer.IsFragment()) return;
+      if (!check::IsSharedByWarps(*layouts_.GetFragment(effect.buffer))) return;
+      TL_USER_ERROR(kLayout, op->span,
+                    "fragment " << std::string(effect.buffer->name)
+                                << " is written in a branch that each warp takes by its own vote, "
+                                   "but several warps hold the same elements of it, and some of "
+                                   "them would keep old values. Let the block agree: `if "
+                                   "T.syncthreads_or(<value>):`");
+    });
+  }
+
   static bool HasParallelLoop(const Stmt& s) {
     return ir::HasStmt(
         s, [&](const Stmt& inner) { return inner->kind == ir::StmtKind::kParallelFor; });
@@ -234,7 +261,8 @@ class KernelLowerer : public analysis::ScopedMutator {
   std::vector<const ir::GemmNode*> in_flight_;  // by wgmma, somewhere in the program
   std::vector<Buffer> allocated_;               // what exists where the lowering is
   op::TensorMaps tensor_maps_;
-  int loops_ = 0;  // around the statement
+  int loops_ = 0;                                   // around the statement
+  std::optional<analysis::Uniformity> uniformity_;  // of programs with votes of warps
 };
 
 class LaunchLowerer : public ir::StmtMutator {

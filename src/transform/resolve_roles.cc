@@ -8,10 +8,12 @@
 #include "analysis/uniformity.h"
 #include "check/check_parts.h"
 #include "ir/async.h"
+#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
+#include "op/copy_tmem.h"
 #include "op/effect.h"
 #include "op/issue.h"
 
@@ -51,6 +53,35 @@ bool IsForOneThread(const Stmt& s) {
   return issued && !in_registers && gemm->result()->buffer.IsTmem();
 }
 
+// Each warp can execute it alone, for the elements that it holds: in registers and tensor memory,
+// without exchange.
+bool IsForWarps(const Stmt& s) {
+  auto in_registers = [](const ir::Buffer& buffer) {
+    return buffer.IsFragment() || buffer.IsLocal();
+  };
+  if (const auto* fill = s.as<ir::FillNode>()) return fill->dst->buffer.IsFragment();
+  if (const auto* copy = s.as<ir::CopyNode>()) {
+    bool moves = copy->src->buffer.IsFragment() && copy->dst->buffer.IsFragment();
+    return moves || op::IsTmemCopy(copy);
+  }
+  if (s->kind != ir::StmtKind::kParallelFor) return false;
+  bool fits = true;
+  ir::WalkEffects(s, [&](const ir::Effect& effect) {
+    fits &= !effect.Writes() || in_registers(effect.buffer);
+  });
+  return fits;
+}
+
+bool AreForWarps(const Stmt& s) {
+  bool fit = true;
+  ir::WalkStmts(s, [&](const Stmt& part) {
+    bool collective = CollectiveName(part) != nullptr;
+    fit &= !collective || IsForWarps(part);
+    return !collective;
+  });
+  return fit;
+}
+
 class RoleResolver : public ir::StmtMutator {
  public:
   explicit RoleResolver(const ir::KernelLaunchNode* launch)
@@ -75,7 +106,10 @@ class RoleResolver : public ir::StmtMutator {
     Expr rest;
     for (const Expr& part : selection.rest) {
       if (!uniformity_.IsUniform(part, chosen)) {
-        return Under(op, op->condition, {active_, kUnknown}, {active_, kUnknown});
+        bool by_warps = uniformity_.IsUniformInWarps(op->condition, active_) &&
+                        AreForWarps(ffi::GetRef<Stmt>(op));
+        Side some{active_, by_warps ? nullptr : kUnknown};
+        return Under(op, op->condition, some, some);
       }
       rest = rest.defined() ? rest && part : part;
     }
