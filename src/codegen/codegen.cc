@@ -332,6 +332,8 @@ CompiledFunc Codegen(const Func& func, const Target& target, const CodegenOption
     // tilelang/runtime/nvrtc.py finds the user's own lines between these two.
     source.Line("");
     source.Line("// C++ source of the program");
+    source.Line("typedef unsigned short ushort;  // as the C library of nvcc's host declares them");
+    source.Line("typedef unsigned int uint;");
     add_lines(prelude);
     source.Line("// end of it");
   }

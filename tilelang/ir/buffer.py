@@ -340,7 +340,22 @@ def _slice(buffer: Buffer, dim: int, part: slice) -> tuple[Any, Any]:
 
 
 def _bound(buffer: Buffer, dim: int, value: Any) -> Any:
-    return _from_start(buffer, dim, plain(_index_value(buffer, value)))
+    return _from_start(buffer, dim, _without_division(plain(_index_value(buffer, value))))
+
+
+def _without_division(index: Any) -> Any:
+    """``i * 256 // 2`` as ``i * 128``: indices do not overflow, so that factors cancel."""
+    if not (isinstance(index, Binary) and index.op == BinaryOp.FLOOR_DIV):
+        return index
+    divisor = index.b.value if isinstance(index.b, IntImm) else 0
+    quotient = _divided(index.a, divisor) if divisor > 0 else None
+    if quotient is None:
+        return index
+    terms, constant = quotient
+    result: Any = constant
+    for term, factor in terms.values():
+        result = term * factor + result
+    return result
 
 
 def _index_value(buffer: Buffer, value: Any) -> Expr:
@@ -374,6 +389,13 @@ def _linear(value: Any, factor: int, terms: _Terms) -> int:
         return _linear(value.a, factor * value.b.value, terms)
     if op == BinaryOp.MUL and isinstance(value.a, IntImm):
         return _linear(value.b, factor * value.a.value, terms)
+    if op == BinaryOp.FLOOR_DIV and isinstance(value.b, IntImm) and value.b.value > 0:
+        quotient = _divided(value.a, value.b.value)
+        if quotient is not None:
+            rest, whole = quotient
+            for key, (term, count) in rest.items():
+                terms[key] = (term, terms.get(key, (term, 0))[1] + factor * count)
+            return factor * whole
     known = definition(value) if isinstance(value, Var) else None
     if known is not None:
         return _linear(known, factor, terms)
@@ -381,6 +403,16 @@ def _linear(value: Any, factor: int, terms: _Terms) -> int:
     term, count = terms.get(key, (value, 0))
     terms[key] = (term, count + factor)
     return 0
+
+
+def _divided(value: Any, divisor: int) -> tuple[_Terms, int] | None:
+    """The terms of ``value // divisor`` and its constant part, if all factors are multiples."""
+    terms: _Terms = {}
+    constant = _linear(value, 1, terms)
+    if any(count % divisor for _, count in terms.values()):
+        return None
+    quotient = {key: (term, count // divisor) for key, (term, count) in terms.items()}
+    return quotient, constant // divisor
 
 
 def linear_terms(value: Any) -> list[tuple[Expr, int]]:

@@ -249,7 +249,12 @@ class EagerFunction:
 
     def _declared(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> EagerParameters:
         call = self._call(args, kwargs)
-        missing = {name: None for name in self._names if name not in self._runtime}
+        defaults = zip(self._names, self._defaults, strict=True)
+        missing = {
+            name: None if default is inspect.Parameter.empty else default
+            for name, default in defaults
+            if name not in self._runtime
+        }
         return declarations(self._function, call._replace(constants={**missing, **call.constants}))
 
     def kernel_arguments(

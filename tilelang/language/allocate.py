@@ -30,6 +30,8 @@ _SCOPES = {
 
 # Types that shared memory holds as they lie in tensors: instructions read them there.
 _CODES_IN_SHARED = ("float8_e8m0fnu",)
+# Of a shared tile: float4_e2m1fn as tensor cores read it beside 8-bit types.
+_BY_TENSOR_CORE = "float4_e2m1_unpacked"
 _PACKED_TYPES = ("int4", "uint4", "float4_e2m1fn")
 _PADDED_TYPES = ("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")
 
@@ -65,6 +67,8 @@ def _tile(what: str, shape: Any, dtype: Any, scope: str) -> Any:
             f"unknown memory scope {scope!r}", span=span.here(), notes=[f"known: {list(_SCOPES)}"]
         )
     dims, narrow = _constant_shape(what, shape), narrow_type(dtype)
+    if str(narrow) == _BY_TENSOR_CORE and _SCOPES[scope] == "shared.dyn":
+        return _padded(what, dims, NarrowType("float4_e2m1fn"))
     if narrow in _CODES_IN_SHARED and _SCOPES[scope] == "shared.dyn":
         return _packed(what, dims, narrow, _SCOPES[scope])
     if narrow is not None:
@@ -209,10 +213,17 @@ def alloc_global(shape: Any, dtype: Any, scope: str = "global", zeroed: bool = F
         )
     dims = shape if isinstance(shape, (tuple, list)) else (shape,)
     attrs = {"zeroed": True} if zeroed else {}
+    return _global_of(builder, "T.alloc_global", dims, dtype, attrs)
+
+
+def _global_of(
+    builder: Builder, what: str, dims: Sequence[Any], dtype: Any, attrs: dict[str, Any]
+) -> Buffer:
+    """Memory of the device for elements of a type; of a narrow one, their bytes and a view."""
     narrow = narrow_type(dtype)
     if narrow is None:
         return _allocate_global(builder, dims, dtype_of(dtype), attrs)
-    extents = extents_in_bytes(f"T.alloc_global({shape_text(dims)}) of {narrow!r}", dims, narrow)
+    extents = extents_in_bytes(f"{what}({shape_text(dims)}) of {narrow!r}", dims, narrow)
     source = _allocate_global(builder, extents, dtype_of("uint8"), attrs)
     view: Any = View(source, dims, narrow, narrow.codec)  # which is used as a buffer is
     return view
@@ -263,7 +274,8 @@ def empty(*shape: Any, dtype: Any = None) -> Buffer:
     Args:
         shape: the extents, as one tuple or list or one by one; constants, or expressions of
             dimensions and scalars known at run time.
-        dtype: the element type, also the last argument by position; float32 by default.
+        dtype: the element type, also the last argument by position; float32 by default. Of a
+            type that shares bytes (float4_e2m1fn) the caller gets the bytes, as uint8.
 
     Raises:
         ScopeError: inside of ``T.Kernel``.
@@ -290,7 +302,7 @@ def empty(*shape: Any, dtype: Any = None) -> Buffer:
     kind = rest[0] if rest else dtype
     for dim in dims:
         check_extent(dim)
-    return _allocate_global(builder, dims, dtype_of("float32" if kind is None else kind))
+    return _global_of(builder, "T.empty", dims, "float32" if kind is None else kind, {})
 
 
 def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.buffer import plain
+from ..ir.buffer import Region, plain, shape_text
 from ..ir.dtype import INT32
 from ..ir.expr import Expr, call, cast, const
 from ..ir.stmt import emit
@@ -15,6 +15,8 @@ from .copy import copy_regions, eviction_policy_name
 from .gemm import barrier_element
 from .ignored import remark_ignored
 from .sync import emit_cluster_barrier
+from .view import Part
+from .view_copy import VIEWS, sides
 from .ws_schedule import named
 
 _copy = _ffi.get("ir.Copy")
@@ -107,7 +109,7 @@ def tma_copy(
     """
     in_block("T.tma_copy")
     remark_ignored("T.tma_copy", leader_scope_threads=leader_scope_threads)
-    source, target = copy_regions("T.tma_copy", src, dst)
+    source, target = _regions_of_tma(src, dst)
     if barrier is None and target.buffer.scope == "global" and cluster_mask is None:
         notes: dict[str, Any] = {"prefer_instruction": "tma"}
         policy = eviction_policy_name(eviction_policy)
@@ -123,6 +125,27 @@ def tma_copy(
         )
     mask = None if cluster_mask is None else mask_of("T.tma_copy", cluster_mask)
     issue_tma_copy("T.tma_copy", source, target, barrier, eviction_policy, mask)
+
+
+def _regions_of_tma(src: Any, dst: Any) -> tuple[Region, Region]:
+    """The two tiles of a copy, in memory: of views of one narrow type those of their bits.
+
+    Raises:
+        UnsupportedError: a view of which no box of memory has just the elements.
+    """
+    if not (isinstance(src, VIEWS) or isinstance(dst, VIEWS)):
+        return copy_regions("T.tma_copy", src, dst)
+    source, target = sides("T.tma_copy", src, dst)
+    if isinstance(source, Region) and isinstance(target, Region):
+        return source, target
+    part = target if isinstance(source, Region) else source
+    assert isinstance(part, Part)
+    raise errors.UnsupportedError(
+        f"T.tma_copy of `{part}` of shape {shape_text(part.extents)}, a view that is no box of "
+        f"{part.view.source.describe()}",
+        span=span.here(),
+        notes=["T.copy converts elements of views"],
+    )
 
 
 def issue_tma_copy(

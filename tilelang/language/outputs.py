@@ -9,6 +9,7 @@ from ..ir import span
 from ..ir.buffer import Buffer
 from ..ir.stmt import Func
 from .builder import Builder
+from .view import View
 
 _func = _ffi.get("ir.Func")
 
@@ -27,7 +28,7 @@ def check_returned(function: str, value: Any, parameters: dict[str, Any]) -> Non
     Raises:
         SemanticsError: something in it is no tensor that T.empty gave, or is there twice.
     """
-    items = value if isinstance(value, (tuple, list)) else (value,)
+    items = _memory_of(value)
     for number, item in enumerate(items):
         _check_one(function, item, parameters)
         if any(item.same_as(other) for other in items[:number]):
@@ -36,6 +37,13 @@ def check_returned(function: str, value: Any, parameters: dict[str, Any]) -> Non
                 span=span.here(),
                 notes=["return it once; the caller can use the tensor twice"],
             )
+
+
+def _memory_of(value: Any) -> list[Any]:
+    """What a function returns: a tensor, or several; of a narrow type their bytes."""
+    items = value if isinstance(value, (tuple, list)) else (value,)
+    is_narrow = [isinstance(item, View) and item.codec is not None for item in items]
+    return [x.source if narrow else x for x, narrow in zip(items, is_narrow, strict=True)]
 
 
 def _check_one(function: str, value: Any, parameters: dict[str, Any]) -> None:
@@ -64,8 +72,7 @@ def function_of(
         result: what it returns.
         where: it stands.
     """
-    returned = list(result) if isinstance(result, (tuple, list)) else [result]
-    outputs = _taken(builder, [] if result is None else returned)
+    outputs = _taken(builder, [] if result is None else _memory_of(result))
     inputs = builder.parameters.in_order()
     body = builder.pop(builder.blocks[0])
     indices = list(range(len(inputs), len(inputs) + len(outputs)))

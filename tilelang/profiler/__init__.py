@@ -21,6 +21,11 @@ class Profiler:
         self.tensor_supply_type = tensor_supply_type
         self._symbols: dict[str, int] = {}
 
+    @property
+    def func(self) -> Any:
+        """The kernel, which can be called."""
+        return self.kernel
+
     def with_symbols(self, symbols: Mapping[str, int] | None) -> Profiler:
         """Sets values of symbolic dimensions and scalars by name."""
         self._symbols.update(symbols or {})

@@ -415,3 +415,21 @@ def test_measured_on_a_gpu():
     assert result.unit == "ms" and result.config["repeat"] == 1 and not result.remark
     assert 0 < result.latency < 1 and result.ref_latency > 0
     assert result.trials[2].rough  # 128 times the work: a few runs tell
+
+
+def test_defaults_of_types() -> None:
+    """Parameters that are not tuned keep their defaults while sizes are found."""
+
+    @tilelang.autotune(configs=[{"block": 32}, {"block": 64}])
+    @tilelang.jit
+    def doubled(A, block, dtype=T.float16):
+        M = T.const("M")
+        A: T.Tensor((M,), dtype)
+        B = T.empty((M,), dtype)
+        with T.Kernel(M // block, threads=block) as b:
+            for i in T.Parallel(block):
+                B[b * block + i] = A[b * block + i] * 2
+        return B
+
+    a = torch.randn(128).half()
+    assert torch.equal(doubled.compile(M=128, block=32)(a), a * 2)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from conformance.running import close, equal, integers, normal, poison, run
 
+import tilelang
 import tilelang.language as T
 
 M, N, K = 64, 64, 64
@@ -258,3 +259,26 @@ def test_shifts_beyond_a_narrow_type(target: str, dtype: str) -> None:
     run(main, target, a, b, c)
     equal(b, a.int() << 20)
     equal(c, a.int() >> 16)
+
+
+def test_four_bit_outputs(target: str) -> None:
+    """T.empty of a narrow type: the caller gets the bytes."""
+
+    @tilelang.jit(target="auto" if target == "cuda" else target)
+    def quantized(A, rows=16):
+        M = T.dynamic("M")
+        A: T.Tensor[(M, K), T.float32]
+        B = T.empty((M, K), T.float4_e2m1fn)
+        with T.Kernel(T.ceildiv(M, rows), threads=64) as block:
+            tile = T.alloc_fragment((rows, K), T.float4_e2m1fn)
+            for i, j in T.Parallel(rows, K):
+                tile[i, j] = A[block * rows + i, j]
+            T.copy(tile, B[block * rows, 0])
+        return B
+
+    codes = torch.randint(0, 16, (M, K))
+    a = E2M1[codes].to("cuda" if target == "cuda" else "cpu")
+    found = quantized(a)
+    assert found.dtype == torch.uint8
+    values = torch.stack([E2M1[found.cpu().long() & 15], E2M1[found.cpu().long() >> 4]], -1)
+    equal(values.reshape(M, K), a.cpu())
