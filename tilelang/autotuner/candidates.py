@@ -10,6 +10,8 @@ from ..errors import ConfigError
 from ..jit.freeze import freeze
 
 _NO_LISTS = (str, bytes, Mapping)
+#: What a configuration may set besides parameters: options of passes, as compile() takes them.
+PASS_CONFIGS = "pass_configs"
 Configs = Iterable[Any] | Callable[..., Iterable[Any]]
 
 
@@ -84,11 +86,33 @@ def narrowed(configs: Sequence[dict[str, Any]], given: Mapping[str, Any]) -> lis
     return list(found.values())
 
 
+def divided(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the parameters of a configuration, and the pass options that it sets."""
+    parameters = {name: value for name, value in config.items() if name != PASS_CONFIGS}
+    return parameters, dict(config.get(PASS_CONFIGS) or {})
+
+
+def with_pass_configs(options: Mapping[str, Any], given: Mapping[Any, Any]) -> dict[str, Any]:
+    """Returns options of compiling with the pass options of a configuration, which win."""
+    if not given:
+        return dict(options)
+    return {**options, PASS_CONFIGS: {**(options.get(PASS_CONFIGS) or {}), **given}}
+
+
+def refuse_pass_configs(configs: Sequence[Mapping[str, Any]], function: str) -> None:
+    """Refuses pass options of single configurations, where calls compile the kernel again."""
+    if any(PASS_CONFIGS in config for config in configs):
+        raise ConfigError(
+            f"configurations of {function} set pass_configs, but its body is the kernel",
+            notes=["let the function return a T.prim_func, or give pass_configs to @tilelang.jit"],
+        )
+
+
 def check_names(configs: Sequence[Mapping[str, Any]], names: Sequence[str], function: str) -> None:
     """Refuses configurations of parameters that the function does not have."""
     for config in configs:
         for name in config:
-            if name not in names:
+            if name not in names and name != PASS_CONFIGS:
                 raise ConfigError(
                     f"a configuration sets {name!r}, which is no parameter of {function}",
                     notes=[f"its parameters are {', '.join(names)}"],

@@ -68,6 +68,8 @@ class AutotunedFunction:
             where it has dimensions of ``T.dynamic``; what the body returns, of one whose body is
             the kernel.
         """
+        if isinstance(self.function, JITFunction):
+            kwargs.pop("__return_kernel", None)  # which it does in any case
         key = self._key(args, kwargs)
         tail = self._tails.get(key)
         if tail is not None:
@@ -165,8 +167,10 @@ class AutotunedFunction:
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], config: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         given = self._given(args, kwargs)
-        rest = {name: value for name, value in config.items() if name not in given}
-        return self.function.describe(args, {**kwargs, **rest})
+        parameters, passes = candidates.divided(config)
+        rest = {name: value for name, value in parameters.items() if name not in given}
+        func, options = self.function.describe(args, {**kwargs, **rest})
+        return func, candidates.with_pass_configs(options, passes)
 
     def _is_estimated(
         self, sizes: Mapping[str, int], inputs: Inputs, options: Callable[[], dict[str, Any]]
@@ -211,7 +215,10 @@ class AutotunedFunction:
             configs = candidates.resolve(self._configs, known)
             found = [suggest.Suggestion(config, math.inf) for config in configs]
         names = list(self._signature.parameters)
-        candidates.check_names([each.config for each in found], names, name)
+        given_configs = [each.config for each in found]
+        candidates.check_names(given_configs, names, name)
+        if isinstance(self.function, EagerFunction):
+            candidates.refuse_pass_configs(given_configs, name)
         return found
 
     def _is_given(self, found: Sequence[suggest.Suggestion], given: Mapping[str, Any]) -> bool:

@@ -81,15 +81,16 @@ class AutoTuner:
         return Search(self._describe, configs, settings, get_autotune_inputs()).run()
 
     def _describe(self, config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        parameters, passes = candidates.divided(config)
         if isinstance(self.function, (JITFunction, EagerFunction)):
-            func, options = self.function.describe((), dict(config))
-            return func, {**options, **self._options}
-        func = self.function(**config)
+            func, options = self.function.describe((), parameters)
+            return func, candidates.with_pass_configs({**options, **self._options}, passes)
+        func = self.function(**parameters)
         if not hasattr(ir_function(func), "params"):
             raise ArgumentError(
                 f"the tuned function returned {type(func).__name__}, but must return a T.prim_func"
             )
-        return func, dict(self._options)
+        return func, candidates.with_pass_configs(self._options, passes)
 
 
 def _parameter_names(function: Any) -> list[str] | None:

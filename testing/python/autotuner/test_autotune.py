@@ -417,6 +417,40 @@ def test_measured_on_a_gpu():
     assert result.trials[2].rough  # 128 times the work: a few runs tell
 
 
+def test_pass_options_of_configurations() -> None:
+    """A configuration may set options of passes; they win over those of @tilelang.jit."""
+    given = {"tl.disable_tma_lower": True}
+    configs = [{"block": 64, "pass_configs": given}]
+
+    @tilelang.autotune(configs=configs)
+    @tilelang.jit(target="sm_90a", pass_configs={"tl.disable_tma_lower": False})
+    def loaded(n, block=32):
+        @T.prim_func
+        def main(A: T.Tensor((n, 64), "float16"), B: T.Tensor((n, 64), "float16")):
+            with T.Kernel(n // block, threads=128) as b:
+                tile = T.alloc_shared((block, 64), "float16")
+                T.copy(A[b * block, 0], tile)
+                T.copy(tile, B[b * block, 0])
+
+        return main
+
+    assert "tma_load" not in loaded(128).get_kernel_source()
+
+
+def test_pass_options_of_eager_configurations_are_refused() -> None:
+    @tilelang.autotune(configs=[{"block": 32, "pass_configs": {}}])
+    @tilelang.jit
+    def doubled(A, block):
+        M = T.const("M")
+        A: T.Tensor((M,), T.float32)
+        with T.Kernel(M // block, threads=block) as b:
+            for i in T.Parallel(block):
+                A[b * block + i] *= 2
+
+    with pytest.raises(ConfigError, match="its body is the kernel"):
+        doubled(torch.zeros(64))
+
+
 def test_defaults_of_types() -> None:
     """Parameters that are not tuned keep their defaults while sizes are found."""
 
