@@ -1,4 +1,4 @@
-"""``tilelang explain``: what a finding means, and a wrong and a right kernel for it."""
+"""``tilelang explain``: what a finding or a remark means, and a wrong and a right kernel for it."""
 
 from __future__ import annotations
 
@@ -20,21 +20,38 @@ _FENCE = re.compile(r"^```(wrong|right)\n(.*?)^```\n?", re.M | re.S)
 @functools.cache
 def explanations() -> dict[str, str]:
     """Returns the Markdown of each explanation by the name of the finding."""
-    text = Path(__file__).with_name("explanations.md").read_text(encoding="utf-8")
+    return _sections("explanations.md")
+
+
+@functools.cache
+def remarks() -> dict[str, str]:
+    """Returns the Markdown of each explanation by the topic of the remark."""
+    return _sections("remarks.md")
+
+
+def _sections(file: str) -> dict[str, str]:
+    text = Path(__file__).with_name(file).read_text(encoding="utf-8")
     _, *sections = re.split(r"^## ", text, flags=re.M)
     return {name: body.strip() + "\n" for name, _, body in (s.partition("\n") for s in sections)}
 
 
 def examples(name: str) -> dict[str, str]:
-    """Returns the bodies of the kernels of an explanation: ``"wrong"`` and ``"right"``, if any."""
-    return dict(_FENCE.findall(explanations()[name]))
+    """Returns the kernels of an explanation: ``"wrong"`` and ``"right"``, if there are any.
+
+    Those of findings are bodies in PTX, those of remarks functions in TileLang.
+    """
+    return dict(_FENCE.findall((explanations() | remarks())[name]))
 
 
 class _Name(click.ParamType):
     name = "NAME"
 
     def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(name) for name in explanations() if name.startswith(incomplete)]
+        return [
+            CompletionItem(name)
+            for name in explanations() | remarks()
+            if name.startswith(incomplete)
+        ]
 
 
 @click.command()
@@ -42,20 +59,21 @@ class _Name(click.ParamType):
 @json_option
 @guarded
 def explain(name: str | None, as_json: bool) -> None:
-    """Explain a kind of finding, such as missing-proxy-fence.
+    """Explain a kind of finding, such as missing-proxy-fence, or the topic of a remark.
 
     It shows what the finding means, a wrong and a right kernel, and the section of the PTX ISA.
-    Without NAME it lists all kinds.
+    Without NAME it lists all kinds and topics.
     """
-    known = explanations()
+    known = explanations() | remarks()
     if name is None:
         found = list(known)
     elif name in known:
         found = [name]
     else:
-        raise UserError(f"there is no finding {name!r}; there are {', '.join(known)}")
+        raise UserError(f"there is no finding or remark {name!r}; there are {', '.join(known)}")
     rows = [
-        {"name": each, "level": level_of(each), "text": _FENCE.sub("", known[each]).strip(),
+        {"name": each, "level": "remark" if each in remarks() else level_of(each),
+         "text": _FENCE.sub("", known[each]).strip(),
          "wrong": "", "right": "", **examples(each)}
         for each in found
     ]  # fmt: skip
@@ -64,7 +82,8 @@ def explain(name: str | None, as_json: bool) -> None:
 
 
 def _text(row: dict[str, str]) -> str:
-    parts = [f"{click.style(row['name'], bold=True)} (level {row['level']})", row["text"]]
+    what = "remark" if row["level"] == "remark" else f"level {row['level']}"
+    parts = [f"{click.style(row['name'], bold=True)} ({what})", row["text"]]
     for kind in ("wrong", "right"):
         if row[kind]:
             parts.append(f"{kind}:\n" + "".join(f"    {line}\n" for line in row[kind].splitlines()))

@@ -13,7 +13,7 @@ from cli.documents import command, document, validate
 from tilelang.cli import main, schema
 
 #: Commands that print no document: they print the schema or a script, or speak a protocol.
-_WITHOUT = {"schema", "completion", "mcp"}
+_WITHOUT = {"schema", "completion", "mcp", "stream"}
 
 
 def _commands(group: click.Group, prefix: str = "") -> set[str]:

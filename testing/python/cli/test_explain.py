@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from cli.documents import command, document
 
-from tilelang.cli.explain import examples, explanations
+import tilelang
+import tilelang.language as T
+from tilelang.cli.explain import examples, explanations, remarks
 from tilelang.emulator import Device, EmulatorError, EmulatorWarning, options
 from tilelang.emulator.launch_options import FINDINGS
 
@@ -30,6 +34,10 @@ FRAME = """.version 9.0
  ret;
 }}
 """
+ROOT = Path(__file__).resolve().parents[3]
+#: The topic of a remark in C++, and of a choice in Python.
+REMARK = re.compile(r"\bRemark\((?:[^()\"]|\([^()]*\))*?,\s*\"([a-z]+)\"")
+CHOICE = re.compile(r"remark_choice\(\s*\"([a-z]+)\"")
 WITH_EXAMPLES = [name for name in explanations() if examples(name)]
 
 
@@ -72,6 +80,30 @@ def test_every_finding_is_explained() -> None:
         assert re.fullmatch(r"[a-z0-9-]+", name) and len(text) > 80
 
 
+def _remarks(topic: str, which: str) -> set[str]:
+    text = "import tilelang.language as T\n\n\n" + examples(topic)[which]
+    names: dict = {}
+    linecache.cache[f"<{topic} {which}>"] = (len(text), None, text.splitlines(True), "")
+    exec(compile(text, f"<{topic} {which}>", "exec"), names)
+    kernel = tilelang.compile(T.prim_func(names["kernel"]), target="sm_90a")
+    return {each.message for each in kernel.remarks if each.topic == topic}
+
+
+@pytest.mark.parametrize("topic", [name for name in remarks() if examples(name)])
+def test_the_wrong_kernel_leaves_a_remark(topic: str) -> None:
+    wrong = _remarks(topic, "wrong")
+    assert wrong and not wrong & _remarks(topic, "right")
+
+
+def test_every_topic_of_a_remark_is_explained() -> None:
+    sources = [path.read_text() for path in (ROOT / "src").rglob("*.cc")]
+    found = {topic for text in sources for topic in REMARK.findall(text)}
+    found |= {topic for path in (ROOT / "tilelang" / "language").rglob("*.py")
+              for topic in CHOICE.findall(path.read_text())}  # fmt: skip
+    assert len(found) > 10 and found <= set(remarks())
+    assert not set(remarks()) & set(explanations())
+
+
 def test_the_command() -> None:
     found = document("explain missing-proxy-fence")
     (row,) = found["findings"]
@@ -79,5 +111,6 @@ def test_the_command() -> None:
     assert document("explain ld-before-wait")["findings"][0]["level"] == "letter"
     text = command("explain race").output
     assert "wrong:\n    st.shared" in text and "PTX ISA" in text and "```" not in text
-    assert set(command("explain").output.split()) == set(explanations())
+    assert set(command("explain").output.split()) == set(explanations()) | set(remarks())
+    assert document("explain pipeline")["findings"][0]["level"] == "remark"
     assert "there are race" in document("explain rase", 2)["error"]
