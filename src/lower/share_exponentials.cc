@@ -71,12 +71,13 @@ class ExponentialSharer : public ir::StmtMutator {
     });
     int64_t mufu = exponentials / kMufuRate;
     int64_t tensor = products / kTensorRate;
-    if (2 * mufu < tensor || 2 * mufu > 3 * tensor) return StmtMutator::Rewrite(op);
+    if (2 * mufu < tensor) return StmtMutator::Rewrite(op);
     int64_t outer = std::exchange(pairs_, kPolynomials);
     Remark(op->span, "exponentials",
            "T.Pipelined: " + std::to_string(pairs_) +
-               " of 8 exponentials are polynomials on the FMA pipe, with the error of exp2f: the "
-               "unit of special functions takes as long as the gemms. The pass option "
+               " of 8 exponentials are polynomials on the FMA pipe, with the error of exp2f, and "
+               "ex2.approx.ftz computes the others, which are zero below 2^-126: the unit of "
+               "special functions takes at least half as long as the gemms. The pass option "
                "tl.disable_exp2_polynomials turns this off");
     Stmt result = StmtMutator::Rewrite(op);
     pairs_ = outer;
@@ -92,7 +93,7 @@ class ExponentialSharer : public ir::StmtMutator {
   }
 
  private:
-  // exp2 of some columns by a polynomial.
+  // Computes exp2 of some columns by a polynomial, and of the others by ex2.approx.ftz.
   class Replacer : public ir::StmtMutator {
    public:
     explicit Replacer(Expr chosen) : chosen_(std::move(chosen)) {}
@@ -100,7 +101,8 @@ class ExponentialSharer : public ir::StmtMutator {
       if (!IsExponential(e)) return StmtMutator::Mutate(e);
       const auto* call = e.as<ir::CallNode>();
       ir::Call polynomial(call->dtype, "exp2_fma5", call->args, {}, call->span);
-      return ir::Select(chosen_, polynomial, e);
+      ir::Call special(call->dtype, "__exp2", call->args, {}, call->span);
+      return ir::Select(chosen_, polynomial, special);
     }
 
    private:

@@ -12,9 +12,11 @@ namespace tilelang::lower {
 //
 // In T.Parallel loops over fragments of float32, in a pipelined loop whose gemms tcgen05.mma does,
 // every eighth to third pair of columns gets the polynomial of T.exp2_fma of degree 5. Its largest
-// error is that of exp2f (2 units in the last place). Where MUFU takes less than half of the time
-// of the gemms it keeps all exponentials. On targets with packed float32 operations and tensor
-// memory; others keep exp2 as it is.
+// error is that of exp2f (2 units in the last place). MUFU computes all others by ex2.approx.ftz,
+// whose results are zero below 2^-126: exp2f takes two more instructions to scale such results, and
+// threads that also compute polynomials have no time for them. Where MUFU takes less than half of
+// the time of the gemms, all exponentials stay as they are. On targets with packed float32
+// operations and tensor memory; others keep exp2 as it is.
 ir::Func ShareExponentials(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::lower
