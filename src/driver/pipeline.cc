@@ -52,6 +52,7 @@
 #include "tiling/fit_blocks.h"
 #include "tiling/fit_rows.h"
 #include "tiling/order_blocks.h"
+#include "tiling/pack_factors.h"
 #include "tiling/persist_blocks.h"
 #include "tiling/realign_rows.h"
 #include "tiling/tile_by_size.h"
@@ -150,6 +151,7 @@ const std::vector<Step>& Pipeline() {
       {"pad_operands", lower::PadOperands},
       {"split_fragments", lower::SplitFragments},
       {"realign_rows", tiling::RealignRows, std::nullopt, "tl.disable_row_realignment", Unchanged},
+      {"pack_factors", tiling::PackFactors, std::nullopt, "tl.disable_factor_packing", Unchanged},
       {"version_launches", ForAll(tiling::VersionLaunches), std::nullopt,
        "tl.disable_launch_versions", Unchanged},
       {"tile_by_size", tiling::TileBySize, std::nullopt, "tl.disable_launch_versions", Unchanged},
@@ -231,9 +233,15 @@ Func Configured(const Func& func, const PassConfigs& configs) {
   if (IsSet(configs, "tl.disable_split_k") || IsSet(configs, "tl.batch_invariant")) {
     attrs.Set(ir::kWholeSums, true);
   }
-  if (IsSet(configs, "tl.disable_stage_fitting")) attrs.Set(ir::kGivenStages, true);
-  if (IsSet(configs, "tl.disable_block_fitting")) attrs.Set(ir::kGivenBlocks, true);
-  if (IsSet(configs, "tl.disable_launch_versions")) attrs.Set(ir::kOneForAllCalls, true);
+  static constexpr std::pair<const char*, const char*> kDisabled[] = {
+      {"tl.disable_stage_fitting", ir::kGivenStages},
+      {"tl.disable_block_fitting", ir::kGivenBlocks},
+      {"tl.disable_block_order", ir::kGivenOrder},
+      {"tl.disable_persistent_blocks", ir::kOneTileEach},
+      {"tl.disable_launch_versions", ir::kOneForAllCalls}};
+  for (const auto& [key, attr] : kDisabled) {
+    if (IsSet(configs, key)) attrs.Set(attr, true);
+  }
   return Func(func->name, func->params, func->body, attrs, func->span);
 }
 

@@ -11,6 +11,9 @@ inline constexpr const char* kDirectResults = "direct_results";
 // Pipelined loops have the stages, and launches the blocks an SM, that the program says (bool).
 inline constexpr const char* kGivenStages = "given_stages";
 inline constexpr const char* kGivenBlocks = "given_blocks";
+// Blocks keep the order of their grid, and compute the tiles that the program gives each (bool).
+inline constexpr const char* kGivenOrder = "given_order";
+inline constexpr const char* kOneTileEach = "one_tile_each";
 // No blocks share a sum (bool).
 inline constexpr const char* kWholeSums = "whole_sums";
 // All calls run the same launches (bool): no launches are alternatives.

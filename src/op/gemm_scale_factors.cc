@@ -14,7 +14,6 @@ namespace tilelang::op {
 
 namespace {
 
-constexpr int64_t kScaleAtomRows = 128;
 constexpr int64_t kScaleAtomBlocks = 4;
 constexpr int64_t kInstructionBytes = 32;  // of K
 
@@ -39,6 +38,12 @@ int64_t PartOf(const Region& region) {
 }
 
 }  // namespace
+
+std::optional<size_t> DimOfAtomRows(const Region& atoms) {
+  size_t dims = DimsOfAtom(atoms) + 2;
+  size_t rank = atoms->extents.size();
+  return dims <= rank ? std::optional<size_t>(rank - dims) : std::nullopt;
+}
 
 void InferScaleAtoms(const ir::GemmNode* op, Context* ctx) {
   for (auto kind : {ir::GemmOperandKind::kScaleA, ir::GemmOperandKind::kScaleB}) {

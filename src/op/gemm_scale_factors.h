@@ -13,6 +13,7 @@
 #ifndef TILELANG_OP_GEMM_SCALE_FACTORS_H_
 #define TILELANG_OP_GEMM_SCALE_FACTORS_H_
 
+#include <optional>
 #include <vector>
 
 #include "op/access.h"
@@ -20,6 +21,8 @@
 
 namespace tilelang::op {
 
+// Rows, or columns of B, whose factors are in one atom.
+constexpr int64_t kScaleAtomRows = 128;
 // Rows whose factors are in one column: an instruction begins at a multiple of them.
 constexpr int64_t kScaleRowsOfColumn = 32;
 
@@ -29,6 +32,9 @@ struct ScaleBlocks {
   int64_t per_k = 0;  // blocks in the K of one instruction, which is 32 bytes
 };
 ScaleBlocks ScaleBlocksOf(const ir::GemmNode* op);
+// The dimension of a tile of atoms that counts them along the rows; nothing: the tile has one row
+// of atoms.
+std::optional<size_t> DimOfAtomRows(const Region& atoms);
 // The factors of A and B lie in row-major order, in atoms or in rows.
 void InferScaleAtoms(const ir::GemmNode* op, Context* ctx);
 

@@ -28,13 +28,13 @@ using ir::Stmt;
 
 namespace {
 
-bool IsMatrixGemm(const PlainGemm& plain) {
-  if (plain.gemms.size() != 1) return false;
+// Whether both matrices, and their scale factors in atoms if there are some, are shared tiles.
+bool HasSharedInputs(const PlainGemm& plain) {
+  if (plain.gemms.size() != 1 || plain.gemms[0]->IsSparse()) return false;
   auto inputs = plain.gemms[0]->Inputs();
-  return inputs.size() == 2 &&
-         std::all_of(inputs.begin(), inputs.end(), [](const ir::GemmOperandNode* input) {
-           return input->IsMatrix() && input->buffer().IsShared() && input->region.IsWhole();
-         });
+  return std::all_of(inputs.begin(), inputs.end(), [](const ir::GemmOperandNode* input) {
+    return input->buffer().IsShared() && input->region.IsWhole();
+  });
 }
 
 // The pass options that fix a choice of tiles.
@@ -61,54 +61,90 @@ class TileChooser : public ir::StmtMutator {
       : func_(func),
         target_(target),
         settings_(func),
-        whole_sums_(func->attrs.count(ir::kWholeSums) != 0) {}
+        whole_sums_(Has(ir::kWholeSums) || Has(ir::kGivenBlocks)),
+        given_stages_(Has(ir::kGivenBlocks)),
+        given_order_(Has(ir::kGivenOrder)),
+        one_tile_each_(Has(ir::kOneTileEach)) {}
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = FindPlainGemm(op);
-    bool possible = plain.loop != nullptr && IsMatrixGemm(plain) && op->threads.size() == 1 &&
+    bool possible = plain.loop != nullptr && HasSharedInputs(plain) && op->threads.size() == 1 &&
                     op->attrs.count("cluster_dims") == 0;
     if (!possible || !LoadsByTma(func_, op, plain, target_)) return self;
     op::ThreadRange threads{0, analysis::ThreadsOf(op).count};
     if (!op::Tcgen05Lacks(plain.gemms[0], threads, {}, target_).empty()) return self;
     auto problem = Describe(op, plain);
     if (!problem) return self;
+    std::optional<Exclusion> cheapest;
     for (const Tcgen05Tiles& tiles : ProposeTcgen05(*problem, target_)) {
       if (!settings_.Allow(tiles)) continue;
-      Stmt rewritten = Apply(op, *problem, tiles);
-      if (!rewritten.defined()) continue;
-      Say(op, *problem, tiles);
-      return rewritten;
+      Exclusion excluded{tiles, "", op->span};
+      Stmt rewritten = Apply(op, *problem, tiles, &excluded);
+      if (rewritten.defined()) {
+        Say(op, *problem, tiles);
+        if (cheapest) SayExcluded(*cheapest, tiles);
+        return rewritten;
+      }
+      if (!cheapest && !excluded.reason.empty()) cheapest = excluded;
     }
     return self;
   }
 
  private:
-  // The launch with these tiles; null where it cannot be rewritten.
-  Stmt Apply(const ir::KernelLaunchNode* op, const GemmProblem& problem,
-             const Tcgen05Tiles& tiles) const {
-    Stmt cut = WithExtents(op, problem, tiles.tile);
-    if (!cut.defined()) return Stmt();
-    const auto* launch = cut.as<ir::KernelLaunchNode>();
-    PlainGemm plain = FindPlainGemm(launch);
-    if (plain.loop == nullptr || (tiles.pairs && !CanPair(func_, launch, plain, target_)) ||
-        !LoadsByTma(func_, launch, plain, target_)) {
+  // A candidate to which the program cannot be rewritten.
+  struct Exclusion {
+    Tcgen05Tiles tiles;
+    std::string reason;  // empty where the user or the GPU excludes it
+    ir::Span span;       // of what the reason is about
+  };
+
+  // The launch with these tiles; null where it cannot be rewritten, with the reason.
+  Stmt Apply(const ir::KernelLaunchNode* op, const GemmProblem& problem, const Tcgen05Tiles& tiles,
+             Exclusion* excluded) const {
+    Stmt cut = WithExtents(op, problem, tiles.tile, &excluded->span);
+    if (!cut.defined()) {
+      excluded->reason = "the elements of this statement do not each belong to one row or column";
       return Stmt();
     }
-    int64_t cluster = tiles.pairs ? op::kPairBlocks : 1;
-    bool several = BlocksOf(launch, cluster) > target_->sm_count;
-    if (tiles.parts > 1) {
-      bool can = !whole_sums_ && CanShareIterations(launch, plain, tiles.parts, ir::GemmDim::kN);
-      if (!can) return Stmt();
-      Stmt staged = WithStages(cut, plain.loop, StagesFor(launch, tiles));
-      return WithParts(staged.as<ir::KernelLaunchNode>(), tiles.parts, ir::GemmDim::kN);
+    const auto* launch = cut.as<ir::KernelLaunchNode>();
+    PlainGemm plain = FindPlainGemm(launch);
+    if (plain.loop == nullptr || !LoadsByTma(func_, launch, plain, target_)) return Stmt();
+    if (tiles.pairs && !CanPair(func_, launch, plain, target_)) {
+      excluded->reason = "not every two blocks, one below the other, can share a tile of B";
+      return Stmt();
     }
-    if ((several || tiles.pairs) && !CanTakeTurns(launch, plain)) return Stmt();
-    if (!several && !tiles.pairs) return WithStages(cut, plain.loop, StagesFor(launch, tiles));
+    if (tiles.parts == 1) return InTurn(cut, plain, tiles, &excluded->reason);
+    if (whole_sums_) return Stmt();
+    if (!CanShareIterations(launch, plain, tiles.parts, ir::GemmDim::kN)) {
+      excluded->reason = "blocks can add their sums only if the result is copied once";
+      return Stmt();
+    }
+    Stmt staged = WithStages(cut, plain.loop, StagesFor(launch, tiles));
+    return WithParts(staged.as<ir::KernelLaunchNode>(), tiles.parts, ir::GemmDim::kN);
+  }
+
+  // The launch `cut`, whose blocks compute tiles in turn if there are more of them than
+  // multiprocessors; in pairs or not.
+  Stmt InTurn(const Stmt& cut, const PlainGemm& plain, const Tcgen05Tiles& tiles,
+              std::string* reason) const {
+    const auto* launch = cut.as<ir::KernelLaunchNode>();
+    int64_t cluster = tiles.pairs ? op::kPairBlocks : 1;
     int64_t wave = target_->sm_count;
-    ir::KernelLaunch ordered = OrderedByPanels(launch, wave);
-    int64_t clusters = std::min(wave, BlocksOf(launch, cluster)) / cluster;
+    int64_t count = BlocksOf(launch, cluster);
+    bool alone = count <= wave || one_tile_each_;
+    if (alone && !tiles.pairs) return WithStages(cut, plain.loop, StagesFor(launch, tiles));
+    if (!CanTakeTurns(launch, plain)) {
+      *reason =
+          "a block can compute several tiles in turn only if blocks do not see each other, "
+          "and if their loops have equally many iterations";
+      return Stmt();
+    }
+    if (one_tile_each_ && !HasConstantGrid(launch)) return Stmt();
+    ir::KernelLaunch ordered =
+        given_order_ ? ir::ffi::GetRef<ir::KernelLaunch>(launch) : OrderedByPanels(launch, wave);
+    int64_t clusters = (one_tile_each_ ? count : std::min(wave, count)) / cluster;
     if (clusters == 0) return Stmt();  // a GPU of one multiprocessor, or an empty grid
     SequencedLaunch blocks = InSequence(ordered.operator->(), {clusters, cluster});
     Stmt staged = WithStages(blocks.launch, plain.loop, StagesFor(launch, tiles));
@@ -116,24 +152,32 @@ class TileChooser : public ir::StmtMutator {
   }
 
   // Returns the launch with tiles of these extents and the threads of the program; null where it
-  // cannot be rewritten.
+  // cannot be rewritten, and sets the place of a statement that prevents it.
   Stmt WithExtents(const ir::KernelLaunchNode* op, const GemmProblem& problem,
-                   const TileExtents& tile) const {
+                   const TileExtents& tile, ir::Span* obstacle) const {
     Stmt launch = ir::ffi::GetRef<Stmt>(op);
     auto cut = [&](ir::GemmDim dim, int64_t from, int64_t to) {
       if (from == to || !launch.defined()) return;
-      launch = CutTile(func_, launch.as<ir::KernelLaunchNode>(), dim, from, to, problem.threads);
+      launch = CutTile(func_, launch.as<ir::KernelLaunchNode>(), dim, from, to, problem.threads,
+                       obstacle);
     };
     cut(ir::GemmDim::kN, problem.tile.columns, tile.columns);
     cut(ir::GemmDim::kM, problem.tile.rows, tile.rows);
     return launch;
   }
 
-  static int64_t StagesFor(const ir::KernelLaunchNode* launch, const Tcgen05Tiles& tiles) {
-    PlainGemm plain = FindPlainGemm(launch);
-    int64_t iterations = CeilDiv(StagesOf(launch, plain).iterations, tiles.parts);
-    return std::max<int64_t>(2, std::min(tiles.stages, iterations));
+  int64_t StagesFor(const ir::KernelLaunchNode* launch, const Tcgen05Tiles& tiles) const {
+    LoopStages loop = StagesOf(launch, FindPlainGemm(launch));
+    int64_t most = given_stages_ ? loop.given : CeilDiv(loop.iterations, tiles.parts);
+    return std::max<int64_t>(2, std::min(tiles.stages, most));
   }
+
+  static bool HasConstantGrid(const ir::KernelLaunchNode* launch) {
+    return std::all_of(launch->grid.begin(), launch->grid.end(),
+                       [](const ir::Expr& extent) { return ir::AsInt(extent).has_value(); });
+  }
+
+  bool Has(const char* setting) const { return func_->attrs.count(setting) != 0; }
 
   // Blocks of a launch, its rows a multiple of a cluster's; many where they are dynamic.
   int64_t BlocksOf(const ir::KernelLaunchNode* launch, int64_t cluster) const {
@@ -165,10 +209,26 @@ class TileChooser : public ir::StmtMutator {
     Remark(op->span, "tiles", text);
   }
 
+  // A candidate that would take clearly less time than the chosen one.
+  static void SayExcluded(const Exclusion& excluded, const Tcgen05Tiles& chosen) {
+    if (excluded.tiles.clocks >= kClearGain * chosen.clocks) return;
+    auto percent = static_cast<int64_t>(100 * (1 - excluded.tiles.clocks / chosen.clocks) + 0.5);
+    std::string text = "T.Kernel: the model of tiles predicts " + std::to_string(percent) +
+                       " % less time for tiles of " + Text(excluded.tiles.tile) + " elements";
+    if (excluded.tiles.pairs) text += " in pairs of blocks";
+    if (excluded.tiles.parts > 1) {
+      text += " whose iterations " + std::to_string(excluded.tiles.parts) + " blocks share";
+    }
+    Remark(excluded.span, "tiles", text + ", but " + excluded.reason);
+  }
+
   ir::Func func_;
   Target target_;
   TileSettings settings_;
   bool whole_sums_;  // each sum is that of one block
+  bool given_stages_;
+  bool given_order_;
+  bool one_tile_each_;
 };
 
 }  // namespace

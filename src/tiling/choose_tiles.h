@@ -17,10 +17,10 @@ namespace tilelang::tiling {
 // tl.tile_pairs and tl.tile_parts (ir/settings.h) leave only the candidates that agree with them.
 // Remarks state the choice.
 //
-// GEMMs that the tensor memory accelerator cannot load, with operands in fragments, with scale
-// factors, in clusters of the program, or with roles of its own stay as they are. Other targets:
-// sm_90a has tiling/widen_tiles.h and tiling/persist_blocks.h; on sm_80 and sm_120a the tiles of
-// the program are computed as written.
+// GEMMs that the tensor memory accelerator cannot load, with operands in fragments, in clusters of
+// the program, or with roles of its own stay as they are. Scale factors must be in atoms, into
+// which tiling/pack_factors.h brings them. Other targets: sm_90a has tiling/widen_tiles.h and
+// tiling/persist_blocks.h; on sm_80 and sm_120a the tiles of the program are computed as written.
 ir::Func ChooseTiles(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::tiling

@@ -6,6 +6,7 @@
 #include "ir/effects.h"
 #include "ir/launch_extent.h"
 #include "ir/visitor.h"
+#include "op/gemm_scale_factors.h"
 
 namespace tilelang::tiling {
 
@@ -44,6 +45,11 @@ std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const Pl
     problem.batches *= ir::AsInt(ir::ExtentInside(launch->grid[axis])).value_or(1);
   }
   problem.operand_bits = std::max(a->buffer()->dtype.bits, b->buffer()->dtype.bits);
+  if (const auto* factors = gemm->Operand(ir::GemmOperandKind::kScaleA)) {
+    int64_t bytes = ir::Bytes(factors->buffer()->dtype);
+    for (const ir::Expr& extent : factors->region->extents) bytes *= ir::AsInt(extent).value_or(0);
+    problem.factor_bytes = bytes / std::max<int64_t>(problem.tile.rows / op::kScaleAtomRows, 1);
+  }
   problem.result_bytes = ResultBytes(launch);
   problem.threads = analysis::ThreadsOf(launch).count;
   return problem;

@@ -20,6 +20,7 @@ struct GemmProblem {
   TileExtents tile{0, 0};    // of the program
   int64_t depth = 0;         // elements of K that an iteration loads
   int64_t operand_bits = 0;  // of an element of A or B, the larger
+  int64_t factor_bytes = 0;  // of the scale factors of 128 rows or columns, an iteration; 0: none
   int64_t result_bytes = 0;  // that the epilogue stores for an element of the result
   int64_t threads = 0;
 

@@ -53,6 +53,7 @@ class LoadChecker : public analysis::ScopedMutator {
     if (std::count(plain_.loads.begin(), plain_.loads.end(), op) != 0) {
       op::Context ctx{target_, {0, threads_.count}, threads_.linear, threads_.count,
                       nullptr, &analyzer_};
+      ctx.pipelined = true;
       by_tma_ = by_tma_ && op::TmaLoad()->Obstacle(op, &ctx).empty();
     }
     return ir::ffi::GetRef<Stmt>(op);

@@ -86,7 +86,8 @@ bool CanPair(const ir::Func& func, const ir::KernelLaunchNode* launch, const Pla
   const ir::GemmNode* gemm = plain.gemms[0];
   const ir::GemmOperandNode* a = gemm->Operand(ir::GemmOperandKind::kA);
   const ir::GemmOperandNode* b = OperandB(gemm);
-  if (gemm->operands.size() != 3 || a->buffer().same_as(b->buffer())) return false;
+  size_t operands = gemm->IsScaled() ? 5 : 3;  // matrices, and factors of two of them
+  if (gemm->operands.size() != operands || a->buffer().same_as(b->buffer())) return false;
   if (!b->region.IsWhole() || ExtentAlong(a, ir::GemmDim::kM) != kRowsOfBlock ||
       ExtentAlong(b, ir::GemmDim::kN) % kPairColumns != 0) {
     return false;

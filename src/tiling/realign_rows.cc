@@ -17,6 +17,7 @@
 #include "ir/stand_in.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
+#include "tiling/allocations.h"
 #include "tiling/loop_stages.h"
 #include "tiling/plain_gemm.h"
 #include "tiling/tile_cost.h"
@@ -215,14 +216,7 @@ class RowRealigner : public analysis::ScopedMutator {
 
   Stmt Body() {
     Stmt body = MutateStmt(func_->body);
-    if (allocations_.empty()) return body;
-    std::vector<Stmt> stmts = allocations_;
-    if (const auto* seq = body.as<ir::SeqNode>()) {
-      stmts.insert(stmts.end(), seq->stmts.begin(), seq->stmts.end());
-    } else {
-      stmts.push_back(body);
-    }
-    return op::Sequence(stmts, body.span());
+    return copies_.empty() ? body : WithAllocations(copies_, body);
   }
 
   using ScopedMutator::Rewrite;
@@ -243,7 +237,7 @@ class RowRealigner : public analysis::ScopedMutator {
     const auto* launch = gemm.as<ir::KernelLaunchNode>();
     if (!LoadsByTma(func_, launch, FindPlainGemm(launch), target_)) return self;
     Say(op, copies, realigns);
-    for (const Realigned& each : copies) allocations_.push_back(ir::Alloc(each.copy, op->span));
+    for (const Realigned& each : copies) copies_.push_back(each.copy);
     Stmt copying = CopyingLaunch(copies, realigns, op->span);
     if (always) return ir::Seq({copying, gemm}, op->span);
     return ir::Seq({copying, transform::LaunchWhere(realigns, launch),
@@ -341,7 +335,7 @@ class RowRealigner : public analysis::ScopedMutator {
 
   ir::Func func_;
   Target target_;
-  std::vector<Stmt> allocations_;
+  std::vector<Buffer> copies_;
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ std::vector<Expr> EndsOf(const Expr& extent, int64_t from, const Expr& tensor) {
 }  // namespace
 
 Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, int64_t from,
-             int64_t to, int64_t threads) {
+             int64_t to, int64_t threads, ir::Span* obstacle) {
   PlainGemm plain = FindPlainGemm(op);
   // Of one block the body may not use the index any more: such axes last.
   std::vector<size_t> axes(op->grid.size());
@@ -56,8 +56,12 @@ Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim d
       // All elements of the grid's tiles; of fewer, other tensors may have more.
       bool whole = end.same_as(ends.back()) && known && *known % from == 0 && *known % to == 0;
       TileCut cut = {dim, op->block_vars[axis], from, to, whole ? Expr() : end};
-      Stmt body = TileCutter(func, op, plain, cut).Body();
-      if (!body.defined()) continue;
+      TileCutter cutter(func, op, plain, cut);
+      Stmt body = cutter.Body();
+      if (!body.defined()) {
+        if (obstacle != nullptr && cutter.obstacle().defined()) *obstacle = cutter.obstacle();
+        continue;
+      }
       ir::Array<Expr> grid = op->grid;
       Expr tiles = ir::CeilDiv(end, ir::Const(end.dtype(), to));
       grid.Set(axis, ir::EmptyLike(op->grid[axis], tiles));

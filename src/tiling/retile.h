@@ -23,9 +23,10 @@ std::vector<TileExtents> TilesOfAnyRows();
 bool HasNarrowTiles(const ir::KernelLaunchNode* op, const PlainGemm& plain);
 
 // Returns the launch with tiles of `to` instead of `from` elements along a dimension of its GEMM,
-// and blocks of so many threads; null where it is not possible (tiling/tile_cutter.h).
+// and blocks of so many threads; null where it is not possible (tiling/tile_cutter.h). Sets
+// `obstacle` to the place of a statement that prevents it, if there is one.
 ir::Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim,
-                 int64_t from, int64_t to, int64_t threads);
+                 int64_t from, int64_t to, int64_t threads, ir::Span* obstacle = nullptr);
 
 // A launch of kNarrow tiles with others; null where it is not possible.
 ir::Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& tile,

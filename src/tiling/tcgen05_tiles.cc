@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "op/copy_scales.h"
 #include "op/cta_pair.h"
+#include "op/gemm_scale_factors.h"
 #include "target/rates.h"
 #include "tiling/loop_stages.h"
 
@@ -39,8 +41,20 @@ int64_t ColumnsLoaded(const Tcgen05Tiles& tiles) {
   return tiles.pairs ? tiles.tile.columns / op::kPairBlocks : tiles.tile.columns;
 }
 
+// Bytes of the scale factors of a step: of the rows, and of all columns of the tile.
+int64_t FactorBytes(const GemmProblem& problem, const Tcgen05Tiles& tiles) {
+  return problem.factor_bytes * (1 + CeilDiv(tiles.tile.columns, op::kScaleAtomRows));
+}
+
+// Whether tensor memory has room for the sums of two tiles, beside the scale factors of a step.
+bool HasTwoSums(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
+  int64_t factors = FactorBytes(problem, tiles) / op::kScaleAtomBytes * op::kScaleAtomColumns;
+  return 2 * tiles.tile.columns + factors <= target->tmem_columns;
+}
+
 int64_t StagesThatFit(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
-  int64_t step = (kTileRows + ColumnsLoaded(tiles)) * problem.depth * problem.operand_bits / 8;
+  int64_t step = (kTileRows + ColumnsLoaded(tiles)) * problem.depth * problem.operand_bits / 8 +
+                 FactorBytes(problem, tiles);
   int64_t exchange = 4 * kTileRows * tiles.tile.columns * 2 * (tiles.parts - 1) / tiles.parts;
   int64_t room = target->shared_memory_per_block - kBlockBytes - EpilogueBytes() - exchange;
   return std::min(kMostStages, room / step);
@@ -72,7 +86,9 @@ double ClocksOf(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Tar
     auto parts = static_cast<double>(tiles.parts);
     epilogue += kExchangeClocks + 4 * rows * columns * (parts - 1) / parts / kExchangeBytes;
   }
-  double clocks = static_cast<double>(waves) * std::max(tile + kTileClocks, epilogue) + epilogue;
+  tile += kTileClocks;
+  double turn = HasTwoSums(problem, tiles, target) ? std::max(tile, epilogue) : tile + epilogue;
+  double clocks = static_cast<double>(waves) * turn + epilogue;
   auto elements = [](int64_t a, int64_t b) {
     return static_cast<double>(a) * static_cast<double>(b);
   };
@@ -89,6 +105,7 @@ std::vector<Tcgen05Tiles> ProposeTcgen05(const GemmProblem& problem, const Targe
   std::vector<Tcgen05Tiles> proposals;
   auto propose = [&](int64_t columns, bool pairs, int64_t parts) {
     Tcgen05Tiles tiles{{kTileRows, columns}, pairs, parts, 0, 0};
+    if (problem.factor_bytes > 0 && (columns % op::kScaleAtomRows != 0 || parts > 1)) return;
     tiles.stages = StagesThatFit(problem, tiles, target);
     if (tiles.stages < 2) return;
     tiles.clocks = ClocksOf(problem, tiles, target);

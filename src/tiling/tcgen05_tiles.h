@@ -27,9 +27,11 @@ struct Tcgen05Tiles {
 //    reads both operands from shared memory;
 //  - L2: the bytes of the rows of A that exist and of the columns of B (half of them in a pair);
 //  - the round trip of a stage, divided by the stages.
-// The epilogue of a tile runs beside the next tile; that of the last one does not. HBM bounds all.
+// The epilogue of a tile runs beside the next tile, if tensor memory has room for the sums of both;
+// that of the last one does not. HBM bounds all.
 // Blocks that share iterations, of grids of at most one wave, exchange their sums through shared
-// memory.
+// memory. Tiles of block-scaled GEMMs have whole atoms of scale factors, and blocks do not share
+// their iterations.
 std::vector<Tcgen05Tiles> ProposeTcgen05(const GemmProblem& problem, const Target& target);
 
 }  // namespace tilelang::tiling

@@ -3,10 +3,12 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "ir/aliases.h"
 #include "op/copy.h"
+#include "op/gemm_scale_factors.h"
 
 namespace tilelang::tiling {
 
@@ -41,6 +43,13 @@ Stmt WithoutNames(const Stmt& body, const ir::Var& block) {
     return true;
   });
   return ir::Substitute(body, values);
+}
+
+// Whether the operand is a tile of factors of the rows or columns along that dimension.
+bool HasFactorsAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim) {
+  auto kind = operand->operand_kind();
+  return (kind == ir::GemmOperandKind::kScaleA && dim == ir::GemmDim::kM) ||
+         (kind == ir::GemmOperandKind::kScaleB && dim == ir::GemmDim::kN);
 }
 
 // A name that nobody uses any more.
@@ -78,6 +87,10 @@ void TileCutter::FindTiles(const Stmt& body) {
   for (const ir::GemmOperand& operand : plain_.gemms[0]->operands) {
     auto dim = operand->DimAlong(cut_.dim);
     if (dim) Enter(operand->buffer(), *dim);
+    if (!HasFactorsAlong(operand.get(), cut_.dim)) continue;
+    auto rows = op::DimOfAtomRows(operand->region);
+    fits_ = fits_ && rows.has_value();
+    if (rows) Enter(operand->buffer(), *rows, op::kScaleAtomRows);
   }
   bool more = true;
   while (more && fits_) {
@@ -85,23 +98,27 @@ void TileCutter::FindTiles(const Stmt& body) {
     ir::WalkStmts(body, [&](const Stmt& s) {
       if (const auto* copy = s.as<ir::CopyNode>()) more = Spread(copy) || more;
       if (const auto* loop = s.as<ir::ParallelForNode>()) more = Spread(loop) || more;
-      return true;
+      if (!fits_) NoteObstacle(s);
+      return fits_;
     });
   }
   // A tile that is an operand by its rows and by its columns (A times A transposed) stays whole.
   for (const ir::GemmOperand& operand : plain_.gemms[0]->operands) {
-    if (!operand->DimAlong(cut_.dim) && DimOf(operand->buffer())) fits_ = false;
+    bool along = operand->DimAlong(cut_.dim) || HasFactorsAlong(operand.get(), cut_.dim);
+    if (!along && DimOf(operand->buffer())) fits_ = false;
   }
 }
 
 // Whether it is a new one.
-bool TileCutter::Enter(const Buffer& tile, size_t dim) {
+bool TileCutter::Enter(const Buffer& tile, size_t dim, int64_t unit) {
   auto [it, is_new] = dims_.emplace(tile.get(), dim);
-  fits_ = fits_ && it->second == dim && ir::IsConst(tile->shape[dim], cut_.from) &&
+  if (is_new && unit != 1) units_.emplace(tile.get(), unit);
+  fits_ = fits_ && it->second == dim && UnitOf(tile) == unit && cut_.from % unit == 0 &&
+          cut_.to % unit == 0 && ir::IsConst(tile->shape[dim], cut_.from / unit) &&
           tile->strides.empty() && tile->attrs.empty();
   if (!is_new || !fits_) return false;
   ir::Array<Expr> shape = tile->shape;
-  shape.Set(dim, ir::Const(shape[dim].dtype(), cut_.to));
+  shape.Set(dim, ir::Const(shape[dim].dtype(), cut_.to / unit));
   tiles_.Set(tile, Buffer(tile->name, tile->dtype, shape, {}, tile->scope, {}, tile->span));
   return true;
 }
@@ -118,6 +135,11 @@ std::optional<size_t> TileCutter::DimOf(const Buffer& tile) const {
   auto it = dims_.find(tile.get());
   if (it == dims_.end()) return std::nullopt;
   return it->second;
+}
+
+int64_t TileCutter::UnitOf(const Buffer& tile) const {
+  auto it = units_.find(tile.get());
+  return it == units_.end() ? 1 : it->second;
 }
 
 bool TileCutter::Spread(const ir::CopyNode* copy) {
@@ -151,7 +173,7 @@ std::unordered_set<const TileCutter::Node*> TileCutter::Along(
   std::unordered_set<const Node*> along;
   ir::WalkEffects(loop->body, [&](const ir::Effect& effect) {
     auto dim = DimOf(effect.buffer);
-    if (!dim || effect.indices.size() <= *dim) return;
+    if (!dim || effect.indices.size() <= *dim || UnitOf(effect.buffer) != 1) return;
     const Expr& index = effect.indices[*dim];
     for (const ir::Var& var : loop->vars) {
       if (index.same_as(var)) along.insert(var.get());
@@ -182,7 +204,17 @@ Stmt TileCutter::MutateStmt(const Stmt& s) {
     default:
       fits_ = false;
   }
-  return fits_ ? StmtMutator::MutateStmt(s) : s;
+  Stmt cut = fits_ ? StmtMutator::MutateStmt(s) : s;
+  if (!fits_) NoteObstacle(s);
+  return cut;
+}
+
+// Notes the innermost statement, which comes first. An index of a block that goes along the other
+// dimension stops at loads, which say nothing about the program.
+void TileCutter::NoteObstacle(const Stmt& s) {
+  if (std::exchange(gave_up_, true)) return;
+  bool load = std::count(plain_.loads.begin(), plain_.loads.end(), s.as<ir::CopyNode>()) != 0;
+  if (!load) obstacle_ = s.span();
 }
 
 bool TileCutter::Depends(const Expr& e) const {
@@ -292,7 +324,7 @@ bool TileCutter::KeepsBlocksApart(const Stmt& body) {
 }
 
 // Whether it is an index of a tensor along the dimension, of this block and iteration.
-bool TileCutter::IsAlong(const Expr& e) {
+bool TileCutter::IsAlong(const Expr& e, int64_t unit) {
   int vars = 0;
   for (const Node* node : along_) {
     auto var = ir::ffi::GetRef<ir::Var>(static_cast<const ir::VarNode*>(node));
@@ -301,14 +333,14 @@ bool TileCutter::IsAlong(const Expr& e) {
     vars += *stride == 1 ? 1 : 0;
   }
   if (in_parallel_ && vars != 1) return false;
-  return !cut_.block.defined() || is_new_ || analyzer_.StrideOf(e, cut_.block) == cut_.from;
+  return !cut_.block.defined() || is_new_ || analyzer_.StrideOf(e, cut_.block) == cut_.from / unit;
 }
 
 // The same index where blocks are `to` apart.
-Expr TileCutter::Shift(const Expr& e) {
+Expr TileCutter::Shift(const Expr& e, int64_t unit) {
   if (!cut_.block.defined()) return e;
   Expr block = ir::CastTo(e.dtype(), cut_.block);
-  int64_t step = is_new_ ? -cut_.to : cut_.from - cut_.to;
+  int64_t step = (is_new_ ? -cut_.to : cut_.from - cut_.to) / unit;
   return analyzer_.Simplify(e - block * ir::Const(e.dtype(), step));
 }
 
@@ -325,7 +357,8 @@ ir::Array<Expr> TileCutter::CutIndices(const Buffer& tile, const ir::Array<Expr>
   ir::Array<Expr> cut;
   for (size_t d = 0; d < indices.size(); ++d) {
     bool here = dim == d;
-    fits_ = fits_ && here == (along_.count(indices[d].get()) != 0 && IsTile(tile));
+    fits_ =
+        fits_ && UnitOf(tile) == 1 && here == (along_.count(indices[d].get()) != 0 && IsTile(tile));
     cut.push_back(here ? indices[d] : Mutate(indices[d]));
   }
   return cut;
@@ -384,34 +417,47 @@ Region TileCutter::CutTile(const Region& region) {
   auto dim = DimOf(region->buffer);
   for (const Expr& min : region->mins) fits_ = fits_ && !Depends(min);
   if (!dim) return region;
-  fits_ =
-      fits_ && ir::IsConst(region->mins[*dim], 0) && ir::IsConst(region->extents[*dim], cut_.from);
+  int64_t unit = UnitOf(region->buffer);
+  fits_ = fits_ && ir::IsConst(region->mins[*dim], 0) &&
+          ir::IsConst(region->extents[*dim], cut_.from / unit);
   ir::Array<Expr> extents = region->extents;
-  extents.Set(*dim, ir::Const(extents[*dim].dtype(), cut_.to));
+  extents.Set(*dim, ir::Const(extents[*dim].dtype(), cut_.to / unit));
   return {region->buffer, region->mins, extents};
 }
 
-Region TileCutter::CutTensor(const Region& region, size_t dim) {
+Region TileCutter::CutTensor(const Region& region, size_t dim, int64_t unit) {
   const Expr& min = region->mins[dim];
   if (cut_.block.defined()) {
-    fits_ = fits_ && IsAlong(min);
+    fits_ = fits_ && IsAlong(min, unit);
   } else {
     auto extent = ir::AsInt(region->buffer->shape[dim]);
     arith::Interval bounds = analyzer_.ConstBounds(min);
-    fits_ = fits_ && extent && *extent <= cut_.to && bounds.lo == 0 && bounds.hi == 0;
+    fits_ = fits_ && extent && *extent <= cut_.to / unit && bounds.lo == 0 && bounds.hi == 0;
   }
-  fits_ = fits_ && ir::IsConst(region->extents[dim], cut_.from);
+  fits_ = fits_ && ir::IsConst(region->extents[dim], cut_.from / unit);
   for (size_t d = 0; d < region->mins.size(); ++d) {
     fits_ = fits_ && (d == dim || !Depends(region->mins[d]));
   }
   ir::Array<Expr> mins = region->mins;
   ir::Array<Expr> extents = region->extents;
-  if (fits_) mins.Set(dim, Shift(min));
-  extents.Set(dim, ir::Const(extents[dim].dtype(), cut_.to));
+  if (fits_) mins.Set(dim, Shift(min, unit));
+  extents.Set(dim, ir::Const(extents[dim].dtype(), cut_.to / unit));
   return {region->buffer, mins, extents};
 }
 
+// Loads of atoms. A tile may have one along the dimension: the dimensions of tile and tensor agree
+// from the last one on.
+Stmt TileCutter::CutAtoms(const ir::CopyNode* op) {
+  size_t dim = *DimOf(op->dst->buffer);
+  size_t behind = op->dst->extents.size() - dim;
+  fits_ = fits_ && op->src->buffer.IsGlobal() && behind <= op->src->extents.size();
+  if (!fits_) return ir::ffi::GetRef<Stmt>(op);
+  Region src = CutTensor(op->src, op->src->extents.size() - behind, UnitOf(op->dst->buffer));
+  return ir::Copy(src, CutTile(op->dst), op->annotations, op->span, op->mbar, op->block);
+}
+
 Stmt TileCutter::Rewrite(const ir::CopyNode* op) {
+  if (UnitOf(op->dst->buffer) != 1) return CutAtoms(op);
   bool loads = !IsTile(op->src->buffer);
   bool stores = !IsTile(op->dst->buffer);
   const Region& tile = loads ? op->dst : op->src;
@@ -426,7 +472,7 @@ Stmt TileCutter::Rewrite(const ir::CopyNode* op) {
             (loads || EndsInTime(region->buffer, dims[*place], region->mins[dims[*place]]));
     return fits_ ? CutTensor(region, dims[*place]) : region;
   };
-  fits_ = fits_ && !(loads && stores) && !(stores && !place);
+  fits_ = fits_ && !(loads && stores) && !(stores && !place) && UnitOf(tile->buffer) == 1;
   if (!loads && !stores) {
     fits_ = fits_ && place == PlaceOf(op->dst, DimOf(op->dst->buffer));
   }

@@ -41,6 +41,8 @@ class TileCutter : public ir::StmtMutator {
              TileCut cut);
   // The body; null where it gives up.
   ir::Stmt Body();
+  // The place of the statement, beside loads of the loop, at which it gave up; null for none.
+  const ir::Span& obstacle() const { return obstacle_; }
 
   ir::Stmt MutateStmt(const ir::Stmt& s) override;
   ir::Expr Mutate(const ir::Expr& e) override;
@@ -65,24 +67,27 @@ class TileCutter : public ir::StmtMutator {
   };
 
   void FindTiles(const ir::Stmt& body);
+  void NoteObstacle(const ir::Stmt& s);
   Touch TouchOf(const ir::Effect& effect);
   Touch TouchOf(const ir::CopyNode* copy, const ir::Region& tensor);
   std::unordered_map<const Node*, std::vector<Touch>> Touches(const ir::Stmt& body);
-  bool Enter(const ir::Buffer& tile, size_t dim);
+  bool Enter(const ir::Buffer& tile, size_t dim, int64_t unit = 1);
   bool Spread(const ir::CopyNode* copy);
   bool Spread(const ir::ParallelForNode* loop);
   std::optional<size_t> DimOf(const ir::Buffer& tile) const;
+  int64_t UnitOf(const ir::Buffer& tile) const;
   std::unordered_set<const Node*> Along(const ir::ParallelForNode* loop) const;
   ir::Region CutTile(const ir::Region& region);
-  ir::Region CutTensor(const ir::Region& region, size_t dim);
+  ir::Region CutTensor(const ir::Region& region, size_t dim, int64_t unit = 1);
+  ir::Stmt CutAtoms(const ir::CopyNode* op);
   ir::Array<ir::Expr> CutIndices(const ir::Buffer& tile, const ir::Array<ir::Expr>& indices);
-  bool IsAlong(const ir::Expr& e);
+  bool IsAlong(const ir::Expr& e, int64_t unit = 1);
   bool Depends(const ir::Expr& e) const;
   bool HasOneBlock() const;
   bool EndsInTime(const ir::Buffer& tensor, size_t dim, const ir::Expr& index);
   ir::Expr First(const ir::Expr& index) const;
   bool KeepsBlocksApart(const ir::Stmt& body);
-  ir::Expr Shift(const ir::Expr& e);
+  ir::Expr Shift(const ir::Expr& e, int64_t unit = 1);
 
   const ir::KernelLaunchNode* launch_;
   const PlainGemm& plain_;
@@ -90,11 +95,16 @@ class TileCutter : public ir::StmtMutator {
   arith::Analyzer analyzer_;
   ir::Map<ir::Buffer, ir::Buffer> tiles_;  // cut
   std::unordered_map<const Node*, size_t> dims_;
+  // Elements of the result that an index of a tile counts along that dimension, where several:
+  // atoms of scale factors.
+  std::unordered_map<const Node*, int64_t> units_;
   std::unordered_set<const Node*> along_;  // variables of the parallel loop around
   ir::Stmt body_;
   bool in_parallel_ = false;
   bool is_new_ = false;  // the body does not use the index of the block
   bool fits_ = true;
+  bool gave_up_ = false;
+  ir::Span obstacle_;
 };
 
 }  // namespace tilelang::tiling

@@ -187,3 +187,62 @@ def test_a_grid_of_one_dimension(parts):
     c = poisoned((100, 520), "bfloat16", "cpu")
     kernel(a, b, c)
     close(c, a.double() @ b.double().T)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_each_block_computes_one_tile(pairs):
+    configs = {"tl.disable_persistent_blocks": True, "tl.tile_pairs": pairs}
+    got, want, said = run(4, 1000, 776, 200, pass_configs=configs)
+    assert (PAIRS in said) == pairs
+    close(got, want)
+    target = with_sm_count(resolve("sm_100a"), 4)
+    kernel = tilelang.compile(gemm(1000, 776, 200), target=target, pass_configs=configs)
+    tiles = [remark for remark in kernel.remarks if "elements" in remark.message]
+    assert tiles and kernel.profile().timing.ctas > 4
+
+
+def test_stages_of_the_program_are_not_exceeded():
+    configs = {"tl.disable_block_fitting": True, "tl.tile_columns": 128, "tl.tile_pairs": False}
+    target = with_sm_count(resolve("sm_100a"), 8)
+    kernels = [
+        tilelang.compile(gemm(512, 512, 2048), target=target, pass_configs=each)
+        for each in (configs, configs | {"tl.disable_block_fitting": False})
+    ]
+    given, fitted = (kernel.profile().timing.shared_bytes for kernel in kernels)
+    assert given < fitted
+    got, want, said = run(12, 16, 256, 2048, pass_configs={"tl.disable_block_fitting": True})
+    assert SHARE not in said
+    close(got, want)
+
+
+def test_blocks_keep_the_order_of_the_grid():
+    for configs in ({}, {"tl.disable_block_order": True}):
+        got, want, _ = run(4, 1024, 1024, 128, pass_configs=configs)
+        close(got, want)
+
+
+def test_a_remark_names_the_statement_that_excludes_wider_tiles():
+    @T.prim_func
+    def main(
+        A: T.Tensor((2048, 1024), "bfloat16"),
+        B: T.Tensor((2048, 1024), "bfloat16"),
+        C: T.Tensor((2048, 2048), "bfloat16"),
+    ):
+        with T.Kernel(16, 16, threads=128) as (bx, by):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((128, 64), "bfloat16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for k in T.Pipelined(16, num_stages=2):
+                T.copy(A[by * 128, k * 64], a)
+                T.copy(B[bx * 128, k * 64], b)
+                T.gemm(a, b, c, transpose_B=True)
+            for i, j in T.Parallel(128, 128):
+                c[i, j] = c[i, j] * (bx + 1)  # depends on the block, not on the column
+            T.copy(c, C[by * 128, bx * 128])
+
+    target = with_sm_count(resolve("sm_100a"), 16)
+    kernel = tilelang.compile(main, target=target)
+    (excluded,) = [r for r in kernel.remarks if "do not each belong" in r.message]
+    assert "% less time" in excluded.message
+    assert "c[i, j] * (bx + 1)" in str(excluded.span) or excluded.span.line > 0
