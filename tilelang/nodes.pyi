@@ -156,6 +156,12 @@ class Step(Object):
     trips: int
     body: Sequence[Any]
     span: Span
+class StreamLayout(Object):
+    ...
+class StreamThreads(Object):
+    ...
+class StreamWindows(Object):
+    ...
 from .transform.passes import Remark as Remark
 class Alloc(Stmt):
     buffer: Buffer

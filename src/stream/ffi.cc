@@ -26,7 +26,7 @@ class ThreadsObj : public ffi::Object {
 
   Threads threads;
   static constexpr bool _type_mutable = true;
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.stream.Threads", ThreadsObj, ffi::Object);
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.stream.StreamThreads", ThreadsObj, ffi::Object);
 };
 
 class ThreadsRef : public ffi::ObjectRef {
@@ -39,7 +39,7 @@ class LayoutObj : public ffi::Object {
   explicit LayoutObj(TileLayout given) : layout(std::move(given)) {}
 
   TileLayout layout;
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.stream.Layout", LayoutObj, ffi::Object);
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.stream.StreamLayout", LayoutObj, ffi::Object);
 };
 
 class LayoutRef : public ffi::ObjectRef {
@@ -52,7 +52,7 @@ class WindowsObj : public ffi::Object {
   explicit WindowsObj(Windows given) : windows(std::move(given)) {}
 
   Windows windows;
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.stream.Windows", WindowsObj, ffi::Object);
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.stream.StreamWindows", WindowsObj, ffi::Object);
 };
 
 class WindowsRef : public ffi::ObjectRef {

@@ -25,8 +25,9 @@ from .windows import Windows
 #: More threads than this do not fill tiles faster: memory does not deliver more.
 _MOST_FILLING = 8
 _HUGE_PAGE = 2 << 20
-#: A batch stays in the cache until it is compressed, and its memory is touched again soon.
-_BATCH_BYTES = 16 << 20
+#: A batch stays in the cache until it is compressed, and its memory is touched again soon; it has
+#: some tiles for each core that compresses.
+_BATCH_BYTES, _BATCH_BYTES_OF_CORE = 8 << 20, 2 << 20
 
 
 class Happened:
@@ -64,12 +65,12 @@ class CpuDevice:
 
     target = "cpu"
     staged = False
-    batch_bytes = _BATCH_BYTES
 
     def __init__(self, threads: int | None) -> None:
         self._queue = CpuQueue()
-        count = min(thread_count(threads), _MOST_FILLING)
-        self.threads = _ffi.get("stream.Threads")(count)
+        count = thread_count(threads)
+        self.batch_bytes = max(_BATCH_BYTES, count * _BATCH_BYTES_OF_CORE)
+        self.threads = _ffi.get("stream.Threads")(min(count, _MOST_FILLING))
 
     def queue(self, name: str) -> CpuQueue:
         return self._queue

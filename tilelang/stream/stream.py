@@ -56,7 +56,7 @@ class TileStream:
         order: axes in the order in which tiles hold them, if that is not the order of arrival: a
             permutation, or names as in ``"tcyx->ctyx"``.
         batch: epochs of a batch, an epoch being tiles that live at once (docs/stream.md); "auto":
-            so many that a batch has 1024 tiles, if they take less than 256 MiB.
+            so many that a batch has 1024 tiles, if they take less than 256 MiB (8 MiB on the CPU).
         pad: of the elements of tiles that lie outside of the array.
         pools: how many batches are filled or held at once.
         target: what kernels are compiled for, as of ``tilelang.compile``.
