@@ -137,11 +137,15 @@ class TileOpChecker : public ir::StmtVisitor {
   void CheckReducedType(const ir::ReduceNode* op) {
     ir::DType t = op->src->buffer->dtype;
     bool bitwise = std::string(op->op).rfind("bit", 0) == 0;
+    if (op->op == "any" || op->op == "all") return;
     if (bitwise ? ir::IsIntegral(t) : !ir::IsBool(t)) return;
-    TL_USER_ERROR(kDType, op->span,
-                  "reduction \"" << std::string(op->op) << "\" of " << Describe(op->src->buffer)
-                                 << (bitwise ? "; bit operations take integers"
-                                             : "; bools have no arithmetic: copy them to int32"));
+    TL_USER_ERROR(
+        kDType, op->span,
+        "reduction \""
+            << std::string(op->op) << "\" of " << Describe(op->src->buffer)
+            << (bitwise ? "; bit operations take integers"
+                        : "; bools have no arithmetic: copy them to int32, or ask T.reduce_any "
+                          "or T.reduce_all"));
   }
 
   // Returns the last two extents. The extents before them must be 1.

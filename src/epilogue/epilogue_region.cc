@@ -67,7 +67,8 @@ std::string Named(const Stmt& s) {
 // Any order of its operands gives the same bits.
 bool IsInAnyOrder(const ir::ReduceNode* op) {
   std::string_view name(op->op.data(), op->op.size());
-  if (name == "sum" || name == "abssum") return !ir::IsFloat(op->dst->buffer->dtype);
+  if (name == "sum" || name == "abssum" || name == "prod")
+    return !ir::IsFloat(op->dst->buffer->dtype);
   return !op->slack.defined();
 }
 

@@ -10,6 +10,7 @@ using ir::Expr;
 
 Expr Reduction::Identity() const {
   if (name == "bitand") return ir::Const(type, int64_t{-1});
+  if (name == "prod" || name == "all") return ir::Const(type, int64_t{1});
   if (name != "max" && name != "min") return ir::Const(type, int64_t{0});
   bool is_max = name == "max";
   double sign = is_max ? -1 : 1;
@@ -26,10 +27,11 @@ Expr Reduction::Identity() const {
 
 Expr Reduction::Combine(const Expr& a, const Expr& b) const {
   if (name == "sum" || name == "abssum") return a + b;
+  if (name == "prod") return a * b;
   if (name == "bitand") return ir::MakeBinary(ir::BinaryOp::kBitAnd, a, b);
   if (name == "bitor") return ir::MakeBinary(ir::BinaryOp::kBitOr, a, b);
   if (name == "bitxor") return ir::MakeBinary(ir::BinaryOp::kBitXor, a, b);
-  bool is_max = name == "max" || name == "absmax";
+  bool is_max = name == "max" || name == "absmax" || name == "any";
   if (nan_propagate && ir::IsFloat(a.dtype())) {
     return ir::Call(a.dtype(), is_max ? "max_nan" : "min_nan", {a, b});
   }
@@ -44,13 +46,18 @@ ir::Stmt Reduction::Take(const std::vector<Expr>& fields, const std::vector<Expr
 }
 
 Expr Reduction::Prepared(const Expr& value) const {
+  if (name == "any" || name == "all") {
+    const Expr x = ir::CastTo(RunningType(value.dtype()), value);
+    return ir::CastTo(type, ir::MakeBinary(ir::BinaryOp::kNe, x, ir::Const(x.dtype(), int64_t{0})));
+  }
   Expr x = ir::CastTo(type, value);
   bool absolute = name == "abssum" || name == "absmax";
   return absolute && !ir::IsUInt(type) ? ir::Call(type, "abs", {x}) : x;
 }
 
 ir::String Reduction::OfPrepared() const {
-  if (name == "absmax") return "max";
+  if (name == "absmax" || name == "any") return "max";
+  if (name == "all") return "min";
   return name == "abssum" ? ir::String("sum") : name;
 }
 

@@ -196,11 +196,14 @@ from .reduce import (
     reduce,
     reduce_absmax,
     reduce_abssum,
+    reduce_all,
+    reduce_any,
     reduce_bitand,
     reduce_bitor,
     reduce_bitxor,
     reduce_max,
     reduce_min,
+    reduce_prod,
     reduce_sum,
 )
 from .reduce_record import (

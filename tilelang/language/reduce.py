@@ -24,7 +24,8 @@ from .ws_schedule import named
 _reduce = _ffi.get("ir.Reduce")
 
 _BIT_OPERATIONS = ("bitand", "bitor", "bitxor")
-_OPERATIONS = ("sum", "max", "min", "abssum", "absmax", *_BIT_OPERATIONS)
+_TESTS = ("any", "all")
+_OPERATIONS = ("sum", "max", "min", "abssum", "absmax", "prod", *_TESTS, *_BIT_OPERATIONS)
 
 
 class Source(NamedTuple):
@@ -168,7 +169,7 @@ def reduce(
             that divides that of ``buffer``: then n partial results of each row, the first of its
             elements 0, n, 2n, ... Kept over a loop and reduced once after it, they spare the
             threads that share a row an exchange in each iteration.
-        reduce_type: sum, max, min, abssum, absmax, bitand, bitor or bitxor.
+        reduce_type: sum, max, min, abssum, absmax, prod, any, all, bitand, bitor or bitxor.
         dim: the dimension, or several; negative ones count from the end.
         clear: overwrite ``out``; else combine with what it holds.
         batch: accepted; the compiler decides how many rows go through shared memory at once.
@@ -237,6 +238,12 @@ def _along(source: Source, dst: Region, op: str, turns: Turns) -> None:
     if not _is_complete(source, dst.shape):
         raise wrong_results(name, source, dst)
     if src.buffer.scope == "global":
+        if op == "prod":
+            raise errors.UnsupportedError(
+                f"{name} of {src.buffer.describe()} is for one dimension, without chunk=",
+                span=span.here(),
+                notes=["reduce one dimension after the other, or copy tiles to fragments first"],
+            )
         reduce_tensor(src, dst, op, axes, turns.clear, turns.chunk)
         return
     if turns.chunk is not None:
@@ -317,6 +324,51 @@ def reduce_abssum(
 ) -> None:
     """The sum of absolute values along ``dim``; see :func:`reduce`."""
     reduce(buffer, out, "abssum", dim, clear, batch, chunk=chunk)
+
+
+@named
+def reduce_prod(
+    buffer: Any,
+    out: Any,
+    dim: Any = -1,
+    clear: bool = True,
+    batch: int = 1,
+) -> None:
+    """The product along ``dim``; see :func:`reduce`.
+
+    Raises:
+        UnsupportedError: of a tensor, along several dimensions.
+    """
+    reduce(buffer, out, "prod", dim, clear, batch)
+
+
+@named
+def reduce_any(
+    buffer: Any,
+    out: Any,
+    dim: Any = -1,
+    clear: bool = True,
+    batch: int = 1,
+    chunk: int | None = None,
+) -> None:
+    """1 where an element along ``dim`` is not 0, else 0; see :func:`reduce`.
+
+    ``out`` is of bool or a type of numbers. With ``clear=False`` it counts as one element more.
+    """
+    reduce(buffer, out, "any", dim, clear, batch, chunk=chunk)
+
+
+@named
+def reduce_all(
+    buffer: Any,
+    out: Any,
+    dim: Any = -1,
+    clear: bool = True,
+    batch: int = 1,
+    chunk: int | None = None,
+) -> None:
+    """1 where no element along ``dim`` is 0, else 0; see :func:`reduce_any`."""
+    reduce(buffer, out, "all", dim, clear, batch, chunk=chunk)
 
 
 @named

@@ -19,7 +19,7 @@ from .scalar import max as maximum
 from .scalar import min as minimum
 
 #: The reduction of values that took part already.
-PLAIN = {"absmax": "max", "abssum": "sum"}
+PLAIN = {"absmax": "max", "abssum": "sum", "any": "max", "all": "min"}
 
 
 def running_type(dtype: DType) -> DType:
@@ -44,16 +44,16 @@ def reduce_tensor(
         )
     plain_op = PLAIN.get(op, op)
     total = alloc_reducer(shape or [1], running_type(dst.dtype), op=plain_op, chunk=chunk)
-    _contribute(src, total, kept, op in PLAIN)
+    _contribute(src, total, kept, op)
     finalize_reducer(total)
     _conclude(total, dst, plain_op, clear)
 
 
 @macro
-def _contribute(src: Any, total: Any, kept: Any, is_absolute: Any) -> None:
+def _contribute(src: Any, total: Any, kept: Any, op: Any) -> None:
     for place in Parallel(*src.shape):
         here = place if isinstance(place, tuple) else (place,)
-        reducer_update(_result(total, here, kept), _element(src, here, is_absolute, total.dtype))
+        reducer_update(_result(total, here, kept), _element(src, here, op, total.dtype))
 
 
 @macro
@@ -70,10 +70,12 @@ def _result(total: Reducer, here: tuple[Any, ...], kept: list[int]) -> Load:
     return load(total.buffer, [here[d] for d in kept] or [as_expr(0)])
 
 
-def _element(src: Region, here: tuple[Any, ...], is_absolute: bool, dtype: DType) -> Any:
+def _element(src: Region, here: tuple[Any, ...], op: str, dtype: DType) -> Any:
     value = load(src.buffer, [low + at for low, at in zip(src.mins, here, strict=True)])
+    if op in ("any", "all"):
+        return cast(value != 0, dtype)
     converted = cast(value, dtype)
-    return abs_value(converted) if is_absolute else converted
+    return abs_value(converted) if op in ("absmax", "abssum") else converted
 
 
 def _combine(op: str, a: Any, b: Any) -> Any:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from conformance.running import close, equal, integers, normal, poison, run
 
+import tilelang
 import tilelang.language as T
 
 M, N = 48, 64
@@ -36,6 +37,89 @@ def test_bitwise_reductions(name: str, target: str) -> None:
     a = integers(M, N, low=-(2**30), high=2**30)
     expected = reduce(reference, a.unbind(1))
     equal(run(main, target, a, poison(M, dtype="int32")), expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "into"),
+    [("bool", "bool"), ("float16", "int32"), ("float64", "bool"), ("int8", "float32")],
+)
+def test_whether_elements_are_not_zero(dtype: str, into: str, target: str) -> None:
+    """Of a fragment along both dimensions, of a tensor, and beside what a result holds."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((M, N + 1), dtype),
+        rows: T.Tensor((4, M), into),
+        columns: T.Tensor((2, N + 1), into),
+        whole: T.Tensor((2, 1), into),
+    ):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_fragment((M, N + 1), dtype)
+            r = T.alloc_fragment((M,), into)
+            c = T.alloc_fragment((N + 1,), into)
+            T.copy(A, x)
+            T.reduce_any(x, r, dim=1)
+            T.copy(r, rows[0, :])
+            T.reduce_all(x, r, dim=1, clear=False)
+            T.copy(r, rows[1, :])
+            T.reduce_any(A, r, dim=1)
+            T.copy(r, rows[2, :])
+            T.reduce_all(A, r, dim=1)
+            T.copy(r, rows[3, :])
+            T.reduce_any(x, c, dim=0)
+            T.copy(c, columns[0, :])
+            T.reduce_all(x, c, dim=0)
+            T.copy(c, columns[1, :])
+            T.reduce_any(A, whole[0, :], dim=(0, 1))
+            T.reduce_all(A, whole[1, :], dim=(0, 1))
+
+    a = torch.rand(M, N + 1).gt(0.02).to(getattr(torch, dtype))
+    a[3], a[5] = 0, 1
+    if dtype == "float64":
+        a *= 1e-300  # 0 as a float32
+    some, every = a.ne(0).any(1), a.ne(0).all(1)
+    results = [poison(*shape, dtype=into) for shape in ((4, M), (2, N + 1), (2, 1))]
+    run(main, target, a, *results)
+    kind = getattr(torch, into)
+    equal(results[0], torch.stack([some, every, some, every]).to(kind))
+    equal(results[1], torch.stack([a.ne(0).any(0), a.ne(0).all(0)]).to(kind))
+    equal(results[2], torch.tensor([[1], [0]]).to(kind))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "float64"])
+def test_products_of_rows(dtype: str, target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((M, N + 1), dtype), B: T.Tensor((3, M), dtype)):
+        with T.Kernel(1, threads=128):
+            x = T.alloc_fragment((M, N + 1), dtype)
+            r = T.alloc_fragment((M,), dtype)
+            T.copy(A, x)
+            T.reduce_prod(x, r, dim=1)
+            T.copy(r, B[0, :])
+            T.reduce_prod(x, r, dim=1, clear=False)
+            T.copy(r, B[1, :])
+            T.reduce_prod(A, r, dim=1)
+            T.copy(r, B[2, :])
+
+    a = torch.rand(M, N + 1).mul(0.1).add(0.95).to(getattr(torch, dtype))
+    if dtype == "int32":
+        a = integers(M, N + 1, low=-3, high=4)
+    expected = (a if dtype == "int32" else a.double()).prod(1)
+    if dtype == "int32":
+        expected = expected.int()  # products wrap
+    got = run(main, target, a, poison(3, M, dtype=dtype))
+    tolerance = {"bfloat16": 2e-2, "float32": 1e-5, "float64": 1e-12}.get(dtype, 0)
+    wanted = torch.stack([expected, expected * expected, expected]).to(got.dtype)
+    torch.testing.assert_close(got.cpu(), wanted, rtol=tolerance, atol=0)
+
+
+def test_a_product_of_a_tensor_is_along_one_dimension() -> None:
+    with pytest.raises(tilelang.errors.UnsupportedError, match="is for one dimension"):
+
+        @T.prim_func
+        def main(A: T.Tensor((M, N)), B: T.Tensor((1,))):
+            with T.Kernel(1, threads=128):
+                T.reduce_prod(A, B, dim=(0, 1))
 
 
 @pytest.mark.parametrize("propagate", [True, False])
