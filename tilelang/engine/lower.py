@@ -9,14 +9,21 @@ from ..jit.lower import LoweredKernel
 
 
 def lower(
-    func: Any, target: Any = "auto", target_host: Any = None, **options: Any
+    func: Any,
+    target: Any = "auto",
+    target_host: Any = None,
+    *,
+    enable_host_codegen: bool = False,
+    enable_device_compile: bool = False,
+    **options: Any,
 ) -> LoweredKernel:
     """Compiles a function up to CUDA C++.
 
     Args:
         func: what ``@T.prim_func`` gives.
         target: see :mod:`tilelang.target`.
-        target_host: accepted; no host code is generated.
+        target_host, enable_host_codegen, enable_device_compile: accepted; the result is CUDA C++
+            for the device, and no host code.
         options: ``pass_configs``, as of :func:`tilelang.compile`.
 
     Returns:
