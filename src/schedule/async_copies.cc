@@ -45,8 +45,8 @@ class Foreseeable {
     return written_.count(ir::MemoryOf(buffer)) != 0;
   }
 
-  // Why the value may be another one in its own iteration; nothing if it is the same. `changing`:
-  // names and buffers that have other values in each.
+  // Returns why the value may be different in its own iteration, or an empty string if it is the
+  // same. `changing` has the names and buffers that change in each iteration.
   std::string WhyNot(const Expr& e, const Objects& changing) const {
     std::string reason;
     ir::WalkExprs(e, [&](const Expr& part) {
@@ -144,7 +144,7 @@ const AsyncLoop* FindLoop(const std::vector<AsyncLoop>& loops, const ir::StmtNod
   return it == loops.end() ? nullptr : &*it;
 }
 
-// Why a load of the channel cannot be ahead; nothing when all can.
+// Returns why a load of the channel cannot run ahead, or an empty string if all can.
 std::string WhyInPlace(const Channel& channel, const std::vector<AsyncLoop>& loops,
                        const Foreseeable& ahead) {
   for (const Handover& handover : channel.handovers) {

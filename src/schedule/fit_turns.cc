@@ -39,7 +39,7 @@ constexpr int64_t kOtherBytes = 4096;
 // Registers of a thread besides its largest fragment.
 constexpr int64_t kOtherRegisters = 40;
 
-// Whether threads work on what gemms of the loop's body write or read in tensor memory.
+// Returns whether threads work on tensor memory that GEMMs of the loop's body write or read.
 bool HasTurns(const ir::ForNode* loop) {
   const auto* body = loop->body.as<ir::SeqNode>();
   if (body == nullptr || StagesOf(loop) < 2) return false;
@@ -130,7 +130,7 @@ std::optional<TurnLaunch> FindTurns(const ir::KernelLaunchNode* launch) {
   return found.slot_bytes > 0 ? std::optional(found) : std::nullopt;
 }
 
-// Columns of the tiles of a launch, of which some take those of others.
+// Returns the columns of the tiles of a launch. Some tiles take the columns of others.
 int64_t ColumnsOf(const Stmt& launch) {
   int64_t columns = op::ColumnsOfTiles(launch);
   ir::WalkStmts(launch, [&](const Stmt& s) {
@@ -161,7 +161,7 @@ class SlotSetter : public ir::StmtMutator {
   int64_t slots_;
 };
 
-// Whether an SM has room for two blocks, but for their columns of tensor memory.
+// Returns whether an SM has room for two blocks, apart from their columns of tensor memory.
 bool FitsTwice(const TurnLaunch& turns, const Target& target) {
   const ir::KernelLaunchNode* launch = turns.launch;
   int64_t service = turns.threads > kWarpgroup ? kWarpgroup : 2 * kWarp;

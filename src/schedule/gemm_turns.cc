@@ -21,7 +21,8 @@ using ir::Stmt;
 
 namespace {
 
-// Why a warp of its own cannot issue the gemms; nothing when it can. These become part of `slice`.
+// Adds the GEMMs to `slice`. Returns why a warp of its own cannot issue them, or an empty string if
+// it can.
 std::string AddToSlice(const TurnLoop& loop, const ir::KernelLaunchNode* launch, RoleSlice* slice) {
   RoleSlice alone(launch);
   for (size_t i : loop.Gemms()) {

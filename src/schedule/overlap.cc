@@ -232,7 +232,7 @@ class Pipeline {
     return std::move(writer.stmts);
   }
 
-  // Returns the bindings that the nodes of a stage use, and the bindings that those use.
+  // Returns the bindings that the nodes of a stage use, and the bindings that these bindings use.
   std::vector<const ir::BindNode*> ValuesOf(int stage) const {
     std::vector<const ir::BindNode*> used;
     for (auto it = values_.rbegin(); it != values_.rend(); ++it) {

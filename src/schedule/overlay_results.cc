@@ -92,7 +92,7 @@ Buffer Marked(const Buffer& tile, const char* mark) {
                 tile->span);
 }
 
-// The attributes of the launch, whose layouts are those of the new buffers.
+// Returns the attributes of the launch, with the layouts of the new buffers.
 ir::Map<ir::String, ir::Any> AttrsFor(const ir::KernelLaunchNode* launch,
                                       const ir::Map<Buffer, Buffer>& replacement) {
   auto attrs = launch->attrs;

@@ -109,7 +109,8 @@ std::string OwnRoles(const ir::KernelLaunchNode* launch) {
   return reason;
 }
 
-// Why the threads of a block are not joined by others, to `threads` in all; nothing when they are.
+// Returns why other threads do not join the threads of a block, to `threads` in all, or an empty
+// string if they do.
 std::string WhyOneRole(const ir::KernelLaunchNode* launch, int64_t threads) {
   if (analysis::ThreadsOf(launch).linear->kind != ir::ExprKind::kVar) {
     return "the threads of the block are not counted along one dimension";
@@ -457,7 +458,7 @@ struct ServiceThreads {
   int64_t count;
 };
 
-// Why the threads of a block get no roles beside them; nothing when they may.
+// Returns why the threads of a block get no roles beside them, or an empty string if they may.
 std::string WhyNoRoles(const ir::KernelLaunchNode* launch, const TileLoops& tiles,
                        const ServiceThreads& most) {
   std::string reason = WhyOneRole(launch, most.producers.begin + most.count);
@@ -465,7 +466,7 @@ std::string WhyNoRoles(const ir::KernelLaunchNode* launch, const TileLoops& tile
   return "a thread of its own cannot ask for tiles: " + tiles.obstacle();
 }
 
-// Why loops are not pipelined where roles are possible.
+// Returns why loops are not pipelined although roles are possible.
 const char* WhyNoLoads(const Target& target) {
   return target->has_tma ? "no tile of the loop is loaded by the tensor memory accelerator alone"
                          : "threads copy no whole tile in the body of the loop";

@@ -43,7 +43,7 @@ const ir::CopyNode* OnlyStore(const ir::KernelLaunchNode* launch, const PlainGem
   return found;
 }
 
-// Whether sums begin with zero whatever the iteration, so that those of blocks can be added.
+// Returns whether sums begin with zero in any iteration, so that the sums of blocks can be added.
 bool BeginsWithZero(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
   const ir::GemmNode* gemm = plain.gemms[0];
   const Buffer& c = gemm->result()->buffer;
@@ -55,8 +55,8 @@ bool BeginsWithZero(const ir::KernelLaunchNode* launch, const PlainGemm& plain) 
   return zero && ir::IsConst(gemm->clear_accum, 0);
 }
 
-// Whether iterations behind those of the loop would multiply zeros: the tensors end with it, of
-// which each iteration loads the next elements.
+// Returns whether iterations beyond the end of the loop would multiply zeros: each iteration loads
+// the next elements of the tensors, which end with the loop.
 bool EndsWithTensors(const PlainGemm& plain) {
   int64_t depth = *ir::AsInt(plain.gemms[0]->Depth());
   int64_t end = *ir::AsInt(plain.loop->extent) * depth;
@@ -100,7 +100,7 @@ class Exchange {
                {{"arrive_counts", counts}, {"of_cluster", true}, {op::kOfExchange, true}}, span_);
   }
 
-  // What each block allocates.
+  // Returns the allocations of each block.
   std::vector<Stmt> Allocations() const {
     std::vector<Stmt> allocs = {ir::Alloc(total_, span_), ir::Alloc(arrived_, span_)};
     for (const Buffer& tile : sent_) allocs.push_back(ir::Alloc(tile, span_));

@@ -82,7 +82,7 @@ class LaunchCutter : public ir::StmtMutator {
     for (int64_t extent : *grid) blocks *= extent;
     int64_t from = ExtentOf(plain, ir::GemmDim::kN);
     int64_t to = from;
-    // Those of the transposed product are the instruction's rows.
+    // A transposed product computes C^T, so the columns of C become rows of the wgmma instruction.
     int64_t unit = op::PrefersTransposed(plain.gemms[0]) ? kWgmmaRows : 1;
     while (to % (2 * unit) == 0 && to / 2 >= kFewestColumns &&
            blocks * (from / to) * 2 <= target_->sm_count) {

@@ -28,8 +28,8 @@ constexpr int64_t kMostCount = 16;  // tiles one below the other
 // longer it takes for tiles of B whose rows are half of a line.
 constexpr double kMemory = 2.4e-6;
 constexpr double kHalfLines = 1.08;
-// Where narrow tiles are for most multiprocessors, the part of what takes less time, of tiles and
-// of memory, that the other does not hide.
+// If most multiprocessors have narrow tiles, this is the share of the shorter of two times, of
+// tiles and of memory, that the longer one does not hide.
 constexpr double kNotHidden = 0.3;
 
 // Sums have other bits where blocks share K: for as much less time only.
@@ -97,7 +97,7 @@ class Chooser {
     return grid;
   }
 
-  // What the launch would take without this pass.
+  // Returns the cost of the launch without this pass.
   double CostOtherwise() const {
     TileExtents tile = kNarrow;
     tile.rows = std::min(tile.rows, CeilDiv(rows_, kWgmmaRows) * kWgmmaRows);
@@ -109,7 +109,7 @@ class Chooser {
     }
     return BesideMemory(least, memory);
   }
-  // What a wave of tiles takes beside the time of their bytes.
+  // Returns the cost of a wave of tiles beside the time of their bytes.
   double BesideMemory(double cost, double memory) const {
     bool few = 2 * Of(kNarrow).tiles <= target_->sm_count;
     return std::max(cost, memory) + (few ? 0 : kNotHidden * std::min(cost, memory));

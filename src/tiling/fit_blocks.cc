@@ -42,7 +42,7 @@ class BlockFitter : public ir::StmtMutator {
   }
 
  private:
-  // Whether so many warpgroups can share every result.
+  // Returns whether `warpgroups` warpgroups can share every result.
   bool DivideRows(int64_t warpgroups) const {
     return std::all_of(plain_.gemms.begin(), plain_.gemms.end(),
                        [&](const ir::GemmNode* gemm) { return op::DividesRows(gemm, warpgroups); });

@@ -22,7 +22,7 @@ namespace {
 
 // Extents that are known only at run time count as this many blocks.
 constexpr int64_t kManyBlocks = 64;
-// What a wave loads must become less by this factor.
+// The order changes only if a wave then loads less by at least this factor.
 constexpr double kWorthwhile = 0.9;
 
 // Bytes that an iteration of the loops loads.

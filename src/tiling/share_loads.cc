@@ -42,8 +42,8 @@ class BlockNames {
   std::unordered_set<const ir::ffi::Object*> names_;
 };
 
-// Whether elements at these places that a block number `count` or later stores lie behind the
-// tensor.
+// Returns whether elements at these places, which a block number `count` or later stores, lie
+// beyond the tensor.
 bool EndsWithGrid(const ir::Buffer& tensor, const ir::Array<Expr>& places, const ir::Var& block,
                   int64_t count, arith::Analyzer* analyzer) {
   for (size_t d = 0; d < places.size(); ++d) {
@@ -55,7 +55,7 @@ bool EndsWithGrid(const ir::Buffer& tensor, const ir::Array<Expr>& places, const
   return false;
 }
 
-// Whether blocks number `count` or later along an axis would store nothing.
+// Returns whether blocks number `count` or later along an axis would store nothing.
 bool StoresEndWithGrid(const Stmt& body, const ir::Var& block, int64_t count,
                        arith::Analyzer* analyzer) {
   bool end = true;
@@ -81,7 +81,7 @@ bool StoresEndWithGrid(const Stmt& body, const ir::Var& block, int64_t count,
   return end;
 }
 
-// Whether a load brings an operand that has elements along the dimension.
+// Returns whether a load brings an operand that has elements along the dimension.
 bool LoadsAlong(const PlainGemm& plain, const ir::CopyNode* load, ir::GemmDim dim) {
   std::vector<const ir::GemmOperandNode*> inputs = plain.gemms[0]->Inputs();
   return std::any_of(inputs.begin(), inputs.end(), [&](const ir::GemmOperandNode* input) {

@@ -26,11 +26,11 @@ using ir::Stmt;
 
 namespace {
 
-// Of the three, at most 2 % better than the best two by the estimate, in the mean over rows and for
-// columns from 1024 to 28672; 256 x 128 adds nothing to them.
+// Wide tiles. By the estimate all three are at most 2 % better than the best two, in the mean over
+// rows and for columns from 1024 to 28672; 256 x 128 adds nothing to them.
 constexpr TileExtents kWide[] = {{128, 256}, {192, 192}, {128, 192}};
 
-// Of blocks in one wave, each in turn for more rows, and with more bytes of operands. Where rows
+// Tiles of blocks in one wave, each in turn for more rows, and with more bytes of operands. If rows
 // are no multiple of 64, wgmma computes the transposed product.
 constexpr TileExtents kOneWave[] = {{64, 64}, {96, 64}, {128, 64}, kNarrow, {160, 128}};
 
@@ -38,7 +38,8 @@ constexpr TileExtents kOneWave[] = {{64, 64}, {96, 64}, {128, 64}, kNarrow, {160
 constexpr TileExtents kOneWaveOfAny[] = {{64, 32},  {64, 64}, {96, 64},  {64, 128},
                                          {128, 64}, kNarrow,  {160, 128}};
 
-// Of so many rows a tile of 64 is loaded without the others (tiling/trim_loads.h).
+// A tile of 64 rows is loaded without its other rows if there are at most this many
+// (tiling/trim_loads.h).
 constexpr int64_t kFewRows[] = {32, 16};
 
 // For calls of at most so many rows blocks of a cluster may share the iterations of their tile.
@@ -115,7 +116,7 @@ class SizeVersioner : public ir::StmtMutator {
     return none;
   }
 
-  // Those of blocks that are all in one wave, the fewest rows first; each fits where the ones
+  // Returns versions whose blocks are all in one wave, the fewest rows first. Each fits if the ones
   // before do.
   std::vector<Version> OneWave(const ir::KernelLaunchNode* op, size_t axis) const {
     std::vector<Version> versions;
@@ -197,7 +198,7 @@ class SizeVersioner : public ir::StmtMutator {
     return (transposed ? tile.columns : tile.rows) / kWgmmaRows * kWarpgroup;
   }
 
-  // Of the first of these the same for so few rows that no others are loaded.
+  // Adds versions of the first one for few rows, which load no other rows.
   void WithFewRows(std::vector<Version>* versions) const {
     if (versions->empty() || !RowsOfTensor().defined()) return;
     for (int64_t most : kFewRows) {

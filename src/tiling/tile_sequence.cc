@@ -16,7 +16,7 @@ using op::I32;
 
 namespace {
 
-// Whether the loop has as many iterations in each block.
+// Returns whether the loop has the same number of iterations in each block.
 bool IsEven(const ir::KernelLaunchNode* op, const ir::ForNode* loop) {
   std::unordered_set<const ir::ffi::Object*> of_block;
   for (const ir::Var& var : op->block_vars) of_block.insert(var.get());
@@ -50,7 +50,7 @@ std::vector<Stmt> InTurn(const ir::KernelLaunchNode* op, const ir::Var& wave, co
   return body;
 }
 
-// The grid whose rows are those of clusters.
+// Returns the grid whose rows are rows of clusters.
 BlockGrid ByClusters(BlockGrid grid, int64_t cluster) {
   if (cluster > 1) grid.rows = ir::CeilDiv(grid.rows, I32(cluster));
   return grid;

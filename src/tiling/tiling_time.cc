@@ -15,15 +15,16 @@ namespace {
 constexpr double kUnitFlops = 2.0 * 128 * 128 * 64;
 constexpr double kUnitLineBytes = 128 * 128;
 constexpr double kUnitDepthBits = 64 * 16;
-// Clocks from asking for a tile until it is there, and those that a block begins and ends with.
+// Clocks from the request of a tile until it is there, and clocks at the beginning and the end of a
+// block.
 constexpr double kLatency = 1400;
 constexpr double kOverhead = 2500;
-// What one warpgroup alone on a multiprocessor reaches of the tensor cores.
+// The share of the tensor cores that one warpgroup alone on a multiprocessor reaches.
 constexpr double kAlone = 0.7;
 // Clocks of a step along K that nothing hides, and how much slower rows below 128 bytes arrive.
 constexpr double kStep = 40;
 constexpr double kNarrowRows = 1.25;
-// Of what hides behind something longer, the share that shows.
+// The share of a hidden time that still shows.
 constexpr double kHidden = 0.1;
 // Products of float64 take so many times what their bits say.
 constexpr double kDouble = 4;
@@ -102,7 +103,8 @@ double GemmSeconds(const Target& target, const GemmSizes& sizes, const GemmTilin
                     static_cast<double>(sizes.m * sizes.k + sizes.k * sizes.n) +
                 static_cast<double>(sizes.result_bits) * static_cast<double>(sizes.m * sizes.n);
   double memory = bits / 8 / rates.rates.hbm_bytes;
-  // What memory hides is not free: of tilings that it limits, those that wait less are faster.
+  // Time of memory is not free even if it is hidden: of the tilings that it limits, the ones that
+  // wait less are faster.
   return (std::max(clocks, memory) + kHidden * std::min(clocks, memory)) / rates.rates.clock;
 }
 

@@ -40,8 +40,8 @@ class LoadTrimmer : public analysis::ScopedMutator {
   }
 
  private:
-  // The rows that the tensor has at most, where they are fewer than those of the whole tile, a
-  // matrix.
+  // Returns the largest number of rows of the tensor, if it is smaller than the rows of the whole
+  // tile, a matrix.
   std::optional<int64_t> RowsBefore(const ir::CopyNode* op) {
     size_t rank = op->src->extents.size();
     if (!op->dst.IsWhole() || op->dst->extents.size() != 2 || rank < 2) return std::nullopt;

@@ -47,8 +47,8 @@ void Observe(Cluster& cluster, const Issuer& issuer, Storage storage, const Cta*
   cluster.launch.observer->OnAccess(access);
 }
 
-// Whether [address, address + bytes) lies in `size` bytes from `base` on; addresses may wrap
-// around.
+// Returns whether [address, address + bytes) lies in `size` bytes from `base` on. Addresses may
+// wrap around.
 bool Inside(uint64_t address, uint32_t bytes, uint64_t base, uint64_t size) {
   const uint64_t offset = address - base;
   return offset <= size && bytes <= size - offset;

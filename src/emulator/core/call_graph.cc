@@ -66,8 +66,8 @@ CallGraph::Edges CallGraph::CalleesOf(const FunctionsByName& functions) {
   return callees;
 }
 
-// What remains when functions that call no others are taken away again and again, and then those
-// that no others call, lies on circles or between two of them.
+// Finds the functions on circles, or between two circles: removes functions that call no others
+// again and again, and then functions that no others call.
 void CallGraph::Peel(const Edges& callees) {
   Edges callers;
   for (const auto& [function, edges] : callees) {

@@ -7,7 +7,7 @@
 namespace tilelang::emulator {
 namespace {
 
-// What a call takes at least, for return address and saved registers.
+// The least memory of a call, for the return address and saved registers.
 constexpr uint32_t kCallBytes = 32;
 
 uint32_t BytesOf(uint64_t bits) { return static_cast<uint32_t>((bits + 7) / 8); }
@@ -79,7 +79,7 @@ const uint8_t* CallStack::Write(int lane, const ValuePlace& place, uint8_t* memo
   return bytes + BytesOf(place.bits);
 }
 
-// Of an argument or a result of a call.
+// Returns the memory of an argument or a result of a call.
 uint8_t* CallStack::Memory(int lane, const ValuePlace& place) {
   if (place.in_register) return nullptr;
   return At(lane, static_cast<uint32_t>(warp_.Reg<uint64_t>(place.slot)[lane]));

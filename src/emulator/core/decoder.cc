@@ -337,7 +337,8 @@ void Decoder::CheckComplete() {
 
 namespace {
 
-// By the number of the family; nullptr of one that nothing registered.
+// Returns the decode functions by the number of the family, nullptr for a family that nothing
+// registered.
 std::vector<DecodeFunction>& DecodeFunctions() {
   static std::vector<DecodeFunction> functions(isa::Families().size());
   return functions;

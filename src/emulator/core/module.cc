@@ -194,7 +194,7 @@ class Loader {
       case ptx::Operand::Kind::kName: {
         auto found = context_.placements.find(value.name);
         if (found != context_.placements.end()) {
-          // Generic addresses of global memory are those of its own state space.
+          // Generic addresses of global memory are equal to the addresses of its own state space.
           const bool window = value.generic && found->second.space == Space::kConst;
           return (window ? kConstWindow : 0) + found->second.address +
                  static_cast<uint64_t>(value.offset);

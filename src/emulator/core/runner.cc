@@ -212,7 +212,7 @@ void ClusterRunner::CheckLimit(uint64_t executed) {
   Issuer where{cluster_.ctas[0].get(), nullptr, -1, -1};
   for (auto& cta : cluster_.ctas) {
     for (auto& warp : cta->warps) {
-      // Of those that still run; all may just have ended.
+      // Prefers a warp that still runs. All warps may just have ended.
       if (!warp->op || (where.op && !warp->live)) continue;
       const bool first = !where.op || !where.cta->warps[where.warp]->live;
       if (first) where = Issuer{cta.get(), warp->op, static_cast<int>(warp->index), -1};

@@ -34,7 +34,7 @@ uint64_t HashBytes(uint64_t hash, const uint8_t* bytes, size_t size) {
   return Mix(hash, word);
 }
 
-// Where its lanes are.
+// Returns a digest of the places of the warp's lanes.
 uint64_t PlacesOf(const Warp& warp) {
   uint64_t splits = 0;  // in any order
   for (const Split& split : warp.splits()) {
