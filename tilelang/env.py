@@ -70,8 +70,8 @@ _SETTINGS = ("TILELANG_", "TL_", "CUDA_")
 class Environment:
     """The settings as attributes: ``env.TILELANG_CACHE_DIR``; None where one is not set.
 
-    Assigning one sets the environment variable, for this process and those that it starts; None
-    removes it.
+    Assigning one sets the environment variable, for this process and the processes that it
+    starts; None removes it.
     """
 
     def __getattr__(self, name: str) -> str | None:

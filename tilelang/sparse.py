@@ -44,7 +44,7 @@ def _is_there(values: torch.Tensor) -> torch.Tensor:
 
 
 def _places(there: torch.Tensor, group: int) -> torch.Tensor:
-    """The places of the elements to keep, growing: those that are there, then others."""
+    """Returns the places of the elements to keep: existing elements first, then others."""
     place = torch.arange(group, device=there.device)
     order = torch.where(there, place, place + group).sort(-1).values % group
     return order[..., : group // 2].sort(-1).values

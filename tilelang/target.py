@@ -49,7 +49,7 @@ class Target(Object):
         _entered.set(_entered.get()[:-1])
 
 
-#: Those of ``with target:`` in this thread, innermost last.
+#: Targets of ``with target:`` in this thread, innermost last.
 _entered: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
 #: Returns them.
 entered = _entered.get

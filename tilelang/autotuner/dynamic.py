@@ -43,7 +43,7 @@ def axes_of(params: Sequence[Any], outputs: Sequence[int]) -> list[Axis]:
 
     Args:
         params: of the function in the IR.
-        outputs: indices of those that a call does not pass.
+        outputs: indices of tensors that a call does not pass.
     """
     found: dict[str, Axis] = {}
     passed = [param for i, param in enumerate(params) if i not in outputs]

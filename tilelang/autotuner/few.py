@@ -57,7 +57,7 @@ def is_slow(kernel: TracedKernel, template: Template | None, tilings: Sequence[T
 
 
 def few_first(tilings: Sequence[Tiling], kernel: TracedKernel) -> list[Tiling]:
-    """Returns tilings, best first by the estimate, so that those to be timed come first."""
+    """Returns tilings, best first by the estimate, so that the ones to be timed come first."""
     if len(kernel.gemms) == 1:
         return _by_area(tilings, str(kernel.gemms[0].operands[0].region.buffer.dtype))
     if kernel.gemms or kernel.transposes:

@@ -189,7 +189,7 @@ def _written(kernel: Any) -> list[int]:
 
 
 def _copies(kernel: Any, inputs: Sequence[Any]) -> list[Any]:
-    """The arguments, with copies of those that the kernel writes to."""
+    """Returns the arguments, with copies of tensors that the kernel writes to."""
     written = _written(kernel)
     return [
         (each.clone() if hasattr(each, "clone") else each.copy()) if i in written else each

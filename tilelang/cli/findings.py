@@ -54,7 +54,7 @@ class Findings:
                 kept.schedules.append(schedule)
 
     def document(self) -> list[dict[str, Any]]:
-        """Returns the causes as ``check --json`` prints them, those that break first."""
+        """Returns the causes as ``check --json`` prints them; causes that break come first."""
         found = [_cause(group) for group in causes(self._kept.values())]
         return sorted(found, key=lambda each: each["level"] != BREAKS)
 

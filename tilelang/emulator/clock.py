@@ -64,7 +64,7 @@ def run_timed(run: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> An
 
 
 def measure(function: Callable[[], Any], sampled: bool = False) -> Clock:
-    """Calls a function once and times its launches, away from those who watch launches.
+    """Calls a function once and times its launches, hidden from listeners of launches.
 
     Args:
         sampled: only the CTAs run that are timed in detail: quicker, but the other results do not

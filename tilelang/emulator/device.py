@@ -49,7 +49,7 @@ class InstructionCount:
 
     Attributes:
         instructions: by warps, or by the parts of a warp that have diverged.
-        lane_instructions: by lanes; those whose guard is false do not count.
+        lane_instructions: by lanes; lanes whose guard is false do not count.
     """
 
     instructions: int
@@ -159,7 +159,7 @@ class Device:
         and ``thrust`` with the wheel ``nvidia-cuda-cccl`` (``pip install 'tilelang-sm100[cccl]'``).
         Headers of the host such as ``cstdint``, ``stdio.h`` and ``cuda.h`` (for ``CUtensorMap``)
         have substitutes, and ``__int128`` is known.
-        Source lines of reports are those of the file.
+        Source lines of reports are lines of the file.
 
         Args:
             source: the text, or the path of a ``.cu`` file, beside which includes are found, too.
@@ -230,7 +230,7 @@ class Module:
     A kernel that uses an instruction which is not implemented, also through the functions it
     calls, is listed in ``kernels``; taking or launching it raises
     :class:`~tilelang.emulator.errors.EmulatorError` with the ``kind`` ``"unsupported"`` that names
-    all of them. ``unsupported`` has those of all kernels.
+    all of them. ``unsupported`` has the uses of all kernels.
     """
 
     def __init__(self, device: Device, text: str) -> None:

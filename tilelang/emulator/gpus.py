@@ -12,7 +12,7 @@ from tilelang.errors import UserError
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as its driver reports it; the figures are those of data sheets.
+    """A GPU as its driver reports it; the figures come from data sheets.
 
     Attributes:
         name, arch: ``"GB200"``, ``"sm_100a"``.

@@ -44,7 +44,7 @@ _Placed = TypeVar("_Placed", bound=Placed)
 
 
 def causes(findings: Iterable[_Placed]) -> list[list[_Placed]]:
-    """Returns the findings by cause: those of one kind that have a place in common.
+    """Returns the findings by cause. Findings of one kind with a place in common have one cause.
 
     A tile that is read by 16 unrolled loads without a wait is one cause, and so is a line that
     conflicts with several others.

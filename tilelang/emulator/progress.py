@@ -34,7 +34,7 @@ class DaemonLaunches:
 
     @contextlib.contextmanager
     def launching(self) -> Iterator[None]:
-        """Counts the current thread among those that launch, if it is a daemon."""
+        """Counts the current thread as a launching one, if it is a daemon."""
         thread = threading.current_thread()
         if not thread.daemon or thread in self._threads:
             yield

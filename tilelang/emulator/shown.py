@@ -15,7 +15,7 @@ from tilelang.emulator.named_fragments import with_fragment
 def split(
     report: dict[str, Any], fragments: Any, chosen: Options
 ) -> tuple[list[EmulatorError], list[EmulatorError]]:
-    """Returns the findings of a launch, and apart from them those that are only counted."""
+    """Returns the findings of a launch, and separately the findings that are only counted."""
     for entry, uses in zip(chosen.suppress, report["suppressed"], strict=False):
         entry.uses += uses
     found = [EmulatorError(with_fragment(each, fragments)) for each in report["findings"]]

@@ -55,8 +55,8 @@ class TimingOptions:
         clock_mhz: clock of the SMs; 0: that of the architecture.
         record: keep what each warp and engine did when; False keeps sums only.
         ctas: most CTAs to time in detail; 0: chosen.
-        registers: of a thread, which limit how many CTAs an SM holds; 0: those that ptxas allots,
-            if it can be asked (``Kernel.registers``), else an estimate.
+        registers: of a thread, which limit how many CTAs an SM holds; 0: as many as
+            ptxas allots if it can be asked (``Kernel.registers``), else an estimate.
         ablate: names of :data:`ABLATIONS`, which cost nothing then: the difference is what they
             cost.
         gpu: which GPU of the architecture, a name of :func:`timed_gpus`; "": the one that a block
@@ -151,11 +151,11 @@ class Timing:
             once, of the grid.
         launch_us: what a launch costs before and after, in microseconds.
         span_cycles: of what was timed in detail.
-        waves: CTAs of the grid by those that the GPU holds at once.
+        waves: CTAs of the grid, divided by the CTAs that the GPU holds at once.
         ctas, timed_ctas: of the grid; timed in detail.
         ctas_per_sm, occupancy_limit: resident CTAs of an SM, and what allows no more.
         registers, shared_bytes, threads: of a thread (estimated, or the launch bound), of a CTA.
-        flops, tensor_flops: floating-point operations of the grid; those of the tensor core.
+        flops, tensor_flops: floating-point operations of the grid, and of its tensor cores.
         dram_bytes, l2_bytes: bytes of the grid from and to HBM, and through L2.
         track_kind, track_name, track_cta, track_warp, track_sm: the tracks: one for each warp
             (``"warp"``) and engine (``"engine"``).

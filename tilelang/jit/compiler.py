@@ -37,13 +37,13 @@ def compile(
     Args:
         func: what ``@T.prim_func`` gives, or a ``tvm.IRModule`` of one such function.
         out_idx: indices of the tensor parameters that each call allocates and returns; negative
-            ones count from the end. By default those that the function returns (T.empty).
+            ones count from the end. By default the tensors that the function returns (T.empty).
         execution_backend: accepted for compatibility; there is one way to launch.
         target: see :mod:`tilelang.target`.
         target_host: accepted for compatibility; no host code is generated.
         verbose: print the generated source.
         pass_configs: options of the compiler, see :class:`tilelang.PassConfigKey`.
-        compile_flags: further options of NVRTC, or flags of nvcc; those that are about host code
+        compile_flags: further options of NVRTC, or flags of nvcc; flags for host code
             leave a remark.
 
     Raises:

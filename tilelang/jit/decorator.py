@@ -25,7 +25,7 @@ Parameters = ParamSpec("Parameters")
 class JITFunction(Generic[Parameters]):
     """A function that builds a kernel from Python parameters.
 
-    Calling it returns the kernel compiled for those parameters, the same object for equal ones.
+    Calling it returns the kernel for these parameters, the same object for equal parameters.
     """
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
@@ -166,7 +166,7 @@ def jit(
     one whose body is the kernel (it declares tensors, or opens ``T.Kernel``) becomes an
     :class:`EagerFunction`, which runs it.
 
-    The other arguments are those of :func:`tilelang.compile`; ``debug_root_path`` is accepted for
+    The other arguments are as for :func:`tilelang.compile`; ``debug_root_path`` is accepted for
     compatibility (``TILELANG_DUMP_IR`` writes the program after every pass).
 
     ``tune="model"`` lets the timing model of the emulator choose the tiles among the function's

@@ -153,7 +153,7 @@ class EagerFunction:
         """Runs the kernel; returns what the body returns: None, a tensor, or a list of them.
 
         Args:
-            args, kwargs: those of the function; values of ``T.const`` too, by name.
+            args, kwargs: arguments of the function; values of ``T.const`` too, by name.
 
         Raises:
             CompileError: the kernel cannot be compiled for these arguments.
@@ -523,7 +523,7 @@ def _has_none(args: tuple[Any, ...]) -> bool:
 
 
 def _device(values: Iterable[Any]) -> Any:
-    """Returns the device of the first tensor; the launch compares it with those of the others."""
+    """Returns the device of the first tensor; the launch compares the devices of all others."""
     tensors = (each for each in values if hasattr(each, "__dlpack__"))
     return next((each.device for each in tensors if hasattr(each, "device")), None)
 

@@ -79,7 +79,7 @@ def Parallel(*extents: Any, coalesced_width: builtins.int | None = None, loop_la
     """Independent iterations, spread over the threads and their vector lanes.
 
     Args:
-        extents: one for each loop variable; those known at run time are worked off in chunks.
+        extents: one for each loop variable; dynamic extents are worked off in chunks.
         coalesced_width: elements that one thread accesses together.
         loop_layout: a Fragment that maps iterations to threads.
         prefer_async: accepted; the compiler decides.
@@ -98,11 +98,11 @@ def Pipelined(start: Any, stop: Any = None, num_stages: builtins.int = 0, order:
             loads can be ahead; 0 means no overlap. Shared memory holds all slots. In loops whose
             threads work between GEMMs of Blackwell it is a hint, and 1 asks for little memory; in
             other loops 1 means no overlap.
-        order: the place of each statement of the body among those that the loop runs in one round;
+        order: the place of each statement of the body in one round of the loop;
             -1 for loads, which run ahead as far as their slots allow. The compiler decides if it
             is not given.
-        stage: the pipeline stage of each statement, 0 or 1 (-1 for loads): a round runs those of
-            stage 0 of its own iteration, and those of stage 1 of the one before.
+        stage: the pipeline stage of each statement, 0 or 1 (-1 for loads): a round runs
+            stage 0 of its own iteration, and stage 1 of the previous iteration.
         group: lists of statements that follow each other; ``order`` and ``stage`` then have a
             number for each of these.
 

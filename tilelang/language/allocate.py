@@ -379,6 +379,6 @@ def alloc_cluster_barrier(arrive_count: int | Sequence[int]) -> Buffer:
     completes on that of the even block of the pair, whichever block's memory it fills.
 
     Args:
-        arrive_count: how many arrivals complete a phase, those of other blocks included.
+        arrive_count: how many arrivals complete a phase, including arrivals of other blocks.
     """
     return _barriers("T.alloc_cluster_barrier", arrive_count, of_cluster=True)

@@ -234,7 +234,7 @@ def import_source(source: str | None = None) -> None:
 
 
 def annotate_pass_configs(configs: dict[Any, Any]) -> None:
-    """Options of the compiler for this function; those of ``tilelang.compile`` come first.
+    """Sets options of the compiler for this function; options of ``tilelang.compile`` come first.
 
     Raises:
         ConfigError: an unknown option.

@@ -26,7 +26,7 @@ def copy_regions(what: str, src: Any, dst: Any) -> tuple[Region, Region]:
     """Returns the two regions of a copy; a corner takes its extents from the other side.
 
     Raises:
-        ShapeError: their extents differ after dropping those of 1.
+        ShapeError: their extents differ after dropping extents of 1.
     """
     src_corner, dst_corner = isinstance(src, Load), isinstance(dst, Load)
     source, target = as_region(f"src of {what}", src), as_region(f"dst of {what}", dst)

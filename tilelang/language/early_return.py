@@ -66,7 +66,7 @@ def path_of(condition: Expr, branches: list[Block]) -> Expr | None:
 
 
 def skip_the_rest(builder: Builder, leaves: Expr | None) -> None:
-    """What follows in the open block is for those threads that have not left."""
+    """Restricts the rest of the open block to threads that have not left."""
     if leaves is None:
         return
     outer = builder.blocks[-1]

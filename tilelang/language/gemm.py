@@ -48,7 +48,7 @@ class GemmWarpPolicy(IntEnum):
 
 
 def _matrix(what: str, operand: Any) -> Region:
-    """A tile whose last two dimensions are a matrix; those before have extent 1."""
+    """A tile whose last two dimensions are a matrix; dimensions before them have extent 1."""
     if isinstance(operand, Load):
         raise errors.ShapeError(
             f"{what} is the single element `{operand}`",

@@ -227,10 +227,10 @@ def exp2_fma(x: Any, degree: int = 5) -> Expr:
     over all operands whose result is a normal number: 2.04 units in the last place with degree 5
     (relative 1.8e-7), 42.9 with degree 4 (2.9e-6), 1345.2 with degree 3 (1.02e-4: that of a
     bfloat16 is 3.9e-3). Integers have exact results. From 127.5 on the result is infinity, below
-    -126.5 zero, in between those below 2 ** -126 are subnormal or zero; that of NaN is NaN.
+    -126.5 zero, in between, results below 2 ** -126 are subnormal or zero. NaN gives NaN.
 
     Args:
-        x: a number of at most 32 bits; those of 16 bits are computed in float32, as integers are.
+        x: a number of at most 32 bits; 16-bit numbers and integers are computed in float32.
         degree: of the polynomial, 3, 4 or 5: each takes one operation more.
 
     Raises:

@@ -200,7 +200,7 @@ def _asked(
     table: Any,
     scheduler: str,
 ) -> Loop:
-    """Tiles, or those of a table, that a scheduler gives to the blocks that ask."""
+    """Tiles, or tiles of a table, that a scheduler gives to the blocks that ask."""
     total = _number_of_tiles(sizes)
     places = total if table is None else as_expr(table.shape[0], INT32)
 

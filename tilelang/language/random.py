@@ -1,4 +1,4 @@
-"""Random numbers of a thread, bit by bit those of cuRAND's Philox generator."""
+"""Random numbers of a thread, bit by bit as cuRAND's Philox generator gives them."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def CUDASourceCodeKernel(
     Args:
         blocks, threads, cluster_dims: as of :func:`Kernel`.
         source_code_or_path: the source, or a file with it; it includes headers of CUDA alone.
-        entry_name: of the ``__global__`` function; its parameters are those of this function, in
+        entry_name: of the ``__global__`` function; it has the parameters of this function, in
             order: pointers for tensors. After them it may take the extents and strides of the
             tensors that are known only at run time, each once, in the order of the tensors.
         prelude: C++ source placed before it.

@@ -48,7 +48,7 @@ def _emit_arrival(
 
 
 def arrive_by_copies(mbarrier: Any) -> None:
-    """Has the thread's ``cp.async`` arrive when those before are complete."""
+    """Makes the thread's ``cp.async`` arrive when its earlier copies are complete."""
     _emit_arrival("T.cp_async_barrier_noinc", _COPIES, mbarrier)
 
 
@@ -175,7 +175,7 @@ def syncthreads_count(predicate: Any) -> Expr:
 
 
 def sync_warp(mask: Any = None) -> None:
-    """Waits for the lanes of the warp, those of ``mask`` (all by default)."""
+    """Waits for the lanes of the warp in ``mask`` (all by default)."""
     in_block("T.sync_warp")
     emit(_warp_barrier(None if mask is None else cast(mask, UINT32), span.current()))
 
@@ -269,7 +269,7 @@ def dec_max_nreg(reg_count: int) -> None:
 
 
 def no_set_max_nreg() -> None:
-    """Warps that the compiler adds keep as many registers as those of the program.
+    """Warps that the compiler adds keep as many registers as warps of the program.
 
     Without it a loop that loads by warps of its own (see T.Pipelined) takes registers from them for
     the others, where there are several warpgroups of these.

@@ -296,7 +296,7 @@ class View:
 
     @property
     def filled(self) -> int:
-        """How many elements of the source those fill."""
+        """Returns how many elements of the source these elements fill."""
         return self.sharing * self._bits // int(self.source.dtype.bits)
 
     def write_together(self, indices: Sequence[Any], values: Sequence[Any]) -> None:

@@ -29,7 +29,7 @@ def sides(what: str, src: Any, dst: Any) -> tuple[Side, Side]:
     A view that is a box of its memory becomes a region of that.
 
     Raises:
-        ShapeError: their extents differ after dropping those of 1.
+        ShapeError: their extents differ after dropping extents of 1.
     """
     corners = isinstance(src, (Load, Element)), isinstance(dst, (Load, Element))
     found = [_side(f"src of {what}", src), _side(f"dst of {what}", dst)]

@@ -227,7 +227,7 @@ def composition(outer: Layout, inner: Layout) -> Layout:
 
 
 def complement(layout: Layout, size: int) -> Layout:
-    """The layout whose values, added to those of ``layout``, reach each of ``range(size)`` once."""
+    """Returns the layout whose values plus values of ``layout`` reach ``range(size)`` once."""
     return _call("Complement", layout, operator.index(size))
 
 

@@ -32,7 +32,7 @@ class Profiler:
         return self
 
     def get_inputs(self, device: Any = None, *, repeats: bool = False) -> list[Any]:
-        """Returns new arguments for a call: without those that the kernel allocates.
+        """Returns new arguments for a call, without the ones that the kernel allocates.
 
         They are on the GPU if there is one that can run the kernel, else on the CPU. With
         ``repeats`` large tensors repeat some values: made in a tenth of the time, to be timed.

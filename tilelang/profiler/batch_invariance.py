@@ -38,8 +38,8 @@ def assert_batch_invariant(
         batch_axes: for each input the axis along which the rows of the batch lie, None where it is
             the same for all; by default 0 for the first input, None for the others.
         output_axes: the same for the outputs; one number holds for all.
-        sizes: numbers of rows to compute alone; by default 1, 2, 3, powers of two and those beside
-            them, up to all rows but one.
+        sizes: numbers of rows to compute alone; by default 1, 2, 3, powers of two and their
+            neighbours, up to all rows but one.
         schedules: those of the emulator that are tried where the inputs are on the CPU, see
             :class:`tilelang.emulator.Options`; :data:`SCHEDULES` by default. On a GPU each batch is
             computed twice instead.
@@ -160,6 +160,6 @@ def _compare_bits(label: str, got: Any, want: Any) -> None:
     first = int(differ.int().argmax())
     place = tuple(int(i) for i in torch.unravel_index(torch.tensor(first), got.shape))
     raise AssertionError(
-        f"{label}: {int(differ.sum())} of {differ.numel()} elements differ from those of the whole "
+        f"{label}: {int(differ.sum())} of {differ.numel()} elements differ from the whole "
         f"batch; the first is at {place}: {got[place].item()!r} instead of {want[place].item()!r}"
     )

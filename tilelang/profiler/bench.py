@@ -58,7 +58,7 @@ def do_bench(
         fn: the function; what it launches goes to the current stream of torch.
         warmup, rep: milliseconds to spend warming up and measuring.
         _n_warmup, _n_repeat: numbers of runs instead; 0 derives them from the times.
-        quantiles: in 0..1; returns those times instead of one number.
+        quantiles: in 0..1; the function then returns these quantiles instead of one number.
         fast_flush: accepted for compatibility.
         backend: ``"event"``; ``"cudagraph"`` and ``"cupti"`` are measured in the same way.
         return_mode: ``"mean"``, ``"median"``, ``"min"`` or ``"max"`` of the runs.

@@ -114,7 +114,7 @@ def _judge_integers(number: int, got: torch.Tensor, want: Expected) -> None:
 
 
 def _judge_quantized(number: int, got: torch.Tensor, want: Expected) -> None:
-    """Values of 8 bits and fewer are mostly those of the reference: few lie between two of them."""
+    """Values of 8 bits and fewer mostly equal the reference: few lie between two such values."""
     finite = got.double().isfinite() & want.value.double().isfinite()
     other = finite & ~_among(got, want)
     assert other.double().mean() <= _REQUANTIZED, (
@@ -175,7 +175,7 @@ class _Output:
         self._got = got.double()
         self._value = want.value.double()
         self._info = info = torch.finfo(dtype)
-        # The distance of subnormal numbers; those of float32 may become zero on a GPU.
+        # The distance of subnormal numbers. Subnormal float32 numbers may become zero on a GPU.
         self._smallest = max(info.smallest_normal * info.eps, 2.0**-126)
         self._unit = unit
         self._special = special

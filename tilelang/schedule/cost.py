@@ -33,7 +33,7 @@ class Rates:
         mufu, fp32: operations.
         l2: bytes between the SM and the L2 cache, when all SMs load.
         tmem: bytes between tensor memory and registers.
-        latency: cycles until a load from global memory arrives, beyond those of its bytes.
+        latency: cycles until a load from global memory arrives, beyond the cycles of its bytes.
         mhz: boost clock.
     """
 

@@ -65,7 +65,7 @@ class Role:
     """Threads with a program of their own.
 
     Attributes:
-        name: "load", "mma" or "threads", those of the program.
+        name: "load", "mma" or "threads" (the threads of the program).
         first, threads: the first thread of the block, and how many there are.
         registers: that ``setmaxnreg`` gives to each; 0 if it stays as launched.
         steps: its program.
@@ -140,7 +140,7 @@ class Launch:
     epilogues: tuple[Epilogue, ...] = ()
 
     def loops(self) -> list[Step]:
-        """Returns the pipelined loops and those around them, outermost first, each once.
+        """Returns the pipelined loops and the loops around them, outermost first, each once.
 
         Of a launch without any: all loops.
         """
@@ -179,7 +179,7 @@ class Schedule:
     def svg(self) -> str:
         """Returns a picture as the text of an SVG file: time from left to right, a lane a role.
 
-        Lengths are those of :mod:`tilelang.schedule.cost`; the first iterations are shown.
+        Lengths come from :mod:`tilelang.schedule.cost`; the first iterations are shown.
 
         Raises:
             TargetError: there is no timing model of the target.

@@ -121,7 +121,7 @@ class Example:
             description: of the script; its first lines are printed by ``--help``.
             targets: (names) for which the kernels can be compiled; "sm_100a" stands for "sm_103a",
                 too, and the last one is the default.
-            options: by name; those of a bool are flags.
+            options: by name; an option of type bool is a flag.
         """
         self._parser = parser = argparse.ArgumentParser(
             description=description, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -12,12 +12,12 @@ from ..errors import UnsupportedError
 from . import pass_config
 
 _entered: ContextVar[tuple[PassContext, ...]] = ContextVar("pass_context", default=())
-#: Those that are entered in this thread, innermost last.
+#: Contexts that are entered in this thread, innermost last.
 entered = _entered.get
 
 
 class PassContext:
-    """Options of the compiler, which those of a call go before.
+    """Options of the compiler. Options of a call have precedence.
 
     Attributes:
         config: key -> value, as ``pass_configs`` of :func:`tilelang.compile`.
@@ -65,7 +65,7 @@ class PassContext:
 
 
 def with_surrounding(configs: Mapping[Any, Any] | None) -> dict[Any, Any]:
-    """Returns options with those of the surrounding context, which they go before."""
+    """Returns options with the ones of the surrounding context; ``options`` have precedence."""
     given = {str(key): value for key, value in (configs or {}).items()}
     return {**PassContext.current().config, **given} if _entered.get() else given
 

@@ -409,7 +409,7 @@ def _critical(facts: _Facts, named: set[str]) -> Finding | None:
 
 
 def find(report: Report) -> list[Finding]:
-    """Returns the findings, those with the largest gain first."""
+    """Returns the findings, largest gain first."""
     facts = _Facts(report)
     found = [finding for rule in _RULES for finding in rule(facts) if finding.gain >= _LEAST]
     found = sorted(found, key=lambda finding: -finding.gain)[:_MOST]

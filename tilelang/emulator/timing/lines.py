@@ -148,7 +148,7 @@ class PathStep:
     cycles: int
 
 
-#: What the work of an engine is for those that wait for it.
+#: Names of the work of engines, for warps that wait for it.
 _WORK = {
     "tensor pipe": "tensor pipe", "TMA": "mbarrier: TMA", "HBM": "memory", "L2": "memory",
     "LSU": "memory", "shared memory": "memory", "tensor memory": "tensor memory",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_SLICES = 150_000
 #: Rows of warps that are open at first.
 _MOST_ROWS = 32
-#: Lines around those with instructions that the source shows.
+#: Lines that the source shows around lines with instructions.
 _CONTEXT = 2
 _PATH_ROWS = 24
 _HINT = (

@@ -14,7 +14,7 @@ from .lines import label
 if TYPE_CHECKING:
     from .report import Report
 
-#: Fill colours by reason; warps that work are green, those that wait for memory blue.
+#: Fill colours by reason; warps that work are green, and warps that wait for memory are blue.
 COLOURS = {
     "issue": "#31a354",
     "dependency": "#a1d99b",

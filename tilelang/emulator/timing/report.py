@@ -107,7 +107,7 @@ class Report:
         """Writes the timeline as a trace, which https://ui.perfetto.dev opens.
 
         A track for each warp and each engine; slices are named by source line and operator, arrows
-        lead from what produces to what waited for it. Times are those of the model.
+        lead from what produces to what waited for it. Times are predictions of the model.
 
         Raises:
             UserError: the launch kept no timeline.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Slices(NamedTuple):
-    """Slices in the order of their beginnings, a column each, as those of a ``Timing``.
+    """Slices in the order of their beginnings, with a column for each field, as in a ``Timing``.
 
     Attributes:
         least: shorter ones are merged with their neighbours; 0 if all are as they were.

@@ -3,7 +3,7 @@
 The format is Google's "Trace Event Format": complete events ("X") on threads of processes, flow
 events ("s", "f") between them, names of threads and processes as metadata ("M"). A process is a CTA
 or the engines of an SM, a thread a warp or an engine. Events of one thread must nest, but engines
-work on several things at a time: those get further threads of the same name.
+work on several things at a time: such an engine gets further threads of the same name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..timed import Timing
     from .report import Report
 
-#: Processes of the engines have numbers from here on, those of CTAs from 1.
+#: Processes of engines have numbers from here on; processes of CTAs have numbers from 1 on.
 _ENGINES = 1_000_000
 
 
