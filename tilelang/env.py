@@ -90,7 +90,7 @@ class Environment:
             raise ConfigError(f"{name} is a text or a path, not {described(value)}")
 
     def is_cache_enabled(self) -> bool:
-        """Whether kernels are read from and written to the disk cache."""
+        """Returns whether kernels are read from and written to the disk cache."""
         return is_cache_enabled()
 
     def enable_cache(self) -> None:

@@ -242,7 +242,7 @@ def arguments_of(function: Callable[..., Any]) -> list[str]:
 
 
 def _is_of_the_call(error: Exception) -> bool:
-    """Whether the caller's frame raised it: none of the function was entered."""
+    """Returns whether the caller's frame raised it: none of the function was entered."""
     trace = error.__traceback__
     return trace is not None and trace.tb_next is None
 

@@ -37,7 +37,7 @@ def get_e_factor(dtype: Any, meta_dtype: Any) -> int:
 
 
 def _is_there(values: torch.Tensor) -> torch.Tensor:
-    """Which elements are not zero."""
+    """Returns which elements are not zero."""
     if values.dtype.itemsize > 1 or not values.dtype.is_floating_point:
         return values != 0
     return (values.view(torch.uint8) & 0x7F) != 0

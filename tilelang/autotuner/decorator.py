@@ -184,7 +184,7 @@ class AutotunedFunction:
         return bool(sizes) and place(target, inputs, self._settings) == "emulator"
 
     def _is_modelled(self, sizes: Mapping[str, int], target: targets.Target) -> bool:
-        """Whether the timing model ranks the candidates."""
+        """Returns whether the timing model ranks the candidates."""
         inputs = get_autotune_inputs()
         if self._is_estimated(sizes, inputs, lambda: {"target": target}):
             return False

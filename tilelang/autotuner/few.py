@@ -36,7 +36,7 @@ class Tiling(NamedTuple):
 
 
 def estimate_suffices(kernel: TracedKernel) -> bool:
-    """Whether the estimate knows enough of a kernel that a few tilings need to be timed.
+    """Returns whether the estimate knows enough of a kernel that a few tilings need to be timed.
 
     Of products whose operands threads compute it does not: what that takes decides.
     """

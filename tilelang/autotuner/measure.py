@@ -94,7 +94,7 @@ class Bench:
 
     @property
     def compares(self) -> bool:
-        """Whether candidates are compared with a reference."""
+        """Returns whether candidates are compared with a reference."""
         return self._settings.ref_prog is not None and not self._settings.skip_check
 
     def _here(self, argument: Any) -> Any:

@@ -67,7 +67,7 @@ class Roles:
         return {**self.defaults, **config}
 
     def covers(self, config: Mapping[str, Any]) -> bool:
-        """Whether tiles of a configuration are all of the work that the default ones are.
+        """Returns whether tiles of a configuration are all of the work that the default ones are.
 
         They are not where a program counts them by ``//`` and they do not divide a size.
         """
@@ -94,7 +94,7 @@ class Roles:
         )
 
     def _covers_place(self, other: TracedKernel, place: int, role: str) -> bool:
-        """Whether the extent of a grid or loop makes up for another tile of a role."""
+        """Returns whether the extent of a grid or loop makes up for another tile of a role."""
         mine, theirs = self.kernel.tiles()[role], other.tiles()[role]
         extents = self.kernel.extents[place], other.extents[place]
         unknown = _ODD * mine
@@ -111,7 +111,7 @@ class Roles:
         return other.number(extents[1], unknown) * theirs >= self._size(work, mine, unknown)
 
     def _is_all_of_tensors(self, other: TracedKernel, mine: int, theirs: int) -> bool:
-        """Whether copies of a tile that nothing counts take the same part of a tensor."""
+        """Returns whether copies of a tile that nothing counts take the same part of a tensor."""
         for a, b in zip(self.kernel.work.regions, other.work.regions, strict=True):
             for size, small, large in zip(a.buffer.shape, a.extents, b.extents, strict=True):
                 extents = self.kernel.number(small), other.number(large)
@@ -170,7 +170,7 @@ class Roles:
 
 
 def _same(some: list[Any], others: list[Any]) -> bool:
-    """Whether parameters are tensors of the same shapes and types."""
+    """Returns whether parameters are tensors of the same shapes and types."""
     return [f"{each.shape} {each.dtype}" for each in some] == [
         f"{each.shape} {each.dtype}" for each in others
     ]

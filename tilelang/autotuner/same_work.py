@@ -1,4 +1,4 @@
-"""Whether a program computes the same with another tile, as far as its statements prove it.
+"""Proves by statements whether a program computes the same with another tile.
 
 Two traces are compared, of a tile and of one twice (or so many times) as large: block or turn
 2 x of the small tiles has to begin where x of the large ones does, and what is one number for a
@@ -170,7 +170,7 @@ class _Meeting:
             (self._moving if moves else self._kept).append(name)
 
     def is_everywhere(self) -> bool:
-        """Whether they begin at the same elements and go on where the next one begins."""
+        """Returns whether they begin at the same elements and go on where the next one begins."""
         mine, theirs = self._mine, self._theirs
         pairs = zip(mine._positions, theirs._positions, strict=True)
         if not all(self._agrees(a, b) and self._goes_on(a, b) for a, b in pairs):
@@ -203,7 +203,7 @@ class _Meeting:
             return False
 
     def _goes_on(self, mine: Any, theirs: Any) -> bool:
-        """Whether the second small tile is the rest of the large one."""
+        """Returns whether the second small tile is the rest of the large one."""
         if not self._moves(mine):
             return True
         rest: dict[Var, int] = {}
@@ -217,7 +217,7 @@ class _Meeting:
             return False
 
     def _moves(self, expr: Any) -> bool:
-        """Whether an expression has a variable that counts tiles, or a name for such."""
+        """Returns whether an expression has a variable that counts tiles, or a name for such."""
         return any(_mentions([expr], var) for var in self._moving)
 
     def _at(

@@ -241,7 +241,7 @@ class Search:
             record.store(candidate.key, outcome)
 
     def _is_over(self) -> bool:
-        """Whether the budget is spent; never before there is one candidate to use."""
+        """Returns whether the budget is spent; never before there is one candidate to use."""
         budget = self._settings.budget
         if budget is None or self._best()[1] is None:
             return False

@@ -99,12 +99,12 @@ class TracedKernel:
 
     @property
     def uses_threads(self) -> bool:
-        """Whether the program says what a thread does, or counts them at barriers."""
+        """Returns whether the program says what a thread does, or counts them at barriers."""
         return self.counts_threads or any(map(_uses_threads, self.launches))
 
     @property
     def transposes(self) -> bool:
-        """Whether blocks that lie side by side in a tensor do not in the result."""
+        """Returns whether blocks that lie side by side in a tensor do not in the result."""
         sides = [
             [self._side(where) for buffer, where in accesses if len(buffer.shape) > 1]
             for accesses in (self._reads, self._writes)
@@ -118,7 +118,7 @@ class TracedKernel:
 
     @property
     def copies_operands(self) -> bool:
-        """Whether the operands of its first product are copies of parts of tensors."""
+        """Returns whether the operands of its first product are copies of parts of tensors."""
         operands = [each.region.buffer for each in self.gemms[0].operands[:2]]
         return all(any(a.same_as(b) for b in self._loaded) for a in operands)
 

@@ -22,7 +22,7 @@ def determine_target(target: Any = "auto", return_object: bool = False) -> Any:
 
 
 def target_is_cuda(target: Any) -> bool:
-    """Whether a description names an NVIDIA GPU: always, or it is refused."""
+    """Returns whether a description names an NVIDIA GPU: always, or it is refused."""
     return targets.resolve(target) is not None
 
 

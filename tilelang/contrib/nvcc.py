@@ -26,7 +26,7 @@ def get_target_arch(version: str) -> str:
 
 
 def have_tma(target: Any = None) -> bool:
-    """Whether the target has the tensor memory accelerator."""
+    """Returns whether the target has the tensor memory accelerator."""
     return bool(targets.resolve(target).has_tma)  # type: ignore[attr-defined]
 
 

@@ -324,7 +324,7 @@ class Kernel:
 
     @cached_property
     def memory_decides(self) -> bool:
-        """Whether a branch, an address or a barrier may depend on a value of memory."""
+        """Returns whether a branch, an address or a barrier may depend on a value of memory."""
         return bool(_ffi.get("emulator.MemoryDecides")(self.module._handle, self.name))
 
     def name_tiles(self, tiles: Iterable[Any]) -> None:

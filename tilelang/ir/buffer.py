@@ -126,7 +126,7 @@ class Buffer(tvm_ffi.Object):
 
 
 def _has_vector(value: Any) -> bool:
-    """Whether it is a vector (language/lanes.py), or an index with one in it."""
+    """Returns whether it is a vector (language/lanes.py), or an index with one in it."""
     if isinstance(value, tuple):
         return any(map(_has_vector, value))
     return type(value).__name__ == "Lanes"

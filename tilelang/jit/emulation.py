@@ -23,7 +23,7 @@ from ..runtime.regions import Regions, Span
 
 
 class Outcome:
-    """How the launches of a kernel on the emulator ended.
+    """The outcome of the launches of a kernel on the emulator.
 
     tvm-ffi makes new exceptions of those that pass through C++; the original is kept for
     :meth:`take_error`.

@@ -69,7 +69,7 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
 
 
 def _order(buffer: Buffer, layout: Any) -> Any:
-    """Where the elements of a tensor lie, as a formula of the indices."""
+    """Returns where the elements of a tensor lie, as a formula of the indices."""
     from ..layout.formula import place_formula
 
     if buffer.strides:
@@ -265,7 +265,7 @@ def annotate_restrict_buffers(*buffers: Any) -> None:
 
 
 def annotate_safe_value(safe_value_map: dict[Any, Any]) -> None:
-    """What is read outside of a tensor, in place of 0.
+    """Sets the value that is read outside of a tensor, instead of 0.
 
     It holds in the innermost block, ``T.sblock`` or ``T.Kernel``, from its first statement to its
     last; a block inside may say something else. ``T.tma_copy`` and other copies that only the
@@ -290,7 +290,7 @@ def annotate_safe_value(safe_value_map: dict[Any, Any]) -> None:
 
 
 def annotate_epilogue(c: Buffer, columns: int | None = None, slots: int | None = None) -> None:
-    """How threads go through the result of a gemm after it: in slices of columns, or as a whole.
+    """Sets how threads work on the result of a GEMM: in slices of columns, or as a whole.
 
     It counts before the pass option ``tl.epilogue_subtile``. The results are the same to the bit;
     where slices are not possible, a remark says why.

@@ -123,7 +123,7 @@ def _tile(name: str, dst: Any, value: Any, order: str | None) -> None:
 
 
 def _may_be_stored(source: Region, target: Region) -> bool:
-    """Whether the tile might be added by the tensor memory accelerator."""
+    """Returns whether the tile might be added by the tensor memory accelerator."""
     scopes = source.buffer.scope, target.buffer.scope
     return scopes == ("shared.dyn", "global") and source.dtype == target.dtype
 

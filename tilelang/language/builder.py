@@ -21,7 +21,7 @@ _DECLARATIONS = frozenset({"tl.ir.Bind", "tl.ir.Alloc", "tl.ir.Assume"})
 
 
 def declares(stmt: Stmt) -> bool:
-    """Whether the statement names something, and does nothing."""
+    """Returns whether the statement names something, and does nothing."""
     return stmt.__tvm_ffi_type_info__.type_key in _DECLARATIONS  # type: ignore[attr-defined]
 
 
@@ -148,7 +148,7 @@ class Builder:
         return variable
 
     def inside(self, *kinds: str) -> bool:
-        """Whether a block of one of these kinds is open."""
+        """Returns whether a block of one of these kinds is open."""
         return any(block.kind in kinds for block in self.blocks)
 
 

@@ -27,7 +27,7 @@ _SIZES = (4, 8, 16)
 
 
 def ptx_commit_group() -> None:
-    """What this thread has asked for by ``cp.async`` since the last commit becomes a group."""
+    """Makes a group of the thread's ``cp.async`` copies since its last commit."""
     in_kernel("T.ptx_commit_group")
     emit(_commit_group(_CP_ASYNC, span.current()))
 

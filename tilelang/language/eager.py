@@ -29,7 +29,7 @@ from .tracing import definition_span, explained, tracer_of, tracing
 
 
 class Argument(NamedTuple):
-    """What a call passes for a parameter, as far as the compiled code may depend on it.
+    """An argument of a call, as far as the compiled code may depend on it.
 
     Attributes:
         shape: extents; None for a scalar or an address.
@@ -43,7 +43,7 @@ class Argument(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What an eager function is compiled for.
+    """The call that an eager function is compiled for.
 
     Attributes:
         constants: arguments that are Python values, by name of the parameter.

@@ -1,4 +1,4 @@
-"""Which types of 8 bits the target has."""
+"""Chooses the 8-bit float types of the target."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def macro(func: Callable[..., Any] | None = None, **_options: Any) -> Any:
 
 
 def is_tracing() -> bool:
-    """Whether a kernel is being traced in this thread."""
+    """Returns whether a kernel is being traced in this thread."""
     return active() is not None
 
 

@@ -90,7 +90,7 @@ def tma_gather4(
 
 
 def tma_gather4_bytes(K_box: int, dtype: Any) -> int:
-    """How many bytes four rows of ``K_box`` elements are."""
+    """Returns the bytes of four rows of ``K_box`` elements."""
     return _ROWS * K_box * dtype_of(dtype).bits // 8
 
 

@@ -40,7 +40,7 @@ Metadata = Callable[[Region, bool], tuple[Region, bool]]
 
 
 class GemmWarpPolicy(IntEnum):
-    """How the warps of a block share the rows and columns of the result."""
+    """Ways in which the warps of a block share the rows and columns of the result."""
 
     Square = 0
     FullRow = 1

@@ -1,4 +1,4 @@
-"""How the partial results of the blocks of a grid become one: by what costs least."""
+"""Plans how the partial results of a grid's blocks become one, at the least cost."""
 
 from __future__ import annotations
 

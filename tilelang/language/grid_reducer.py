@@ -279,7 +279,7 @@ def _add(tile: Any, part: Any, slot: Any) -> None:
 
 @macro
 def is_last(counters: Any, place: Any, others: Any) -> Any:
-    """Whether the other blocks have come; if so, the counter is zero again."""
+    """Returns whether the other blocks have come; if so, the counter is zero again."""
     first = first_thread()
     arrived = alloc_var("int32", init=-1)
     sync_threads()
@@ -366,7 +366,7 @@ def _contribute_parts(reducer: Any, parts: Any, begin: Any, step: Any, members: 
 
 
 def first_thread() -> Expr:
-    """Whether a thread is the first of its block."""
+    """Returns whether a thread is the first of its block."""
     found = None
     for index in in_kernel("T.finalize_reducer").kernel.thread_vars:
         found = index == 0 if found is None else (found & (index == 0))

@@ -82,7 +82,7 @@ class KernelFrame:
         return self.indices() if given is None else given
 
     def indices(self) -> Any:
-        """What ``with`` gives: the index of the block, or a list of them."""
+        """Returns the value of ``with``: the index of the block, or a list of indices."""
         return self.block_vars[0] if len(self.block_vars) == 1 else list(self.block_vars)
 
     def _unfolded(self, builder: Builder) -> list[Expr] | None:

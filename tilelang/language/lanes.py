@@ -369,7 +369,7 @@ PAIRS: dict[str, Callable[..., Any]] = {
 
 
 def is_vector(name: str) -> bool:
-    """Whether a name is that of a type of vectors."""
+    """Returns whether a name is that of a type of vectors."""
     base, _, lanes = name.rpartition("x")
     try:
         return lanes.isdigit() and dtype_of(base) is not None

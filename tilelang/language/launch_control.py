@@ -82,7 +82,7 @@ def _query(name: str, dtype: DType, result: Any) -> Expr:
 
 
 def clc_is_canceled(result: Any) -> Expr:
-    """Whether the answer names a cluster to take over (bool); if not, all have started."""
+    """Returns whether the answer names a cluster to take over (bool); if not, all have started."""
     return _query("clc_is_canceled", BOOL, result)
 
 

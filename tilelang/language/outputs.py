@@ -1,4 +1,4 @@
-"""What a function allocates with ``T.empty`` and returns."""
+"""The outputs of a function, which it allocates with ``T.empty`` and returns."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def call_extern(*args: Any, dtype: Any = None) -> Any:
 
 
 def _callee(what: str, args: tuple[Any, ...], dtype: Any) -> tuple[DType, str, tuple[Any, ...]]:
-    """What a call gives, the name of what is called, and its arguments."""
+    """Returns the type of a call, the name of the called function, and the arguments."""
     given = args if dtype is None else (dtype, *args)
     if len(given) < 2 or not isinstance(given[1], (str, StringImm)):
         raise errors.SemanticsError(

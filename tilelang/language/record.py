@@ -25,7 +25,7 @@ class Fields:
 
 
 class Record:
-    """What a reduction carries; see :func:`record`.
+    """The values that a reduction carries; see :func:`record`.
 
     Attributes:
         name: in remarks and messages.
@@ -69,7 +69,7 @@ class Record:
         return Fields(list(self.fields), values)
 
     def results_of(self, values: Sequence[Any]) -> list[Expr]:
-        """What is read from the record of these fields, in the order of ``results``."""
+        """Returns the results of the record of these fields, in the order of ``results``."""
         fields = self.of(values)
         return [as_expr(read(fields)) for read in self.results.values()]
 

@@ -36,7 +36,7 @@ class Element:
 
 
 class Result:
-    """What is read from the records of a reducer, by index: ``stats.mean[i]``."""
+    """A result of the records of a reducer, by index: ``stats.mean[i]``."""
 
     def __init__(self, reducer: RecordReducer, which: int) -> None:
         self._reducer = reducer

@@ -29,7 +29,7 @@ _OPERATIONS = ("sum", "max", "min", "abssum", "absmax", "prod", *_TESTS, *_BIT_O
 
 
 class Source(NamedTuple):
-    """What is reduced, and along which dimensions.
+    """The source of a reduction, and its dimensions.
 
     Attributes:
         region: the memory.
@@ -50,7 +50,7 @@ class Source(NamedTuple):
 
 
 def source_of(name: str, buffer: Any, dim: Any) -> Source:
-    """What is reduced along ``dim``, one dimension or several.
+    """Returns the source of a reduction along ``dim``, one dimension or several.
 
     A view that is no box of the memory below is copied to a fragment first, and so is one along a
     dimension of extent 1 that the memory does not have.
@@ -91,7 +91,7 @@ def _dimensions(named: str, rank: int, dims: Sequence[Any]) -> list[int]:
 
 
 def _is_complete(src: Source, results: Sequence[Any]) -> bool:
-    """Whether results have the shape without, or with 1 at, what is reduced."""
+    """Returns whether results have the shape without, or with 1 at, what is reduced."""
     return all_equal(significant(results), significant(src.left))
 
 
@@ -107,7 +107,7 @@ def wrong_results(name: str, src: Source, dst: Region) -> errors.ShapeError:
 
 
 def _is_partial(shape: tuple[Any, ...], results: tuple[Any, ...], dim: int) -> bool:
-    """Whether results are several for each row of ``shape``."""
+    """Returns whether results are several for each row of ``shape``."""
     if len(results) != len(shape) or not isinstance(shape[dim], int):
         return False
     alike = all_equal((*shape[:dim], results[dim], *shape[dim + 1 :]), results)
@@ -220,7 +220,7 @@ def _along_one(name: str, src: Source, dst: Region) -> tuple[Region, int]:
 
 
 class Turns(NamedTuple):
-    """How a reduction is done: see :func:`reduce`."""
+    """The turns of a reduction; see :func:`reduce`."""
 
     clear: bool
     chunk: int | None

@@ -239,7 +239,7 @@ class _Reduction:
         _conclude(self, total, wanted)
 
     def arguments(self, place: tuple[Any, ...]) -> list[Any]:
-        """What the element at ``place`` contributes."""
+        """Returns the contribution of the element at ``place``."""
         at = [low + here for low, here in zip(self.src.mins, place, strict=True)]
         given = [load(self.src.buffer, at), place[self.axes[0]]][: len(self.record.arguments)]
         kinds = self.record.arguments.values()

@@ -103,7 +103,7 @@ class Reducer:
 
     @property
     def tiles(self) -> list[Buffer]:
-        """What holds a part of the results."""
+        """Returns the tiles that hold a part of the results."""
         return [self.buffer]
 
     def result_at(self, place: list[Any]) -> list[Expr]:
@@ -139,7 +139,7 @@ class Reducer:
 
 
 def _contribution(op: str, target: Any, value: Any) -> Expr | None:
-    """What is combined with the old value of an element; None where it is something else."""
+    """Returns the value that is combined with the old value of an element, or None."""
     if isinstance(value, Cast) and value.dtype == target.dtype:
         value = value.value
     used = value.op if isinstance(value, Binary) else None

@@ -17,7 +17,7 @@ AS_PARAMETER = "a tensor of torch or NumPy is passed to the kernel: A: T.Tensor(
 
 
 def is_foreign(operand: Any) -> bool:
-    """Whether ``operand`` is a tensor of torch or NumPy."""
+    """Returns whether ``operand`` is a tensor of torch or NumPy."""
     return type(operand).__module__.partition(".")[0] in ("torch", "numpy")
 
 
@@ -51,7 +51,7 @@ def as_region(what: str, operand: Any) -> Region:
 
 
 def as_part(operand: View | Part | Element) -> Part:
-    """What an operand names of a view: all of it, a box, or one element."""
+    """Returns the part of a view that an operand names: all of it, a box, or one element."""
     if isinstance(operand, View):
         return operand.whole()
     if isinstance(operand, Element):

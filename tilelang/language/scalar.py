@@ -135,7 +135,7 @@ def _integers(what: str, a: Any, b: Any) -> tuple[Expr, Expr]:
 
 
 def _rounded_down(x: Expr, y: Expr) -> Expr:
-    """Whether ``x // y`` is less than the quotient of these signed integers toward zero.
+    """Returns whether ``x // y`` is less than the quotient of these signed integers toward zero.
 
     No intermediate result overflows, as the absolute value of the least integer would.
     """

@@ -34,7 +34,7 @@ TICKETS, DONE = 0, 1
 
 
 class Shared(NamedTuple):
-    """What blocks leave for each other.
+    """The memory through which blocks exchange values.
 
     Attributes:
         width: how many tiles are a group: as many as the block has threads.

@@ -56,7 +56,7 @@ class Turns(NamedTuple):
 
     @property
     def rows(self) -> Any:
-        """How many tiles there are across what is scanned."""
+        """Returns the number of tiles across the scanned dimension."""
         return prod(step for d, step in enumerate(self.steps) if d != self.axis)
 
     @property
@@ -65,15 +65,15 @@ class Turns(NamedTuple):
         return self.source.dtype if self.op == "cumsum" else self.running
 
     def identity(self, dtype: DType) -> Any:
-        """What changes nothing."""
+        """Returns the identity of the scan."""
         return cast(0, dtype) if self.op == "cumsum" else lowest(dtype)
 
     def combine(self, a: Any, b: Any) -> Any:
-        """What ``a`` and then ``b`` come to."""
+        """Returns ``a`` combined with ``b`` after it."""
         return a + b if self.op == "cumsum" else maximum(a, b)
 
     def origin(self, row: Any, turn: Any) -> list[Any]:
-        """Where a tile begins in the regions."""
+        """Returns where a tile begins in the regions."""
         at: list[Any] = []
         for d in reversed(range(len(self.tile))):
             if d == self.axis:
@@ -86,7 +86,7 @@ class Turns(NamedTuple):
         return at[::-1]
 
     def inside(self, origin: list[Any], here: tuple[Any, ...]) -> Any:
-        """Whether an element of a tile is one of the regions; True where all are."""
+        """Returns whether an element of a tile is one of the regions; True where all are."""
         found: Any = True
         for d, extent in enumerate(map(plain, self.source.shape)):
             if isinstance(extent, int) and extent % self.tile[d] == 0:
@@ -96,7 +96,7 @@ class Turns(NamedTuple):
         return found
 
     def is_last(self, here: tuple[Any, ...]) -> Any:
-        """Whether an element is the last of its tile that the scan comes to."""
+        """Returns whether an element is the last of its tile that the scan comes to."""
         return here[self.axis] == (0 if self.reverse else self.tile[self.axis] - 1)
 
     def across(self, here: tuple[Any, ...], along: int = 0) -> tuple[Any, ...]:
@@ -111,7 +111,7 @@ def emit_scan(op: str, source: Region, target: Region, axis: int, reverse: bool)
 
 
 def fits_at_once(source: Region, threads: int) -> bool:
-    """Whether registers have room for a region that is scanned."""
+    """Returns whether registers have room for a region that is scanned."""
     shape = [plain(extent) for extent in source.shape]
     return all(isinstance(e, int) for e in shape) and prod(shape) <= threads * AT_ONCE
 

@@ -53,7 +53,7 @@ class BaseTileScheduler:
         self.update_current_idx(as_expr(self.linear_idx))
 
     def valid(self) -> Expr:
-        """Whether there is such a tile."""
+        """Returns whether there is such a tile."""
         return as_expr(self.linear_idx) < self._total
 
 

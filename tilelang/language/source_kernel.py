@@ -75,7 +75,7 @@ def _extents(tensors: list[Buffer]) -> list[Any]:
 
 
 def _arguments(parameters: list[Any], entry_name: str, takes: int) -> list[Any]:
-    """What a kernel that takes so many parameters is called with.
+    """Returns the arguments of a kernel that takes this many parameters.
 
     Raises:
         SemanticsError: it takes neither as many as the function has, nor those and the extents.

@@ -184,12 +184,12 @@ def _vote(name: str, predicate: Any, mask: Any, dtype: Any) -> Expr:
 
 
 def any_sync(predicate: Any, mask: Any = None) -> Expr:
-    """Whether ``predicate`` holds in any lane of the mask."""
+    """Returns whether ``predicate`` holds in any lane of the mask."""
     return _vote("any_sync", predicate, mask, BOOL)
 
 
 def all_sync(predicate: Any, mask: Any = None) -> Expr:
-    """Whether ``predicate`` holds in every lane of the mask."""
+    """Returns whether ``predicate`` holds in every lane of the mask."""
     return _vote("all_sync", predicate, mask, BOOL)
 
 

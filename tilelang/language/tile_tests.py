@@ -25,7 +25,7 @@ _for = _ffi.get("ir.For")
 
 
 def any_of(buffer: Any) -> Expr:
-    """Whether an element of a tile is not 0.
+    """Returns whether an element of a tile is not 0.
 
     Of a fragment, all threads of the block find it out together; of other memory each thread
     reads the tile by itself.
@@ -34,7 +34,7 @@ def any_of(buffer: Any) -> Expr:
 
 
 def all_of(buffer: Any) -> Expr:
-    """Whether no element of a tile is 0; see :func:`any_of`."""
+    """Returns whether no element of a tile is 0; see :func:`any_of`."""
     return unary(Unary.NOT, _some("T.all_of", buffer, True))
 
 

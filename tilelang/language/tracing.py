@@ -73,7 +73,7 @@ def _statement(trace: TracebackType) -> errors.Span | None:
 
 
 def _raised_by_us(trace: TracebackType) -> bool:
-    """Whether an error of a kernel's statement arose in this package or below it.
+    """Returns whether an error of a kernel's statement arose in this package or below it.
 
     Not in a function of the user's, which the kernel or this package called.
     """

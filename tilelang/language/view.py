@@ -178,7 +178,7 @@ class View:
     # Elements -------------------------------------------------------------------------------
 
     def _number(self, indices: Sequence[Any]) -> tuple[list[Any], Any]:
-        """Where an element lies: the outer indices in the source, and the number along the rest.
+        """Returns the place of an element: the outer indices in the source, and the rest.
 
         With the same outer dimensions only the last index changes, and stays within its bounds.
         """
@@ -236,7 +236,7 @@ class View:
         return self.codec.decode(found) if self.codec else reinterpreted(found, self.dtype)
 
     def _first_byte(self, number: Any) -> Any:
-        """Where the elements lie that fill bytes together with this one."""
+        """Returns where the elements lie that fill bytes together with this one."""
         elements, size = self.sharing, self.filled
         if not self.is_padded:
             return number // elements * size
@@ -291,7 +291,7 @@ class View:
 
     @property
     def sharing(self) -> int:
-        """How many elements fill elements of the source together."""
+        """Returns how many elements fill elements of the source together."""
         return 1 if self.is_unpacked else lcm(int(self.source.dtype.bits), self._bits) // self._bits
 
     @property
@@ -394,7 +394,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def all_equal(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
-    """Whether two shapes are the same, also where extents are known only at run time."""
+    """Returns whether two shapes are the same, also where extents are known only at run time."""
     return len(ours) == len(theirs) and all(map(_equal, ours, theirs))
 
 
@@ -419,7 +419,7 @@ def _groups(ours: Sequence[Any], theirs: Sequence[Any]) -> list[tuple[list[int],
 
 
 def _run_of(shape: Sequence[Any], part: Part, dims: list[int]) -> tuple[Any, int] | None:
-    """Where the elements of a box in these dimensions start, and how many follow each other."""
+    """Returns where the elements of a box start, and how many follow each other."""
     start: Any = 0
     length, open_dims = 1, False
     for n in dims:

@@ -94,7 +94,7 @@ class _Walk:
         ]
 
     def inside(self, indices: Sequence[Any]) -> Expr | None:
-        """Whether a place is in the tensor; None where it surely is."""
+        """Returns whether a place is in the tensor; None where it surely is."""
         holder = self.side.view if isinstance(self.side, Part) else self.side.buffer
         found: Expr | None = None
         for low, extent, index, size in zip(
@@ -132,7 +132,7 @@ class _Walk:
 
 
 def is_dynamic(region: Any) -> bool:
-    """Whether the shape of a tile is known only at run time."""
+    """Returns whether the shape of a tile is known only at run time."""
     return isinstance(region, Region) and not all(isinstance(n, int) for n in region.shape)
 
 

@@ -29,7 +29,7 @@ WSID = "ws_op_id"
 
 
 class WSSyncKind(Enum):
-    """What a role does to a pipeline: fills a slot, or uses it."""
+    """The action of a role on a pipeline: it fills a slot, or uses it."""
 
     PRODUCER_ACQUIRE = "producer_acquire"
     PRODUCER_COMMIT = "producer_commit"
@@ -104,7 +104,7 @@ class WSPipeline:
 
 @dataclass(frozen=True)
 class WSScope:
-    """What each role does in a loop, by the loop's id, or in the kernel: ``WSScope.ROOT``."""
+    """The work of each role in a loop, by the loop's id, or in the kernel: ``WSScope.ROOT``."""
 
     ROOT: ClassVar[str] = "root"
 

@@ -135,7 +135,7 @@ class Fragment(tvm_ffi.Object):
 
     @property
     def is_bijective(self) -> bool:
-        """Whether every (thread, register) slot holds an element."""
+        """Returns whether every (thread, register) slot holds an element."""
         return _call("FragmentIsBijective", self)
 
     @property

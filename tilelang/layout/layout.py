@@ -122,12 +122,12 @@ class Layout(tvm_ffi.Object):
 
     @property
     def is_table(self) -> bool:
-        """Whether the values are kept as a table: they are no swizzled sum of digits."""
+        """Returns whether the values are kept as a table: they are no swizzled sum of digits."""
         return _call("IsTable", self)
 
     @property
     def is_injective(self) -> bool:
-        """Whether no two coordinates share a value."""
+        """Returns whether no two coordinates share a value."""
         return _call("IsInjective", self)
 
     def forward(self, *coord: int) -> int:

@@ -41,7 +41,7 @@ class Drawing(NamedTuple):
 
     @property
     def labelled(self) -> bool:
-        """Whether the cells are few enough for text."""
+        """Returns whether the cells are few enough for text."""
         return len(self.rows) * len(self.rows[0]) <= MAX_LABELLED_CELLS
 
     @property

@@ -145,7 +145,7 @@ class TmemLayout(tvm_ffi.Object):
 
     @property
     def is_unpacked(self) -> bool:
-        """Whether narrow elements take a 32-bit cell each."""
+        """Returns whether narrow elements take a 32-bit cell each."""
         return _call("TmemIsUnpacked", self)
 
     def forward(self, *coord: int) -> tuple[int, int, int]:

@@ -124,7 +124,7 @@ def _judge_quantized(number: int, got: torch.Tensor, want: Expected) -> None:
 
 
 def _among(got: torch.Tensor, want: Expected) -> torch.Tensor:
-    """Where an output equals one of the results of the reference."""
+    """Returns where an output equals one of the results of the reference."""
     same = torch.zeros(got.shape, dtype=torch.bool)
     for each in (want.value, want.exact, *want.moved):
         if each is not None:

@@ -23,7 +23,7 @@ _SHORTEST = 16
 
 
 class Precision:
-    """What a kernel computes with, by the dtypes of its inputs and outputs and by its PTX.
+    """The precision of a kernel, by the dtypes of its inputs and outputs and by its PTX.
 
     Attributes:
         unit: relative error of a rounding inside of the kernel, in units of the last place of the
@@ -60,7 +60,7 @@ class Precision:
 
     @property
     def step(self) -> Callable[[torch.dtype], float]:
-        """How far an input moves when it is rounded once more: a quarter of its unit on average."""
+        """Returns how far an input moves if it is rounded again: a quarter unit on average."""
         return lambda dtype: self.unit_of(dtype) / 4
 
 

@@ -92,7 +92,7 @@ def check_storage(args: Sequence[Any], names: Sequence[str]) -> None:
 
 
 def _reaches_beyond(tensor: Any) -> bool:
-    """Whether a dense torch tensor has elements outside of its storage."""
+    """Returns whether a dense torch tensor has elements outside of its storage."""
     if tensor.numel() == 0:
         return False
     reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))

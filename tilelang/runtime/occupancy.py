@@ -1,4 +1,4 @@
-"""Whether what a thread needs decides how many blocks an SM holds."""
+"""Finds whether the needs of a thread decide how many blocks an SM holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_REGISTERS = 256  # of a thread, as they are allotted
 
 
 def registers_decide(target: Target, block: Sequence[Any], shared_memory: Any) -> bool:
-    """Whether the registers of a thread may decide how many blocks an SM holds.
+    """Returns whether the registers of a thread may decide how many blocks an SM holds.
 
     They do not where shared memory has room for no more blocks than fit with the most registers.
 

@@ -34,7 +34,7 @@ class Format(NamedTuple):
 
     @property
     def packed(self) -> bool:
-        """Whether elements share bytes."""
+        """Returns whether elements share bytes."""
         return self.elements in SMALL
 
     @property

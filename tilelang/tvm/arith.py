@@ -26,11 +26,11 @@ class Analyzer:
         return _ffi.get("arith.Simplify")(self._handle, as_expr(expr))
 
     def can_prove(self, condition: Any) -> bool:
-        """Whether ``condition`` holds for all values of its variables."""
+        """Returns whether ``condition`` holds for all values of its variables."""
         return bool(_ffi.get("arith.CanProve")(self._handle, as_expr(condition)))
 
     def can_prove_equal(self, a: Any, b: Any) -> bool:
-        """Whether ``a == b`` for all values of their variables."""
+        """Returns whether ``a == b`` for all values of their variables."""
         return bool(_ffi.get("arith.CanProveEqual")(self._handle, as_expr(a), as_expr(b)))
 
 

@@ -55,7 +55,7 @@ def _plain(node: Any) -> Any:
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
-    """Whether two pieces of IR are the same but for the names of what they define."""
+    """Returns whether two pieces of IR are the same but for the names of what they define."""
     a, b = _plain(lhs), _plain(rhs)
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(

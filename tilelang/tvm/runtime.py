@@ -7,7 +7,7 @@ from ..language.codec import narrow_type
 
 
 def enabled(target: str) -> bool:
-    """Whether kernels can be compiled for ``target``: only for ``"cuda"``."""
+    """Returns whether kernels can be compiled for ``target``: only for ``"cuda"``."""
     return target.split()[0] == "cuda"
 
 

@@ -57,12 +57,12 @@ def auto_infer_current_arch() -> CUDA:
 
 
 def is_cuda_arch(arch: Any) -> bool:
-    """Whether ``arch`` is an NVIDIA GPU."""
+    """Returns whether ``arch`` is an NVIDIA GPU."""
     return isinstance(arch, CUDA)
 
 
 def is_cdna_arch(arch: Any) -> bool:
-    """Whether ``arch`` is an AMD GPU."""
+    """Returns whether ``arch`` is an AMD GPU."""
     return isinstance(arch, CDNA)
 
 

@@ -88,7 +88,7 @@ class FlashAttentionTemplate(Template):
         return 2 * gemm_seconds(self.arch, product, tile) * share
 
     def _holds(self, rows: int, keys: int, threads: int) -> bool:
-        """Whether sums, scores and weights have room."""
+        """Returns whether sums, scores and weights have room."""
         if self.arch.target.has_tcgen05:
             parts = math.ceil(rows / self.arch.target.tmem_lanes)
             columns = sum(1 << (width - 1).bit_length() for width in (self.head_dim, keys))

@@ -23,7 +23,7 @@ _while = _ffi.get("ir.While")
 
 
 def known(value: Any) -> bool:
-    """Whether a condition is decided while tracing."""
+    """Returns whether a condition is decided while tracing."""
     return not isinstance(value, Operand) or isinstance(value, (IntImm, FloatImm))
 
 

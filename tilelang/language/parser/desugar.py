@@ -155,7 +155,7 @@ def _own_reads(node: ast.NamedExpr) -> set[str]:
 
 
 def _is_inside_named(stmt: ast.stmt, call: ast.Call) -> bool:
-    """Whether a call belongs to the value of a ``:=``."""
+    """Returns whether a call belongs to the value of a ``:=``."""
     named = (n for n in ast.walk(stmt) if isinstance(n, ast.NamedExpr))
     return any(call is inner for each in named for inner in ast.walk(each.value))
 

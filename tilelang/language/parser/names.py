@@ -69,7 +69,7 @@ def assign(builder: Builder, name: str, value: Any, old: Any) -> Any:
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a mutable scalar could hold ``value``."""
+    """Returns whether a mutable scalar could hold ``value``."""
     if isinstance(value, Ref):
         return True
     if isinstance(value, Expr):
@@ -87,7 +87,7 @@ def is_traced(value: Any) -> bool:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values of a name are the same thing."""
+    """Returns whether two values of a name are the same thing."""
     if a is b:
         return True
     if isinstance(a, (Expr, Buffer)) and isinstance(b, (Expr, Buffer)):

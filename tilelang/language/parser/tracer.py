@@ -145,7 +145,7 @@ class Tracer:
         )
 
     def _lives_on(self, value: Any) -> bool:
-        """Whether a value exists after the block that has just been closed."""
+        """Returns whether a value exists after the block that has just been closed."""
         if isinstance(value, Ref):
             return value.home is None or value.home in self._builder.blocks
         return not values.is_traced(value)

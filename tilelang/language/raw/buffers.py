@@ -80,7 +80,7 @@ def _refuse_details(what: str, strides: Any, elem_offset: Any) -> None:
 
 
 def known_true(condition: Any) -> bool:
-    """Whether a condition is a constant that holds."""
+    """Returns whether a condition is a constant that holds."""
     value = plain(as_expr(condition))
     return isinstance(value, int) and value != 0
 

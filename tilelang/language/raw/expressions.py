@@ -61,17 +61,17 @@ def Mod(a: Any, b: Any) -> Any:
 
 
 def And(*conditions: Any) -> Any:
-    """Whether all of the conditions hold; stops at the first that does not."""
+    """Returns whether all of the conditions hold; stops at the first that does not."""
     return reduce(lambda a, b: logical(AND, a, b), conditions)
 
 
 def Or(*conditions: Any) -> Any:
-    """Whether one of the conditions holds; stops at the first that does."""
+    """Returns whether one of the conditions holds; stops at the first that does."""
     return reduce(lambda a, b: logical(OR, a, b), conditions)
 
 
 def Not(a: Any) -> Any:
-    """Whether the condition does not hold."""
+    """Returns whether the condition does not hold."""
     return logical_not(a)
 
 
@@ -154,7 +154,7 @@ def fmul(a: Any, b: Any) -> Any:
 
 
 def isnullptr(handle: Any) -> Any:
-    """Whether an address is null."""
+    """Returns whether an address is null."""
     return call(dtype_of("uint64"), "reinterpret", [handle]) == 0
 
 

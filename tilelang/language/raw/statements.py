@@ -114,12 +114,12 @@ block = sblock
 
 
 def reads(*regions: Any) -> None:
-    """What a block reads; the compiler finds it itself."""
+    """States what a block reads; the compiler finds it itself."""
     del regions
 
 
 def writes(*regions: Any) -> None:
-    """What a block writes; the compiler finds it itself."""
+    """States what a block writes; the compiler finds it itself."""
     del regions
 
 
@@ -243,12 +243,12 @@ def _branch(what: str) -> _Frame:
 
 
 def Then() -> _Frame:
-    """What happens where the condition of ``T.If`` holds."""
+    """Opens the block that runs if the condition of ``T.If`` holds."""
     return _branch("T.Then")
 
 
 def Else() -> _Frame:
-    """What happens where the condition of ``T.If`` does not hold."""
+    """Opens the block that runs if the condition of ``T.If`` does not hold."""
     return _branch("T.Else")
 
 
