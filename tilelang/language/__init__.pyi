@@ -890,8 +890,7 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: Any = -1, clear: builti
             that divides that of ``buffer``: then n partial results of each row, the first of its
             elements 0, n, 2n, ... Kept over a loop and reduced once after it, they spare the
             threads that share a row an exchange in each iteration.
-        reduce_type: sum, max, min, abssum, absmax, prod, any, all, bitand, bitor or bitxor. Of any
-            and all an element is true if it is not 0, and results are 0 or 1.
+        reduce_type: sum, max, min, abssum, absmax, prod, any, all, bitand, bitor or bitxor.
         dim: the dimension, or several; negative ones count from the end.
         clear: overwrite ``out``; else combine with what it holds.
         batch: accepted; the compiler decides how many rows go through shared memory at once.
@@ -907,8 +906,7 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: Any = -1, clear: builti
         DTypeError: a bit operation on floats; ``slack`` with other types.
         SemanticsError: ``slack`` of another reduction, negative, or beside what excludes it;
             ``chunk`` of a tile in fragments or shared memory.
-        UnsupportedError: ``nan_propagate`` along several dimensions, or with ``chunk``; a product
-            of a tensor along several dimensions, or with ``chunk``."""
+        UnsupportedError: ``nan_propagate`` along several dimensions, or with ``chunk``."""
     ...
 def reduce_absmax(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, nan_propagate: builtins.bool = False, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """The greatest absolute value along ``dim``; see :func:`reduce`."""
@@ -971,7 +969,10 @@ def reduce_min(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True
     """The least element along ``dim``; see :func:`reduce`."""
     ...
 def reduce_prod(buffer: Any, out: Any, dim: Any = -1, clear: builtins.bool = True, batch: builtins.int = 1, *, annotations: Any = None) -> None:
-    """The product along ``dim``; see :func:`reduce`."""
+    """The product along ``dim``; see :func:`reduce`.
+
+    Raises:
+        UnsupportedError: of a tensor, along several dimensions."""
     ...
 def reduce_record(buffer: Any, outs: Any, record: Any, dim: Any = -1, chunk: builtins.int | None = None, *, annotations: Any = None) -> None:
     """Reduces to records along ``dim``: see :func:`record`.
