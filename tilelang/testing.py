@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from . import _ffi
+from .algebra import check
 from .profiler.batch_invariance import assert_batch_invariant
 from .profiler.compare import torch_assert_close
 
@@ -90,6 +91,24 @@ def requires_cuda_compute_version_eq(major: int, minor: int = 0) -> Any:
     return requires_cuda_compute_version(major, minor, "eq")
 
 
+def assert_equal_algebra(
+    kernel: Callable[..., Any], reference: Callable[..., Any], *inputs: Any, **options: Any
+) -> None:
+    """Checks a kernel against its mathematical definition, without a tolerance.
+
+    Args:
+        kernel, reference, inputs, options: as of :func:`tilelang.algebra.check`.
+
+    Raises:
+        AssertionError: names an element that differs, and the terms that it lacks if these are a
+            part of a sum.
+        UserError: there is nothing to compare.
+    """
+    verdict = check(kernel, reference, *inputs, **options)
+    if not verdict.equal:
+        raise AssertionError(str(verdict))
+
+
 def set_random_seed(seed: int = 42) -> None:
     """Seeds the generators of Python, NumPy and torch."""
     import random
@@ -144,6 +163,7 @@ def main() -> None:
 
 __all__ = [
     "assert_batch_invariant",
+    "assert_equal_algebra",
     "main",
     "process_func",
     "regression",

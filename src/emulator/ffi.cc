@@ -15,6 +15,7 @@
 #include <system_error>
 #include <thread>
 
+#include "emulator/algebra_object.h"
 #include "emulator/core/report.h"
 #include "emulator/memory/global.h"
 #include "emulator/run.h"
@@ -77,7 +78,7 @@ class LaunchObj : public ffi::Object {
     started = std::chrono::steady_clock::now();
     try {
       thread = std::thread([this] {
-        Run(*launch);
+        RunLaunch();
         stream->last_grid = launch->footprint;
         End();
       });
@@ -86,6 +87,16 @@ class LaunchObj : public ffi::Object {
           EmulatorError("out-of-memory", std::string("the host gives no thread: ") + error.what());
       End();
     }
+  }
+  void RunLaunch() {
+    // A timed launch may leave parts out.
+    if (!launch->options.timing.gpu.empty()) algebra = AlgebraRef(nullptr);
+    if (algebra.defined()) {
+      launch->algebra = algebra->state.get();
+      algebra->state->BeginLaunch();
+    }
+    Run(*launch);
+    if (algebra.defined()) algebra->state->EndLaunch(launch->global.HostRanges());
   }
   void End() {
     std::lock_guard<std::mutex> lock(mutex);
@@ -106,6 +117,7 @@ class LaunchObj : public ffi::Object {
 
   ModuleRef module;
   StreamRef stream;
+  AlgebraRef algebra{nullptr};  // of the algebraic mode
   std::unique_ptr<Launch> launch;
   std::thread thread;
   std::mutex mutex;
@@ -199,7 +211,7 @@ LaunchRef StartLaunch(ModuleRef module, StreamRef stream, ffi::String name,
                       ffi::Array<int64_t> dims, ffi::Array<int64_t> settings,
                       ffi::Array<ffi::String> lints, ffi::Array<ffi::String> collected,
                       Suppressions suppressions, TimingSettings timing, ffi::Bytes params,
-                      ffi::Shape selected) {
+                      ffi::Shape selected, AlgebraRef algebra) {
   auto object = ffi::make_object<LaunchObj>();
   object->module = module;
   object->stream = stream;
@@ -228,6 +240,7 @@ LaunchRef StartLaunch(ModuleRef module, StreamRef stream, ffi::String name,
   for (const ffi::String& kind : collected) options.collected.insert(std::string(kind));
   if (!selected.empty()) Select(object->launch.get(), selected);
   object->launch->params.assign(params.data(), params.data() + params.size());
+  object->algebra = algebra;
   object->Start();
   return LaunchRef(object);
 }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "emulator/async/engines.h"
+#include "emulator/core/algebra.h"
 #include "emulator/core/runner.h"
 #include "emulator/core/stall.h"
 #include "emulator/sanitizer/grid_footprint.h"
@@ -76,17 +77,20 @@ class Worker {
 
   void Run() {
     PrepareToThrow();
+    current_algebra = launch_.algebra;
     try {
       while (Admit()) Step();
     } catch (...) {
       Report();
     }
     Count();
+    current_algebra = nullptr;
   }
 
   // Runs so many clusters until all of them wait or poll, and so many rounds at most.
   void RunEarly(size_t clusters, uint64_t rounds) {
     PrepareToThrow();
+    current_algebra = launch_.algebra;
     try {
       while (active_ < clusters && Start()) {
       }
@@ -320,7 +324,7 @@ void Run(Launch& launch) {
     return;
   }
   // Values that pass between CTAs must not depend on how the host schedules its threads.
-  if (launch.kernel.communicates) launch.options.threads = 1;
+  if (launch.kernel.communicates || launch.algebra) launch.options.threads = 1;
   try {
     if (launch.kernel.uses_grid_workspace) {
       launch.grid_workspace = launch.global.Allocate(kGridWorkspaceBytes, "grid workspace");

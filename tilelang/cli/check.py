@@ -62,6 +62,9 @@ class Trials(click.ParamType):
 @click.option("--inputs", "kinds", type=Trials(), default="all", show_default=True,
               help="Further inputs to try after random ones: all, none, or some of "
                    f"{', '.join(_TRIALS)}.")  # fmt: skip
+@click.option("--algebra", is_flag=True,
+              help="Compare with the reference over a finite field, without a tolerance. There is "
+                   "no predicted time then.")  # fmt: skip
 @letters_option
 @many_options
 @click.option("--threads", default=0, metavar="NUMBER",
@@ -71,7 +74,8 @@ class Trials(click.ParamType):
 @guarded
 def check(
     subject: str, targets: tuple[str, ...], cases: tuple[dict[str, int], ...], seeds: int,
-    kinds: tuple[str, ...], letters: str, threads: int, as_json: bool, **options: Any,
+    kinds: tuple[str, ...], algebra: bool, letters: str, threads: int, as_json: bool,
+    **options: Any,
 ) -> None:  # fmt: skip
     """Find wrong results, races and missing waits in FILE, and predict how long its kernels take.
 
@@ -87,12 +91,17 @@ def check(
     numbers, hang or fault. A letter is forbidden by the PTX ISA, but every known GPU keeps the
     order; letters are counted in one line.
 
+    With --algebra each float carries an element of a finite field, for which sums, products and
+    casts are exact: a kernel that computes the formula of its reference in any order is equal to
+    it, and every other one differs.
+
     The exit status is 0 if all results are right, 1 if something is wrong, 2 if the program could
     not run or does something that the emulator does not model, and 4 if it ran without a fault but
     there is nothing to compare the results with.
     """
     files_read.watch()
     request = request_of(subject, options)
+    kinds = () if algebra else kinds
     targets = targets or (chosen_target(None, request.path),)
     cases, orders = cases or ({},), schedules(seeds)
     found, how = [], ""
@@ -102,7 +111,7 @@ def check(
             program = _program(dataclasses.replace(request, shapes=shapes))
             how = program.compared
             for target in targets:
-                one = examine(program, target, orders, kinds, letters)
+                one = examine(program, target, orders, kinds, letters, algebra)
                 found.append({**one, "shapes": shapes})
     verdict = overall(found)
     if verdict in ("right", "ran") and not any(each["kernels"] for each in found):
@@ -144,6 +153,7 @@ def target_text(found: dict[str, Any], how: str, letters: str = "count") -> str:
     parts += _inputs_text(found["inputs"])
     if not found["kernels"]:
         parts.append("  no kernel was launched on the emulator")
+    parts += [f"  {each}" for each in found["algebra"]]
     parts += [_kernel_text(kernel, letters) for kernel in found["kernels"]]
     return "\n".join(parts)
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..algebra import Algebra
+from ..algebra.verdict import compare, embedded
 from ..checks.progress import expect, step
 from ..emulator import EmulatorError, options
 from ..emulator.levels import BREAKS
@@ -57,9 +59,11 @@ class Recorder:
         texts: the PTX of all modules whose kernels ran.
     """
 
-    def __init__(self, timed: bool, repeats: bool = True) -> None:
+    def __init__(self, timed: bool, repeats: bool = True, algebra: bool = False) -> None:
         """Makes a recorder; ``repeats`` says that all runs have equal inputs."""
         self._timed, self._repeats = timed, repeats
+        #: The mode of the last launches, where floats carry elements of a field.
+        self.algebra = Algebra() if algebra else None
         self._unwritten: dict[tuple[str, int, int], _Unwritten] = {}
         self._calls: collections.Counter[tuple[str, int]] = collections.Counter()
         self.texts: set[str] = set()
@@ -87,6 +91,9 @@ class Recorder:
             stack.enter_context(
                 options(schedule=schedule, sanitize="report", letters="count", progress=False)
             )
+            if self.algebra is not None:
+                self.algebra = Algebra()
+                stack.enter_context(self.algebra.mode())
             stack.enter_context(watching(self._launched))
             stack.enter_context(poison.watching(poison.Watch(self._ended, second)))
             stack.enter_context(compiling(self._compiled_one))
@@ -114,6 +121,23 @@ class Recorder:
         self._calls[name, output] += 1
         kept = self._unwritten.setdefault((name, call, output), _Unwritten())
         kept.add(unwritten)
+
+    def compare(self, comparisons: Sequence[Comparison]) -> None:
+        """Compares outputs over the field.
+
+        Raises:
+            AssertionError: one differs.
+        """
+        assert self.algebra is not None
+        for each in comparisons:
+            inputs = [embedded(value) for value in each.inputs]
+            verdict = compare(self.algebra, each.actual, each.reference, inputs)
+            if not verdict.equal:
+                raise AssertionError(verdict.message)
+
+    def algebra_remarks(self) -> list[str]:
+        """Returns what instructions of the last launches did to elements."""
+        return [str(remark) for remark in self.algebra.remarks] if self.algebra else []
 
     def unwritten(self) -> list[dict[str, Any]]:
         """Returns the outputs with elements that none of at least two runs has written."""
@@ -240,7 +264,7 @@ def _times(report: Report) -> dict[str, Any]:
 
 def examine(
     program: Program, target: str, schedules: Sequence[str | int], kinds: Collection[str] = (),
-    letters: str = "count",
+    letters: str = "count", algebra: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Runs a program once with each schedule, and then with inputs that break kernels.
 
@@ -250,6 +274,7 @@ def examine(
         schedules: schedules of its asynchronous operations.
         kinds: names of trials; names that the program does not have are ignored.
         letters: one of :data:`.findings.CHOICES`.
+        algebra: compare over a finite field; there is no predicted time then.
 
     Returns:
         The document of the target, as ``check --json`` prints it.
@@ -257,7 +282,7 @@ def examine(
     Raises:
         UserError: the program could not be run.
     """
-    recorder = Recorder(timed=True, repeats=program.repeats)
+    recorder = Recorder(timed=not algebra, repeats=program.repeats, algebra=algebra)
     runs: list[dict[str, Any]] = []
     for number, schedule in enumerate(schedules):
         step(f"{target}: schedule {schedule}")
@@ -285,6 +310,7 @@ def examine(
     return {
         "target": target, "verdict": verdict, "ok": verdict == "right", "runs": runs,
         "inputs": inputs, "unwritten": unwritten, "kernels": kernels,
+        "algebra": recorder.algebra_remarks(),
     }  # fmt: skip
 
 
@@ -306,7 +332,10 @@ def _outcome(
     try:
         with recorder.recording(schedule, second=second), contextlib.redirect_stdout(io.StringIO()):
             comparisons = run(target)
-        judged(comparisons, recorder.texts)
+        if recorder.algebra is None:
+            judged(comparisons, recorder.texts)
+        else:
+            recorder.compare(comparisons)
     except Failed as error:
         return error.outcome, error.message
     except AssertionError as error:

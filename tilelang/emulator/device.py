@@ -459,7 +459,7 @@ class Kernel:
             list(chosen.lint), chosen.collected,
             [*(entry.fields() for entry in chosen.suppress), *profile.fields()],
             timed.settings(self.module.device.arch) if timed else NOT_TIMED, params,
-            _ffi.tvm_ffi.Shape(tuple(selected)),
+            _ffi.tvm_ffi.Shape(tuple(selected)), chosen.algebra,
         )  # fmt: skip
         Progress(handle, self.name, chosen.progress).wait()
         return _finish(self, handle, chosen, profile)

@@ -107,6 +107,8 @@ class Options:
         rest: what becomes of the others: ``"skip"``: they do not run, what they write is left as it
             was, and tensors that the call of a kernel allocates are NaN or -1 there; ``"run"``:
             they run without the sanitizer.
+        algebra: the handle of a :class:`tilelang.algebra.Algebra`, whose mode follows the elements
+            of floats; None: the ordinary mode.
 
     Raises:
         UserError: there is no such schedule, lint, profile or place, or a number is out of range.
@@ -124,6 +126,7 @@ class Options:
     timing: Any = False
     blocks: str | int = "all"
     rest: str = "skip"
+    algebra: Any = None
 
     def __post_init__(self) -> None:
         if isinstance(self.schedule, str) and self.schedule not in _SCHEDULES:

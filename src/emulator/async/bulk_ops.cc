@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "emulator/async/bulk_transfer.h"
+#include "emulator/core/algebra.h"
 #include "emulator/core/families.h"
 
 namespace tilelang::emulator {
@@ -30,11 +31,11 @@ uint32_t SizeOf(Warp& w, const Op& op, int lane) {
 }
 
 void DepositPlain(const std::vector<uint8_t>& bytes, uint8_t* shared, uint32_t offset) {
-  std::memcpy(shared + offset, bytes.data(), bytes.size());
+  CopyBytes(shared + offset, bytes.data(), bytes.size());
 }
 
 void CollectPlain(std::vector<uint8_t>& bytes, const uint8_t* shared, uint32_t offset) {
-  std::memcpy(bytes.data(), shared + offset, bytes.size());
+  CopyBytes(bytes.data(), shared + offset, bytes.size());
 }
 
 // Describes the copy of one thread. Shared addresses are in the window of the cluster.
@@ -110,8 +111,8 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
                     ctas),
         ends.bytes,
         [&cluster, issuer, ends, reduces = form.reduces](Loaded& loaded) {
-          std::memcpy(loaded.bytes.data(),
-                      SourceBytes<route>(cluster, issuer, ends.source, ends.bytes), ends.bytes);
+          CopyBytes(loaded.bytes.data(),
+                    SourceBytes<route>(cluster, issuer, ends.source, ends.bytes), ends.bytes);
           if (route != Route::kLoad || reduces) return;
           const uint8_t* written = cluster.launch.global.WrittenAt(ends.source);
           if (written) loaded.written.assign(written, written + ends.bytes);
@@ -132,10 +133,10 @@ void WriteGlobal(const BulkForm& form, const std::vector<uint8_t>& data, uint8_t
     Reduce(form.reduce, form.type, data.data(), to, static_cast<uint32_t>(data.size()), flush);
   } else if (form.masked) {
     for (size_t i = 0; i < data.size(); ++i) {
-      if ((byte_mask >> (i % 16)) & 1) to[i] = data[i];
+      if ((byte_mask >> (i % 16)) & 1) CopyBytes(to + i, data.data() + i, 1);
     }
   } else {
-    std::memcpy(to, data.data(), data.size());
+    CopyBytes(to, data.data(), data.size());
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "emulator/async/engines.h"
 #include "emulator/async/signals.h"
+#include "emulator/core/algebra.h"
 #include "emulator/core/decoder.h"
 #include "emulator/core/families.h"
 
@@ -27,11 +28,11 @@ void PerformCopy(Cluster& cluster, const Issuer& issuer, uint32_t destination, u
                  uint32_t bytes, uint32_t source_bytes) {
   uint8_t* to = SharedAccess(cluster, issuer, destination, bytes, bytes, AccessKind::kWrite,
                              Proxy::kGeneric, kEngine);
-  std::memset(to, 0, bytes);
+  ZeroBytes(to, bytes);
   if (source_bytes == 0) return;
   const uint8_t* from = GlobalAccess(cluster, issuer, source, source_bytes, 1, AccessKind::kRead,
                                      Proxy::kGeneric, kEngine);
-  std::memcpy(to, from, source_bytes);
+  CopyBytes(to, from, source_bytes);
   if (const uint8_t* written = cluster.launch.global.WrittenAt(source)) {
     SharedMemory& shared = cluster.SharedOwner(destination)->shared;
     std::memcpy(shared.written(destination & 0xFFFFFF), written, source_bytes);

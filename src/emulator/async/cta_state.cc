@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "emulator/async/engines.h"
+#include "emulator/core/algebra.h"
 
 namespace tilelang::emulator {
 
@@ -72,7 +73,13 @@ void CtaState::Publish(uint32_t offset, const BarrierEntry& entry) {
 }
 
 TensorMemory& CtaState::tensor() {
-  if (!tensor_) tensor_ = std::make_unique<TensorMemory>();
+  if (!tensor_) {
+    tensor_ = std::make_unique<TensorMemory>();
+    if (current_algebra) {
+      const size_t cells = size_t{TensorMemory::kLanes} * TensorMemory::kStride;
+      current_algebra->Forget(tensor_->Row(0), cells * sizeof(uint32_t));
+    }
+  }
   return *tensor_;
 }
 

@@ -4,6 +4,7 @@
 #define TILELANG_EMULATOR_ASYNC_MATRIX_OPERAND_H_
 
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "emulator/async/matrix_descriptor.h"
@@ -18,8 +19,29 @@ constexpr int kUnitBytes = 16;
 // at the start of the unit, as the padded TMA types deliver them.
 uint32_t UnitElement(MatrixType type, const uint8_t* unit, int i);
 
-// Calls put(row, k, bits) for every element of an operand whose units OperandUnits gave. `shared`
-// points at offset 0 of the CTA's window.
+// An element of an operand where it lies: the index counts elements from `bytes` on.
+struct OperandElement {
+  // In units; two of four bits in a byte, the even one low; or in containers of tensor memory,
+  // whose four bits lie in the middle of their byte (bits 5:2, by the PTX ISA's figures).
+  enum class Packing : uint8_t { kUnit, kNibbles, kContainers };
+  const uint8_t* bytes = nullptr;  // nullptr: zero
+  int index = 0;
+  Packing packing = Packing::kUnit;
+
+  uint32_t Bits(MatrixType type) const {
+    if (packing == Packing::kNibbles) {
+      return static_cast<uint32_t>(bytes[index / 2]) >> (4 * (index % 2)) & 0xF;
+    }
+    if (packing == Packing::kUnit) return UnitElement(type, bytes, index);
+    uint32_t bits = 0;
+    const int size = ContainerBytes(type);
+    std::memcpy(&bits, bytes + index * size, static_cast<size_t>(size));
+    return type == MatrixType::kE2m1 ? (bits >> 2) & 0xF : bits;
+  }
+};
+
+// Calls put(row, k, element) for every element of an operand whose units OperandUnits gave.
+// `shared` points at offset 0 of the CTA's window.
 template <typename Put>
 void VisitOperand(const std::vector<uint32_t>& units, MajorMode major, MatrixType type, int rows,
                   int depth, const uint8_t* shared, Put put) {
@@ -29,7 +51,7 @@ void VisitOperand(const std::vector<uint32_t>& units, MajorMode major, MatrixTyp
     for (int row = 0; row < rows; ++row) {
       for (int k = 0; k < depth; ++k) {
         const uint8_t* unit = shared + units[row * k_units + k / per_unit];
-        put(row, k, UnitElement(type, unit, k % per_unit));
+        put(row, k, OperandElement{unit, k % per_unit});
       }
     }
     return;
@@ -38,12 +60,12 @@ void VisitOperand(const std::vector<uint32_t>& units, MajorMode major, MatrixTyp
   for (int k = 0; k < depth; ++k) {
     for (int row = 0; row < rows; ++row) {
       const uint8_t* unit = shared + units[k * groups + row / per_unit];
-      put(row, k, UnitElement(type, unit, row % per_unit));
+      put(row, k, OperandElement{unit, row % per_unit});
     }
   }
 }
 
-// The same of a K-major operand with two elements of four bits in a byte, the even one low.
+// The same of a K-major operand with two elements of four bits in a byte.
 template <typename Put>
 void VisitNibbles(const std::vector<uint32_t>& units, int rows, int depth, const uint8_t* shared,
                   Put put) {
@@ -51,7 +73,7 @@ void VisitNibbles(const std::vector<uint32_t>& units, int rows, int depth, const
   for (int row = 0; row < rows; ++row) {
     for (int k = 0; k < depth; ++k) {
       const uint8_t* unit = shared + units[row * (depth / kPerUnit) + k / kPerUnit];
-      put(row, k, static_cast<uint32_t>(unit[k % kPerUnit / 2]) >> (4 * (k % 2)) & 0xF);
+      put(row, k, OperandElement{unit, k % kPerUnit, OperandElement::Packing::kNibbles});
     }
   }
 }

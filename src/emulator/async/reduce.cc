@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "emulator/algebra/state.h"
 #include "emulator/numerics/float_formats.h"
 
 namespace tilelang::emulator {
@@ -93,6 +94,38 @@ void ApplyHalf(ReduceOp op, const FloatFormat& format, const uint8_t* source, ui
   });
 }
 
+Type FloatOf(TensorType type) {
+  switch (type) {
+    case TensorType::kF16:
+      return Type::kF16;
+    case TensorType::kBf16:
+      return Type::kBF16;
+    case TensorType::kF32:
+    case TensorType::kF32Ftz:
+      return Type::kF32;
+    default:
+      return type == TensorType::kF64 ? Type::kF64 : Type::kNone;
+  }
+}
+
+// In the algebraic mode, before the bytes change.
+void ReduceElements(ReduceOp op, TensorType type, const uint8_t* source, uint8_t* destination,
+                    uint32_t bytes) {
+  ShadowMemory& memory = AlgebraState::Current()->memory;
+  const Type of = op == ReduceOp::kAdd ? FloatOf(type) : Type::kNone;
+  if (of == Type::kNone) return memory.Clear(destination, bytes);
+  const int size = FloatFormatOfType(of).bytes;
+  for (uint32_t at = 0; at + static_cast<uint32_t>(size) <= bytes;
+       at += static_cast<uint32_t>(size)) {
+    Element old, value;
+    if (!memory.Get(destination + at, size, &old)) old = ElementOfBits(of, destination + at);
+    if (!memory.Get(source + at, size, &value)) value = ElementOfBits(of, source + at);
+    const Element sum = Add(old, value);
+    memory.Clear(destination + at, static_cast<size_t>(size));
+    if (sum.known()) memory.Set(destination + at, size, sum);
+  }
+}
+
 }  // namespace
 
 std::optional<ReduceOp> ParseReduceOp(std::string_view name) {
@@ -135,6 +168,7 @@ bool Commutes(ReduceOp op, TensorType type) {
 
 void Reduce(ReduceOp op, TensorType type, const uint8_t* source, uint8_t* destination,
             uint32_t bytes, bool flush) {
+  if (current_algebra) ReduceElements(op, type, source, destination, bytes);
   switch (type) {
     case TensorType::kS32:
       return ApplyInteger<uint32_t, int32_t>(op, source, destination, bytes);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "emulator/async/bulk_transfer.h"
+#include "emulator/core/algebra.h"
 #include "emulator/core/families.h"
 
 namespace tilelang::emulator {
@@ -62,7 +63,7 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
           if (form.reduces) {
             Reduce(form.reduce, form.type, data.data(), shared + offset, form.element_bytes, false);
           } else {
-            std::memcpy(shared + offset, data.data(), data.size());
+            CopyBytes(shared + offset, data.data(), data.size());
           }
         });
   });
@@ -91,7 +92,7 @@ Flow StoreGlobal(Warp& w, const Op& op, uint32_t mask) {
       if (form.reduces) {
         Reduce(form.reduce, form.type, values.data(), target, form.element_bytes, false);
       } else {
-        std::memcpy(target, values.data(), values.size());
+        CopyBytes(target, values.data(), values.size());
       }
     };
     engines.QueueFree(std::move(step));

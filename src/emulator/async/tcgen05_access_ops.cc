@@ -10,8 +10,10 @@
 
 #include "emulator/async/engines.h"
 #include "emulator/async/signals.h"
+#include "emulator/async/tcgen05_access.h"
 #include "emulator/async/tcgen05_layout.h"
 #include "emulator/async/tcgen05_pair.h"
+#include "emulator/core/algebra.h"
 #include "emulator/core/decoder.h"
 #include "emulator/core/families.h"
 #include "emulator/instructions/float_ops.h"
@@ -233,25 +235,6 @@ void DecodeRelinquish(Decoder& d) {
 
 // --- ld and st ----------------------------------------------------------------------------------
 
-struct AccessForm {
-  AddressOperand address;
-  AccessShape shape = AccessShape::k32x32b;
-  int registers = 1;    // of each thread
-  int columns = 1;      // from the address on, after packing
-  bool packed = false;  // .pack::16b or .unpack::16b
-  uint32_t half_offset = 0;
-  // Cell of [register * 32 + lane] relative to the address, as lane * kStride + column; the second
-  // half of 16x32bx2 is relative to its own address. With packing the first of two columns.
-  std::vector<int32_t> cells;
-};
-
-// The addresses of the rectangles that an access covers, and their lanes.
-struct Rectangles {
-  TmemAddress first{0};
-  TmemAddress second{0};  // of lanes 16..31 with 16x32bx2
-  int count = 1;
-};
-
 // The hardware routes a warp to its own quarter of the lanes, whatever quarter the address names:
 // several compilers give every warp the address of lane 0, and published kernels of pairs count the
 // lanes of the odd CTA from 128 on.
@@ -322,12 +305,6 @@ void CheckOrder(Warp& w, const AccessForm& form, const Rectangles& place, const 
   if (!write) WarpChecks::Of(w).TensorLoad({sanitizer, step.actor, step.step});
 }
 
-// Index of the first cell of register `r` of `lane` in the linear order of tensor memory.
-int32_t CellIndex(const AccessForm& form, const Rectangles& place, int r, int lane) {
-  const TmemAddress base = place.count == 2 && lane >= 16 ? place.second : place.first;
-  return base.lane() * TensorMemory::kStride + base.column() + form.cells[r * kLanes + lane];
-}
-
 Flow Load(Warp& w, const Op& op, uint32_t mask) {
   if (const Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
   const auto& form = op.Extra<AccessForm>();
@@ -345,19 +322,12 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
       values[lane] = form.packed ? (low & 0xFFFF) | tensor.At(index + 1) << 16 : low;
     }
   }
+  if (current_algebra) LoadElements(w, op, form, place, TensorOf(w));
   if (!all_written) {
     Warn(issuer, "uninitialised-tmem", "tcgen05.ld reads tensor memory that nothing has written");
   }
   return Flow::kNext;
 }
-
-// The cells that a store writes, by their index, and the values.
-struct StoredCell {
-  int32_t index = 0;
-  uint32_t value = 0;
-  bool undefined = false;  // the value is of a register that nothing has written
-};
-using Cells = std::vector<StoredCell>;
 
 Cells CellsOf(Warp& w, const Op& op, const AccessForm& form, const Rectangles& place) {
   Cells cells;
@@ -387,11 +357,13 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
   step.issuer = WarpIssuer(w);
   step.name = "tcgen05.st";
   step.work.kind = AsyncWork::Kind::kTensorStore;
-  step.act = [&tensor = TensorOf(w), cells = CellsOf(w, op, form, place)] {
+  step.act = [&tensor = TensorOf(w), cells = CellsOf(w, op, form, place),
+              elements = current_algebra ? ElementsOf(w, op, form) : nullptr] {
     for (const StoredCell& cell : cells) {
       tensor.StoreAt(cell.index, cell.value);
       if (cell.undefined) tensor.MarkUndefined(cell.index);
     }
+    if (current_algebra) StoreElements(tensor, cells, elements.get());
   };
   Engines::Of(w).Queue(ChannelKind::kTensorStore, std::move(step));
   return Flow::kNext;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/async/matrix_multiplication.h"
 #include "emulator/async/matrix_operand.h"
 #include "emulator/base/error.h"
+#include "emulator/core/algebra.h"
 #include "emulator/numerics/scaled_multiplier.h"
 
 namespace tilelang::emulator {
@@ -26,17 +28,8 @@ DescriptorFormat FormatOf(const InstructionDescriptor& in) {
   throw EmulatorError("tmem", message);
 }
 
-// Bits of an element that tensor memory holds in a container of whole bytes. The PTX ISA's figures
-// centre four bits in their byte (bits 5:2).
-uint32_t ContainerElement(MatrixType type, const uint8_t* row, int i) {
-  uint32_t bits = 0;
-  const int bytes = ContainerBytes(type);
-  std::memcpy(&bits, row + i * bytes, bytes);
-  return type == MatrixType::kE2m1 ? (bits >> 2) & 0xF : bits;
-}
-
-// Calls put(row, k, bits) for every element of a CTA's A, wherever it is. `lane_offset` selects the
-// copy of a tensor-memory A that one segment of D uses.
+// Calls put(row, k, element) for every element of a CTA's A, wherever it is. `lane_offset` selects
+// the copy of a tensor-memory A that one segment of D uses.
 template <typename Put>
 void VisitA(const MmaPlan& plan, const MmaCta& cta, int lane_offset, Put put) {
   const InstructionDescriptor& in = plan.instruction;
@@ -53,24 +46,22 @@ void VisitA(const MmaPlan& plan, const MmaCta& cta, int lane_offset, Put put) {
   for (int row = 0; row < in.rows(); ++row) {
     const int source = plan.operands.shift_a ? std::min(row + 1, in.rows() - 1) : row;
     const int lane = address.lane() + plan.layout.RowLane(source) + lane_offset;
-    uint8_t bytes[kOperandColumns * 4];
-    std::memcpy(bytes, cta.tensor->Row(lane) + address.column(), sizeof bytes);
-    for (int k = 0; k < plan.depth; ++k) {
-      const uint32_t nibble = static_cast<uint32_t>(bytes[k / 2]) >> (4 * (k % 2)) & 0xF;
-      put(row, k, nibbles ? nibble : ContainerElement(in.a_type, bytes, k));
-    }
+    const auto* bytes = reinterpret_cast<const uint8_t*>(cta.tensor->Row(lane) + address.column());
+    using Packing = OperandElement::Packing;
+    const Packing packing = nibbles ? Packing::kNibbles : Packing::kContainers;
+    for (int k = 0; k < plan.depth; ++k) put(row, k, OperandElement{bytes, k, packing});
   }
 }
 
-// Calls put(column, k, bits) for every element of B in one CTA by the column of D that it
+// Calls put(column, k, element) for every element of B in one CTA by the column of D that it
 // contributes to; the CTA's first is `first`.
 template <typename Put>
 void VisitB(const MmaPlan& plan, const uint8_t* shared, int first, Put put) {
   const InstructionDescriptor& in = plan.instruction;
-  const auto put_row = [&](int row, int k, uint32_t bits) {
+  const auto put_row = [&](int row, int k, const OperandElement& element) {
     const int column = first + row - plan.columns.shift;
     if (column < 0 || column >= in.n) return;
-    put(column, k, plan.columns.zero[column] ? 0 : bits);
+    put(column, k, plan.columns.zero[column] ? OperandElement{} : element);
   };
   if (IsFp4(in.kind)) {
     VisitNibbles(plan.b_units, plan.b_rows, in.lines(), shared, put_row);
@@ -231,16 +222,18 @@ MmaPlan PlanMma(const MmaOperands& operands) {
 namespace {
 
 // False when copies of scale factors differ.
-bool SetScalesOfA(const MmaPlan&, const MmaCta&, MatrixMultiplier&) { return true; }
-
-bool SetScalesOfA(const MmaPlan& plan, const MmaCta& cta, ScaledMultiplier& multiplier) {
-  return VisitScales(plan.a_scales, *cta.tensor,
-                     [&](int row, int j, uint8_t code) { multiplier.ScaleA(row, j, code); });
+template <typename Multiplication>
+bool SetScalesOfA(const MmaPlan& plan, const MmaCta& cta, Multiplication& multiplication) {
+  if (!IsBlockScaled(plan.instruction.kind)) return true;
+  return VisitScales(plan.a_scales, *cta.tensor, [&](int row, int j, const uint8_t* place) {
+    multiplication.ScaleA(row, j, place);
+  });
 }
 
 // The places of a sparse A's elements; `lane_offset` as of VisitA.
-template <typename Multiplier>
-void SetPlaces(const MmaPlan& plan, const MmaCta& cta, int lane_offset, Multiplier& multiplier) {
+template <typename Multiplication>
+void SetPlaces(const MmaPlan& plan, const MmaCta& cta, int lane_offset,
+               Multiplication& multiplication) {
   const InstructionDescriptor& in = plan.instruction;
   const TmemAddress address(plan.operands.metadata);
   const bool shared = RowsShareMetadata(in.kind);
@@ -253,57 +246,59 @@ void SetPlaces(const MmaPlan& plan, const MmaCta& cta, int lane_offset, Multipli
   };
   const std::string problem =
       VisitPlaces(plan.pattern, IndexOrder::kTensorMemory, in.rows(), plan.depth, index_of,
-                  [&](int row, int k, int place) { multiplier.SetPlace(row, k, place); });
+                  [&](int row, int k, int place) { multiplication.SetPlace(row, k, place); });
   if (!problem.empty()) throw EmulatorError("illegal-operand", problem);
 }
 
-// The rows of one CTA; `multiplier` has B. False when copies of scale factors differ.
-template <typename Multiplier>
+// The rows of one CTA; `multiplication` has B. False when copies of scale factors differ.
+template <typename Multiplication>
 bool RunRows(const MmaPlan& plan, const MmaCta& cta, const uint32_t* disabled_lanes,
-             Multiplier& multiplier) {
+             Multiplication& multiplication) {
   const MmaOperands& operands = plan.operands;
   const TmemAddress d(operands.d);
   bool agree = true;
   for (size_t s = 0; s < plan.layout.segments.size(); ++s) {
     const AccumulatorSegment& segment = plan.layout.segments[s];
     if (s == 0 || operands.a_in_tmem || operands.sparse) {
-      multiplier.StartA();
+      multiplication.StartA();
       VisitA(plan, cta, segment.lane_offset,
-             [&](int row, int k, uint32_t bits) { multiplier.SetA(row, k, bits); });
-      agree &= SetScalesOfA(plan, cta, multiplier);
-      if (operands.sparse) SetPlaces(plan, cta, segment.lane_offset, multiplier);
+             [&](int row, int k, const OperandElement& at) { multiplication.SetA(row, k, at); });
+      agree &= SetScalesOfA(plan, cta, multiplication);
+      if (operands.sparse) SetPlaces(plan, cta, segment.lane_offset, multiplication);
     }
     for (int row = 0; row < plan.instruction.rows(); ++row) {
       const int lane = d.lane() + plan.layout.RowLane(row) + segment.lane_offset;
       if ((disabled_lanes[lane / 32] >> (lane % 32)) & 1) continue;
-      multiplier.Row(row, segment.first_column, segment.columns, operands.accumulate,
-                     cta.tensor->Row(lane) + d.column());
+      multiplication.RowInPlace(row, segment.first_column, segment.columns, operands.accumulate,
+                                cta.tensor->Row(lane) + d.column());
       for (int j = 0; j < segment.columns; ++j) cta.tensor->MarkWritten(lane, d.column() + j);
     }
   }
   return agree;
 }
 
-template <typename Multiplier>
-void SetB(const MmaPlan& plan, std::span<const MmaCta> ctas, Multiplier& multiplier) {
+template <typename Multiplication>
+void SetB(const MmaPlan& plan, std::span<const MmaCta> ctas, Multiplication& multiplication) {
   const int columns = plan.instruction.n / static_cast<int>(ctas.size());
   for (size_t c = 0; c < ctas.size(); ++c) {
-    VisitB(plan, ctas[c].shared, columns * static_cast<int>(c),
-           [&](int column, int k, uint32_t bits) { multiplier.SetB(column, k, bits); });
+    VisitB(
+        plan, ctas[c].shared, columns * static_cast<int>(c),
+        [&](int column, int k, const OperandElement& at) { multiplication.SetB(column, k, at); });
   }
 }
 
 // Each CTA has all scale factors of B.
+template <template <typename> typename Multiplication>
 std::string RunScaled(const MmaPlan& plan, std::span<const MmaCta> ctas) {
-  thread_local ScaledMultiplier multiplier;
+  thread_local Multiplication<ScaledMultiplier> multiplication;
   bool agree = true;
   for (const MmaCta& cta : ctas) {
-    multiplier.Start(ScaledShapeOf(plan));
-    SetB(plan, ctas, multiplier);
-    agree &= VisitScales(plan.b_scales, *cta.tensor, [&](int column, int j, uint8_t code) {
-      multiplier.ScaleB(column, j, code);
+    multiplication.Start(ScaledShapeOf(plan));
+    SetB(plan, ctas, multiplication);
+    agree &= VisitScales(plan.b_scales, *cta.tensor, [&](int column, int j, const uint8_t* place) {
+      multiplication.ScaleB(column, j, place);
     });
-    agree &= RunRows(plan, cta, plan.operands.disabled_lanes.data(), multiplier);
+    agree &= RunRows(plan, cta, plan.operands.disabled_lanes.data(), multiplication);
   }
   if (agree) return "";
   return "the scale factors of tcgen05.mma differ between the quarters of 32 lanes of tensor "
@@ -311,17 +306,23 @@ std::string RunScaled(const MmaPlan& plan, std::span<const MmaCta> ctas) {
          "which must hold copies (tcgen05.cp.32x128b.warpx4 writes all)";
 }
 
+template <template <typename> typename Multiplication>
+std::string RunAs(const MmaPlan& plan, std::span<const MmaCta> ctas) {
+  if (IsBlockScaled(plan.instruction.kind)) return RunScaled<Multiplication>(plan, ctas);
+  thread_local Multiplication<MatrixMultiplier> multiplication;
+  multiplication.Start(ShapeOf(plan));
+  SetB(plan, ctas, multiplication);
+  for (size_t c = 0; c < ctas.size(); ++c) {
+    RunRows(plan, ctas[c], &plan.operands.disabled_lanes[4 * c], multiplication);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string RunMma(const MmaPlan& plan, std::span<const MmaCta> ctas) {
-  if (IsBlockScaled(plan.instruction.kind)) return RunScaled(plan, ctas);
-  thread_local MatrixMultiplier multiplier;
-  multiplier.Start(ShapeOf(plan));
-  SetB(plan, ctas, multiplier);
-  for (size_t c = 0; c < ctas.size(); ++c) {
-    RunRows(plan, ctas[c], &plan.operands.disabled_lanes[4 * c], multiplier);
-  }
-  return "";
+  if (current_algebra) return RunAs<FollowedMultiplication>(plan, ctas);
+  return RunAs<PlainMultiplication>(plan, ctas);
 }
 
 CopyPlan PlanCopy(const CopyShape& shape, CopyFormat format, uint32_t destination,
@@ -370,8 +371,10 @@ void RunCopy(const CopyPlan& plan, const uint8_t* shared, TensorMemory& tmem) {
       }
       uint32_t words[4];
       std::memcpy(words, unit, sizeof words);
+      const size_t size = plan.format == CopyFormat::kPlain ? sizeof words : 0;
       for (int lane : CopyLanes(*plan.shape, row)) {
         for (int i = 0; i < 4; ++i) tmem.Store(lane, column + 4 * u + i, words[i]);
+        if (current_algebra) current_algebra->Copy(tmem.Row(lane) + column + 4 * u, source, size);
       }
     }
   }
@@ -388,8 +391,8 @@ void RunShift(uint32_t address, TensorMemory& tmem) {
   const TmemAddress base(address);
   for (int lane = base.lane(); lane < TensorMemory::kLanes; ++lane) {
     if (lane % 32 == 31) continue;
-    std::copy_n(tmem.Row(lane + 1) + base.column(), kOperandColumns,
-                tmem.Row(lane) + base.column());
+    CopyBytes(tmem.Row(lane) + base.column(), tmem.Row(lane + 1) + base.column(),
+              kOperandColumns * sizeof(uint32_t));
   }
 }
 

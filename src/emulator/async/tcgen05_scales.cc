@@ -49,7 +49,7 @@ std::vector<TmemRegion> ScaleCells(const ScaleOperand& operand) {
 }
 
 bool VisitScales(const ScaleOperand& operand, TensorMemory& tensor,
-                 const std::function<void(int, int, uint8_t)>& put) {
+                 const std::function<void(int, int, const uint8_t*)>& put) {
   bool agree = true;
   const int copies = kQuarters / operand.halves;
   const int first = TmemAddress(operand.address).column();
@@ -60,10 +60,10 @@ bool VisitScales(const ScaleOperand& operand, TensorMemory& tensor,
       const int byte = operand.id + j;
       const int column = first + own / kQuarterLanes + byte / 4 * operand.group_columns();
       const auto code = [&](int copy) {
-        const uint32_t cell = tensor.Cell(lane + copy * kQuarterLanes, column);
-        return static_cast<uint8_t>(cell >> (8 * (byte % 4)));
+        const uint32_t& cell = tensor.Cell(lane + copy * kQuarterLanes, column);
+        return reinterpret_cast<const uint8_t*>(&cell) + byte % 4;
       };
-      for (int copy = 1; copy < copies; ++copy) agree &= code(copy) == code(0);
+      for (int copy = 1; copy < copies; ++copy) agree &= *code(copy) == *code(0);
       put(row, j, code(0));
     }
   }

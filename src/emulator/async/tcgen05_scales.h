@@ -39,10 +39,10 @@ ScaleOperand ScalesOfB(const InstructionDescriptor& instruction, uint32_t addres
 // The cells that hold them.
 std::vector<TmemRegion> ScaleCells(const ScaleOperand& operand);
 
-// Calls put(row, j, code) for factor j of each row or column, over both halves. False when the
+// Calls put(row, j, place) for factor j of each row or column, over both halves. False when the
 // quarters of lanes do not agree.
 bool VisitScales(const ScaleOperand& operand, TensorMemory& tensor,
-                 const std::function<void(int row, int j, uint8_t code)>& put);
+                 const std::function<void(int row, int j, const uint8_t* place)>& put);
 
 }  // namespace tilelang::emulator
 

@@ -6,6 +6,7 @@
 #include "emulator/async/bulk_transfer.h"
 #include "emulator/async/tcgen05_pair.h"
 #include "emulator/async/tensor_walk.h"
+#include "emulator/core/algebra.h"
 #include "emulator/core/families.h"
 
 namespace tilelang::emulator {
@@ -232,7 +233,7 @@ void WriteRows(Cluster& cluster, const Issuer& issuer, const TensorForm& form,
     if (form.reduces) {
       Reduce(form.reduce, map.type, from, to, bytes, map.type == TensorType::kF32Ftz);
     } else {
-      std::memcpy(to, from, bytes);
+      CopyBytes(to, from, bytes);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "emulator/base/error.h"
+#include "emulator/core/algebra.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -252,14 +253,14 @@ TensorWalk WalkIm2colWide(const TensorMap& map, std::span<const int32_t> coordin
 void ScatterRows(const TensorMap& map, const uint8_t* rows, uint32_t bytes, uint32_t base,
                  uint8_t* shared) {
   ForEachPiece(map, bytes, base, [&](uint32_t at, uint32_t address, uint32_t size) {
-    std::memcpy(shared + address, rows + at, size);
+    CopyBytes(shared + address, rows + at, size);
   });
 }
 
 void GatherRows(const TensorMap& map, uint8_t* rows, uint32_t bytes, uint32_t base,
                 const uint8_t* shared) {
   ForEachPiece(map, bytes, base, [&](uint32_t at, uint32_t address, uint32_t size) {
-    std::memcpy(rows + at, shared + address, size);
+    CopyBytes(rows + at, shared + address, size);
   });
 }
 
@@ -276,11 +277,11 @@ std::vector<uint32_t> SparseUnits(const TensorMap& map, uint32_t bytes, uint32_t
 void FillRow(const TensorMap& map, const TensorRow& row, uint32_t elements, const uint8_t* global,
              uint8_t* out) {
   const uint32_t bytes = map.SharedBytes(elements);
-  std::memset(out, 0, bytes);
+  ZeroBytes(out, bytes);
   if (map.Padded()) {
     const uint32_t data = map.GlobalBytes(16);
     for (uint32_t unit = 0; unit < row.count / 16; ++unit) {
-      std::memcpy(out + row.first + unit * 16, global + unit * data, data);
+      CopyBytes(out + row.first + unit * 16, global + unit * data, data);
     }
     return;
   }
@@ -291,7 +292,7 @@ void FillRow(const TensorMap& map, const TensorRow& row, uint32_t elements, cons
   }
   if (row.count == 0) return;
   uint8_t* data = out + map.GlobalBytes(row.first);
-  std::memcpy(data, global, map.GlobalBytes(row.count));
+  CopyBytes(data, global, map.GlobalBytes(row.count));
   if (map.type == TensorType::kTf32 || map.type == TensorType::kTf32Ftz) {
     for (uint32_t i = 0; i < row.count; ++i) RoundToTf32(data + 4 * i);
   }

@@ -2,8 +2,9 @@
 
 #include <cstring>
 
+#include "emulator/async/matrix_multiplication.h"
 #include "emulator/async/matrix_operand.h"
-#include "emulator/numerics/matrix_multiplier.h"
+#include "emulator/core/algebra.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -34,10 +35,15 @@ uint32_t* RegisterAt(const std::array<Warp*, kWarpgroupWarps>& warps,
   return warps[place.warp]->Reg<uint32_t>(slots[place.index]) + place.lane;
 }
 
-void LoadA(const WgmmaPlan& plan, const uint8_t* shared,
-           const std::array<Warp*, kWarpgroupWarps>& warps, MatrixMultiplier& multiplier) {
+using Warps = std::array<Warp*, kWarpgroupWarps>;
+
+template <typename Multiplication>
+void LoadA(const WgmmaPlan& plan, const uint8_t* shared, const Warps& warps,
+           Multiplication& multiplication) {
   const WgmmaForm& form = *plan.form;
-  const auto put = [&](int row, int k, uint32_t bits) { multiplier.SetA(row, k, bits); };
+  const auto put = [&](int row, int k, const OperandElement& at) {
+    multiplication.SetA(row, k, at);
+  };
   if (!form.a_in_registers) {
     VisitOperand(plan.a_units, form.a_major, form.a_type, kWgmmaRows, form.depth(), shared, put);
     return;
@@ -45,26 +51,38 @@ void LoadA(const WgmmaPlan& plan, const uint8_t* shared,
   const int bytes = ContainerBytes(form.a_type);
   for (int row = 0; row < kWgmmaRows; ++row) {
     for (int k = 0; k < form.depth(); ++k) {
-      const uint32_t word = *RegisterAt(warps, form.a_slots, OperandPlace(row, k * bytes));
-      const uint32_t bits = word >> (8 * (k * bytes % 4));
-      put(row, k, bytes == 4 ? bits : bits & ((1u << 8 * bytes) - 1));
+      const FragmentPlace place = OperandPlace(row, k * bytes);
+      const uint32_t word = *RegisterAt(warps, form.a_slots, place);
+      const RegisterElement element{warps[place.warp], form.a_slots[place.index], place.lane,
+                                    k * bytes % 4};
+      const uint32_t bits = word >> (8 * element.offset);
+      multiplication.SetA(row, k, bytes == 4 ? bits : bits & ((1u << 8 * bytes) - 1), element);
     }
   }
 }
 
-std::string LoadPlaces(const WgmmaForm& form, const std::array<Warp*, kWarpgroupWarps>& warps,
-                       MatrixMultiplier& multiplier) {
+template <typename Multiplication>
+std::string LoadPlaces(const WgmmaForm& form, const Warps& warps, Multiplication& multiplication) {
   return VisitPlaces(
       form.pattern, IndexOrder::kAny, kWgmmaRows, form.depth(),
       [&](int row, int chunk) {
         const WarpMetadata::Place at = form.metadata.At(row % 16, chunk);
         return warps[row / 16]->Reg<uint32_t>(form.a_slots.back())[at.lane] >> at.shift;
       },
-      [&](int row, int k, int place) { multiplier.SetPlace(row, k, place); });
+      [&](int row, int k, int place) { multiplication.SetPlace(row, k, place); });
 }
 
-void ExchangeRow(const WgmmaForm& form, const std::array<Warp*, kWarpgroupWarps>& warps, int row,
-                 bool store, uint32_t* cells) {
+// Calls each(column, register) for the accumulators of a row.
+template <typename Each>
+void ForEachAccumulator(const WgmmaForm& form, const Warps& warps, int row, Each each) {
+  for (int column = 0; column < form.n; ++column) {
+    const FragmentPlace place = AccumulatorPlace(form.d_type, row, column);
+    each(column,
+         RegisterElement{warps[place.warp], form.d_slots[place.index], place.lane, 2 * place.half});
+  }
+}
+
+void ExchangeRow(const WgmmaForm& form, const Warps& warps, int row, bool store, uint32_t* cells) {
   for (int column = 0; column < form.n; ++column) {
     const FragmentPlace place = AccumulatorPlace(form.d_type, row, column);
     uint32_t* target = RegisterAt(warps, form.d_slots, place);
@@ -77,6 +95,36 @@ void ExchangeRow(const WgmmaForm& form, const std::array<Warp*, kWarpgroupWarps>
       cells[column] = *target >> (16 * place.half) & 0xFFFF;
     }
   }
+}
+
+template <template <typename> typename Multiplication>
+std::string RunAs(const WgmmaPlan& plan, const uint8_t* shared, const Warps& warps) {
+  thread_local Multiplication<MatrixMultiplier> multiplication;
+  const WgmmaForm& form = *plan.form;
+  MultiplierShape shape{kWgmmaRows,  form.n,        form.depth(),  form.a_type,  form.b_type,
+                        form.d_type, form.negate_a, form.negate_b, form.saturate};
+  shape.options = AccumulationOf(TensorCore::kHopperWarpgroup, form.a_type);
+  shape.sparse = form.sparse();
+  multiplication.Start(shape);
+  multiplication.StartA();
+  VisitOperand(
+      plan.b_units, form.b_major, form.b_type, form.n, form.lines(), shared,
+      [&](int column, int k, const OperandElement& at) { multiplication.SetB(column, k, at); });
+  LoadA(plan, shared, warps, multiplication);
+  if (form.sparse()) {
+    const std::string problem = LoadPlaces(form, warps, multiplication);
+    if (!problem.empty()) return problem;
+  }
+  for (int row = 0; row < kWgmmaRows; ++row) {
+    uint32_t cells[256];
+    const auto registers = [&](auto each) { ForEachAccumulator(form, warps, row, each); };
+    if (plan.operands.accumulate) ExchangeRow(form, warps, row, false, cells);
+    multiplication.FollowRow(row, form.n, plan.operands.accumulate, registers);
+    multiplication.Row(row, form.n, plan.operands.accumulate, cells);
+    ExchangeRow(form, warps, row, true, cells);
+    multiplication.StoreRow(registers);
+  }
+  return "";
 }
 
 }  // namespace
@@ -101,28 +149,8 @@ WgmmaPlan PlanWgmma(const WgmmaForm& form, const WgmmaOperands& operands) {
 
 std::string RunWgmma(const WgmmaPlan& plan, const uint8_t* shared,
                      const std::array<Warp*, kWarpgroupWarps>& warps) {
-  thread_local MatrixMultiplier multiplier;
-  const WgmmaForm& form = *plan.form;
-  MultiplierShape shape{kWgmmaRows,  form.n,        form.depth(),  form.a_type,  form.b_type,
-                        form.d_type, form.negate_a, form.negate_b, form.saturate};
-  shape.options = AccumulationOf(TensorCore::kHopperWarpgroup, form.a_type);
-  shape.sparse = form.sparse();
-  multiplier.Start(shape);
-  multiplier.StartA();
-  VisitOperand(plan.b_units, form.b_major, form.b_type, form.n, form.lines(), shared,
-               [&](int column, int k, uint32_t bits) { multiplier.SetB(column, k, bits); });
-  LoadA(plan, shared, warps, multiplier);
-  if (form.sparse()) {
-    const std::string problem = LoadPlaces(form, warps, multiplier);
-    if (!problem.empty()) return problem;
-  }
-  for (int row = 0; row < kWgmmaRows; ++row) {
-    uint32_t cells[256];
-    if (plan.operands.accumulate) ExchangeRow(form, warps, row, false, cells);
-    multiplier.Row(row, 0, form.n, plan.operands.accumulate, cells);
-    ExchangeRow(form, warps, row, true, cells);
-  }
-  return "";
+  if (current_algebra) return RunAs<FollowedMultiplication>(plan, shared, warps);
+  return RunAs<PlainMultiplication>(plan, shared, warps);
 }
 
 }  // namespace tilelang::emulator

@@ -60,6 +60,8 @@ uint32_t FunctionDecoder::NewSlot(int bits) {
                 std::to_string(kMaxFileBytes >> 20) + " MiB for each warp");
   }
   kernel_.file_bytes = slot + bytes;
+  kernel_.slot_bits.resize(slot / 32 + 1);
+  kernel_.slot_bits.back() = static_cast<uint8_t>(bits);
   return slot;
 }
 

@@ -162,6 +162,7 @@ struct Kernel {
   std::vector<SlotInit> constants;  // the same in every warp
   std::vector<SlotInit> specials;   // depend on warp and CTA
   uint32_t file_bytes = 0;          // register file of a warp, constants and specials included
+  std::vector<uint8_t> slot_bits;   // of the register at each multiple of 32; 1: a predicate
   std::vector<ParamInfo> params;
   uint32_t param_bytes = 0;
   uint32_t static_shared = 0;

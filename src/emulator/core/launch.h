@@ -46,6 +46,7 @@ struct TimingOptions {
 
 struct TimingResult;
 class Cluster;
+class Algebra;
 class GridFootprint;
 class PreviousGrid;
 
@@ -85,6 +86,7 @@ struct Launch {
   LaunchOptions options;
   std::vector<uint8_t> params;
   AccessObserver* observer = nullptr;
+  Algebra* algebra = nullptr;            // of the algebraic mode
   std::vector<bool> timed_clusters;      // have been run
   bool skips_products = false;           // of tensor cores: nothing that is done depends on them
   std::shared_ptr<TimingResult> timing;  // of a timed launch that succeeded

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/core/algebra.h"
 #include "emulator/core/call_stack.h"
 
 namespace tilelang::emulator {
@@ -177,6 +178,10 @@ void Warp::Reset(uint32_t lanes) {
   register_checks_ = nullptr;
   const bool lints = kernel.loads_tensor_memory && cta.cluster.launch.Lint("ld-before-wait");
   if (lints || (!kernel.unwritten.empty() && cta.cluster.launch.observer)) register_checks();
+  if (Algebra* algebra = cta.cluster.launch.algebra) {
+    register_checks_ = algebra->MakeWarpValues(*this);
+    algebra->Forget(local_.data(), kernel.thread_bytes() * kLanes);
+  }
   existing = live = lanes == 32 ? kAllLanes : (1u << lanes) - 1;
   std::memset(registers_, 0, kernel.file_bytes);
   for (const SlotInit& init : kernel.constants) {
@@ -307,6 +312,7 @@ void Cta::Reset() {
   linear_id = Flat(id, o.grid);
   live_threads = static_cast<uint32_t>(block.count());
   shared.Reset(cluster.kernel().dynamic_shared_offset - kSharedReserved + o.dynamic_shared);
+  if (cluster.launch.algebra) cluster.launch.algebra->Forget(shared.at(0), shared.size());
   for (NamedBarrier& barrier : barriers) barrier = NamedBarrier{};
   for (auto& warp : warps) {
     warp->Reset(std::min<uint32_t>(kLanes, live_threads - warp->index * kLanes));

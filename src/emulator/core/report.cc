@@ -4,7 +4,6 @@
 #include "emulator/base/json.h"
 
 namespace tilelang::emulator {
-namespace {
 
 void WriteWhere(Json& json, const Where& where) {
   json.Field("kernel", where.kernel).Field("short_kernel", ShortName(where.kernel));
@@ -19,6 +18,8 @@ void WriteWhere(Json& json, const Where& where) {
   json.Field("warp", where.warp).Field("lane", where.lane).Field("buffer", where.buffer);
   if (where.has_address) json.Field("address", where.address);
 }
+
+namespace {
 
 void WriteFields(Json& json, const EmulatorError& error) {
   json.Field("kind", error.kind).Field("message", std::string(error.what()));

@@ -16,6 +16,10 @@ std::string DescribeError(const EmulatorError& error);
 // {"error"?: .., "warnings": [..], "output": "..", "instructions": n, "seconds": s}
 std::string DescribeLaunch(const Launch& launch, double seconds);
 
+class Json;
+// The fields of a place.
+void WriteWhere(Json& json, const Where& where);
+
 }  // namespace tilelang::emulator
 
 #endif  // TILELANG_EMULATOR_CORE_REPORT_H_

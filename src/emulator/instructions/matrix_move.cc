@@ -8,18 +8,11 @@
 #include "emulator/core/families.h"
 #include "emulator/core/unwritten_marks.h"
 #include "emulator/instructions/elementwise.h"
+#include "emulator/instructions/matrix_line.h"
 #include "emulator/instructions/memory_access.h"
 
 namespace tilelang::emulator {
 namespace {
-
-// Says how the bytes of a matrix lie in registers.
-enum class Fragment : uint8_t {
-  kRows,         // m8n8 and m8n16: four consecutive bytes of a line
-  kColumns,      // m8n8.trans of 16-bit elements
-  kByteColumns,  // m16n16.trans of bytes, two registers
-  kByteStore,    // stmatrix m16n8.trans: each line is a column of 16 bytes
-};
 
 // Says how a line of 16 bytes in memory is packed.
 enum class Packing : uint8_t { kNone, kFourBits, kSixBits };
@@ -32,10 +25,10 @@ struct MatrixOp {
   AddressOperand address;
   Space space = Space::kGeneric;
   int count = 1;
-  Fragment fragment = Fragment::kRows;
+  LineFragment fragment = LineFragment::kRows;
   Packing packing = Packing::kNone;
 
-  bool large() const { return fragment == Fragment::kByteColumns; }
+  bool large() const { return fragment == LineFragment::kByteColumns; }
   int lines() const { return large() ? 16 : 8; }
   int registers() const { return large() ? 2 : 1; }  // of a matrix
   int bits() const {
@@ -43,41 +36,21 @@ struct MatrixOp {
   }
 };
 
-struct Place {
-  int line, byte;
-};
-
-// Returns where byte `i` of thread `lane` in `part`, a register of a matrix, lies in memory.
-Place PlaceOf(Fragment fragment, int part, int lane, int i) {
-  const int group = lane / 4, member = lane % 4;
-  switch (fragment) {
-    case Fragment::kRows:
-      return {group, 4 * member + i};
-    case Fragment::kColumns:
-      return {2 * member + i / 2, 2 * group + i % 2};
-    case Fragment::kByteColumns:
-      return {4 * member + i, group + 8 * part};
-    case Fragment::kByteStore:
-      return {2 * member + i % 2, group + 8 * (i / 2)};
-  }
-  return {0, 0};
-}
-
-void ToRegister(const Matrix& matrix, Fragment fragment, int part, uint32_t* target) {
+void ToRegister(const Matrix& matrix, LineFragment fragment, int part, uint32_t* target) {
   for (int lane = 0; lane < kLanes; ++lane) {
     uint32_t value = 0;
     for (int i = 0; i < 4; ++i) {
-      const Place place = PlaceOf(fragment, part, lane, i);
+      const LinePlace place = LinePlaceOf(fragment, part, lane, i);
       value |= uint32_t{matrix[place.line][place.byte]} << (8 * i);
     }
     target[lane] = value;
   }
 }
 
-void FromRegister(const uint32_t* source, Fragment fragment, int part, Matrix& matrix) {
+void FromRegister(const uint32_t* source, LineFragment fragment, int part, Matrix& matrix) {
   for (int lane = 0; lane < kLanes; ++lane) {
     for (int i = 0; i < 4; ++i) {
-      const Place place = PlaceOf(fragment, part, lane, i);
+      const LinePlace place = LinePlaceOf(fragment, part, lane, i);
       matrix[place.line][place.byte] = static_cast<uint8_t>(source[lane] >> (8 * i));
     }
   }
@@ -126,7 +99,7 @@ void MarkUnwritten(Warp& w, const Op& op, const MatrixOp& m, int matrix) {
   for (int lane = 0; lane < kLanes; ++lane) {
     const uint8_t mark = UnwrittenMark(w, op.slots[matrix], lane);
     for (int i = 0; i < 4 && mark != 0; ++i) {
-      const Place place = PlaceOf(m.fragment, 0, lane, i);
+      const LinePlace place = LinePlaceOf(m.fragment, 0, lane, i);
       const uint64_t line = m.address.At(w, m.lines() * matrix + place.line);
       Cta* owner = w.cta.cluster.SharedOwner(static_cast<uint32_t>(line));
       owner->shared.written(static_cast<uint32_t>(line) & 0xFFFFFF)[place.byte] = mark;
@@ -153,8 +126,8 @@ Flow StoreMatrix(Warp& w, const Op& op, uint32_t mask) {
 Flow TransposeMatrix(Warp& w, const Op& op, uint32_t mask) {
   if (Flow flow = w.Align(mask); flow != Flow::kNext) return flow;
   Matrix matrix;
-  FromRegister(w.Reg<uint32_t>(op.a[1]), Fragment::kRows, 0, matrix);
-  ToRegister(matrix, Fragment::kColumns, 0, w.Reg<uint32_t>(op.a[0]));
+  FromRegister(w.Reg<uint32_t>(op.a[1]), LineFragment::kRows, 0, matrix);
+  ToRegister(matrix, LineFragment::kColumns, 0, w.Reg<uint32_t>(op.a[0]));
   return Flow::kNext;
 }
 
@@ -171,21 +144,21 @@ struct MatrixForm {
   const char* types;  // the last components, one after the other
   bool transposed;
   int largest_count;
-  Fragment fragment;
+  LineFragment fragment;
   Packing packing = Packing::kNone;
 };
 
 constexpr MatrixForm kForms[] = {
-    {false, "m8n8", "b16", false, 4, Fragment::kRows},
-    {false, "m8n8", "b16", true, 4, Fragment::kColumns},
-    {false, "m16n16", "b8", true, 2, Fragment::kByteColumns},
-    {false, "m16n16", "b8x16 b4x16_p64", true, 2, Fragment::kByteColumns, Packing::kFourBits},
-    {false, "m16n16", "b8x16 b6x16_p32", true, 2, Fragment::kByteColumns, Packing::kSixBits},
-    {false, "m8n16", "b8x16 b4x16_p64", false, 4, Fragment::kRows, Packing::kFourBits},
-    {false, "m8n16", "b8x16 b6x16_p32", false, 4, Fragment::kRows, Packing::kSixBits},
-    {true, "m8n8", "b16", false, 4, Fragment::kRows},
-    {true, "m8n8", "b16", true, 4, Fragment::kColumns},
-    {true, "m16n8", "b8", true, 4, Fragment::kByteStore},
+    {false, "m8n8", "b16", false, 4, LineFragment::kRows},
+    {false, "m8n8", "b16", true, 4, LineFragment::kColumns},
+    {false, "m16n16", "b8", true, 2, LineFragment::kByteColumns},
+    {false, "m16n16", "b8x16 b4x16_p64", true, 2, LineFragment::kByteColumns, Packing::kFourBits},
+    {false, "m16n16", "b8x16 b6x16_p32", true, 2, LineFragment::kByteColumns, Packing::kSixBits},
+    {false, "m8n16", "b8x16 b4x16_p64", false, 4, LineFragment::kRows, Packing::kFourBits},
+    {false, "m8n16", "b8x16 b6x16_p32", false, 4, LineFragment::kRows, Packing::kSixBits},
+    {true, "m8n8", "b16", false, 4, LineFragment::kRows},
+    {true, "m8n8", "b16", true, 4, LineFragment::kColumns},
+    {true, "m16n8", "b8", true, 4, LineFragment::kByteStore},
 };
 
 const MatrixForm& TakeForm(Decoder& d, bool store) {

@@ -166,6 +166,7 @@ template <MmaSparsity sparsity>
 void DecodeMma(Decoder& d) {
   if (HasMmaKind(d) && !TakeAsPlain(d, sparsity)) return DecodeMmaOfKind(d, sparsity);
   MmaForm& form = d.MakeExtra<MmaForm>(TakeMmaForm(d, sparsity));
+  d.op.flags = kHasMmaForm;
   const Type operand = form.kind == MmaKind::kDouble ? Type::kF64 : Type::kB32;
   PushRegisters(d, 0, "D", form.d, RegisterType(form, form.shape.d_type));
   PushRegisters(d, 1, "A", form.a, operand);

@@ -72,6 +72,9 @@ struct MmaForm {
   Fragment a, b, c, d;
 };
 
+// Op::flags of an mma whose extra data is an MmaForm.
+constexpr uint16_t kHasMmaForm = 1;
+
 // Takes the modifiers; EmulatorError for what does not exist.
 MmaForm TakeMmaForm(Decoder& d, MmaSparsity sparsity);
 

@@ -1,0 +1,154 @@
+// Arithmetic and casts of floats in registers.
+#include <cmath>
+
+#include "emulator/algebra/warp_values.h"
+
+namespace tilelang::emulator {
+namespace {
+
+// exp2 of numbers below this is zero: programs mask by large negative numbers.
+constexpr double kMaskBelow = -10000;
+
+const uint8_t* HostOf(const Warp& warp, size_t place) { return warp.Reg<uint8_t>(0) + place; }
+
+Element Exponential(double argument, const Element& element) {
+  return argument < kMaskBelow ? kUnknownElement : Exp2(element);
+}
+
+Element Signed(bool negative, bool wanted, const Element& element) {
+  return negative == wanted ? element : Negate(element);
+}
+
+}  // namespace
+
+// Of operands that are equal the same one is chosen in any order.
+Element WarpValues::Extreme(const Warp& warp, const Op& op, const ElementRule& rule, int lane,
+                            int offset) const {
+  Element best = kUnknownElement;
+  double best_value = NAN;
+  for (int k = 1; k <= rule.operands; ++k) {
+    const size_t place = Place(op.slots[k], lane) + static_cast<size_t>(offset);
+    const double value = FloatOfBits(rule.type, HostOf(warp, place));
+    const Element element = Read(warp, op.slots[k], lane, offset, rule.type);
+    const bool further =
+        rule.operation == FloatOperation::kMax ? value > best_value : value < best_value;
+    const bool first = std::isnan(best_value);
+    if (first || further || (value == best_value && ElementBefore(element, best))) {
+      best = element;
+      best_value = value;
+    }
+  }
+  return best;
+}
+
+Element WarpValues::Result(const Warp& warp, const Op& op, const ElementRule& rule, int lane,
+                           int part) const {
+  const int offset = part * FloatFormatOfType(rule.type).bytes;
+  // Of mixed precision the last operand has the type of the result.
+  const auto operand = [&](int k) {
+    const bool mixed = rule.source != rule.type && k != rule.operands;
+    const Type type = FloatFormatOfType(mixed ? rule.source : rule.type).type;
+    return Read(warp, op.slots[k], lane, mixed ? 0 : offset, type);
+  };
+  const auto value = [&](int k) {
+    const Type type = FloatFormatOfType(rule.type).type;
+    return FloatOfBits(type, HostOf(warp, Place(op.slots[k], lane) + static_cast<size_t>(offset)));
+  };
+  switch (rule.operation) {
+    case FloatOperation::kAdd:
+      return Add(operand(1), operand(2));
+    case FloatOperation::kSub:
+      return Subtract(operand(1), operand(2));
+    case FloatOperation::kMul:
+      return Multiply(operand(1), operand(2));
+    case FloatOperation::kFma:
+      return Add(Multiply(operand(1), operand(2)), operand(3));
+    case FloatOperation::kDiv:
+      return Multiply(operand(1), Invert(operand(2)));
+    case FloatOperation::kNeg:
+      return Negate(operand(1));
+    case FloatOperation::kAbs:
+      return Signed(std::signbit(value(1)), false, operand(1));
+    case FloatOperation::kCopysign:
+      return Signed(std::signbit(value(2)), std::signbit(value(1)), operand(2));
+    case FloatOperation::kRcp:
+      return Invert(operand(1));
+    case FloatOperation::kSqrt:
+      return Sqrt(operand(1));
+    case FloatOperation::kRsqrt:
+      return Rsqrt(operand(1));
+    case FloatOperation::kEx2:
+      return Exponential(value(1), operand(1));
+    case FloatOperation::kLg2:
+      return Log2(operand(1));
+    case FloatOperation::kTanh:
+      return Tanh(operand(1));
+    case FloatOperation::kSin:
+      return Sine(operand(1));
+    case FloatOperation::kCos:
+      return Cosine(operand(1));
+    default:
+      return kUnknownElement;
+  }
+}
+
+void WarpValues::BeforeFloat(const Warp& warp, const Op& op, const ElementRule& rule,
+                             uint32_t lanes) {
+  const FloatFormatOf format = FloatFormatOfType(rule.type);
+  elements_.resize(static_cast<size_t>(kLanes * format.count));
+  const bool extreme =
+      rule.operation == FloatOperation::kMin || rule.operation == FloatOperation::kMax;
+  ElementRule single = rule;
+  single.type = format.type;
+  ForEachLane(lanes, [&](int lane) {
+    for (int part = 0; part < format.count; ++part) {
+      Element& element = elements_[static_cast<size_t>(lane * format.count + part)];
+      if (rule.magic) {
+        element = kUnknownElement;
+      } else if (extreme) {
+        element = Extreme(warp, op, single, lane, part * format.bytes);
+      } else {
+        element = Result(warp, op, rule, lane, part);
+      }
+    }
+  });
+}
+
+// From one register, or from two, of which the first becomes the upper element.
+void WarpValues::BeforeConvert(const Warp& warp, const Op& op, const ElementRule& rule,
+                               uint32_t lanes) {
+  const FloatFormatOf to = FloatFormatOfType(rule.type), from = FloatFormatOfType(rule.source);
+  elements_.resize(static_cast<size_t>(kLanes * to.count));
+  const bool pair = to.count == 2 && from.count == 1;
+  ForEachLane(lanes, [&](int lane) {
+    for (int part = 0; part < to.count; ++part) {
+      const uint32_t slot = pair ? op.slots[2 - part] : op.slots[1];
+      const int offset = pair ? 0 : part * from.bytes;
+      elements_[static_cast<size_t>(lane * to.count + part)] =
+          Read(warp, slot, lane, offset, from.type);
+    }
+  });
+  if (rule.narrows) {
+    state_.Remark(RemarkKind::kPrecision, kernel_, op,
+                  static_cast<uint64_t>(LanesOf(lanes) * to.count));
+  }
+}
+
+void WarpValues::AfterFloat(const Warp& warp, const Op& op, const ElementRule& rule,
+                            uint32_t lanes) {
+  const FloatFormatOf format = FloatFormatOfType(rule.type);
+  ForEachLane(lanes, [&](int lane) {
+    for (int part = 0; part < format.count; ++part) {
+      Element element = elements_[static_cast<size_t>(lane * format.count + part)];
+      const int offset = part * format.bytes;
+      const uint8_t* host = HostOf(warp, Place(op.slots[0], lane) + static_cast<size_t>(offset));
+      if (rule.saturates || rule.positive) {
+        const double value = FloatOfBits(format.type, host);
+        if (value == 0 || (rule.saturates && value == 1)) element = kUnknownElement;
+      }
+      Write(op.slots[0], lane, offset, format.type, element);
+    }
+  });
+}
+
+}  // namespace tilelang::emulator

@@ -1,0 +1,244 @@
+// Instructions that move floats between registers and lanes, or put their bytes together.
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "emulator/algebra/warp_values.h"
+#include "emulator/instructions/shuffle.h"
+
+namespace tilelang::emulator {
+namespace {
+
+// Where results are staged: each lane has so many bytes, for each result register.
+constexpr size_t kLaneBytes = 16;
+
+constexpr size_t StagedAt(int result, int lane) {
+  return (static_cast<size_t>(result) * kLanes + static_cast<size_t>(lane)) * kLaneBytes;
+}
+
+int SourceLaneOf(std::string_view mode, uint32_t lane, uint32_t b, uint32_t c) {
+  uint32_t in_range = 0;
+  const uint32_t source = mode == "up"     ? SourceLane<Shuffle::kUp>(lane, b, c, &in_range)
+                          : mode == "down" ? SourceLane<Shuffle::kDown>(lane, b, c, &in_range)
+                          : mode == "bfly" ? SourceLane<Shuffle::kBfly>(lane, b, c, &in_range)
+                                           : SourceLane<Shuffle::kIdx>(lane, b, c, &in_range);
+  return static_cast<int>(source);
+}
+
+// Calls run(first result byte, first source, bytes) for runs of bytes whose sources follow each
+// other. A source below 0 is none.
+template <size_t count, typename Run>
+void ForEachRun(const std::array<int, count>& sources, size_t bytes, Run run) {
+  for (size_t i = 0; i < bytes;) {
+    size_t end = i + 1;
+    while (end < bytes && sources[i] >= 0 && sources[end] == sources[end - 1] + 1) ++end;
+    if (sources[i] >= 0) run(i, sources[i], end - i);
+    i = end;
+  }
+}
+
+}  // namespace
+
+bool WarpValues::IsTagged(uint32_t slot, int lane) const {
+  return tagged_[slot / 32] &&
+         !registers_.IsClear(Place(slot, lane), static_cast<size_t>(BytesOf(slot)));
+}
+
+void WarpValues::Stage(int result, size_t place, uint32_t slot, int lane, size_t offset,
+                       size_t bytes) {
+  staged_.Copy(StagedAt(result, lane) + place, registers_, Place(slot, lane) + offset, bytes);
+}
+
+void WarpValues::StageMemory(int result, size_t place, int lane, const void* from, size_t bytes) {
+  state_.memory.ToBlock(staged_, StagedAt(result, lane) + place, from, bytes);
+}
+
+void WarpValues::BeforeMove(const Warp& warp, const Op& op, const ElementRule& rule,
+                            uint32_t lanes) {
+  if (rule.kind == RuleKind::kSelect || rule.kind == RuleKind::kSelectSign) {
+    return BeforeSelect(warp, op, rule, lanes);
+  }
+  if (rule.kind == RuleKind::kShuffle) return BeforeShuffle(warp, op, lanes);
+  results_ = {op.slots, 1};
+  if (rule.kind == RuleKind::kUnpack) results_ = {op.slots + 1, rule.vector};
+  if (rule.kind == RuleKind::kElements) results_ = {op.slots, rule.vector};
+  const auto whole = static_cast<size_t>(BytesOf(op.slots[0]));
+  ForEachLane(lanes, [&](int lane) {
+    switch (rule.kind) {
+      case RuleKind::kUnpack:
+        for (int k = 0; k < rule.vector; ++k) {
+          const size_t part = whole / rule.vector;
+          Stage(k, 0, op.slots[0], lane, part * static_cast<size_t>(k), part);
+        }
+        return;
+      case RuleKind::kPack:
+        for (size_t k = 0; k < rule.vector; ++k) {
+          const size_t part = whole / rule.vector;
+          Stage(0, part * k, op.slots[1 + k], lane, 0, part);
+        }
+        return;
+      case RuleKind::kElements:
+        for (int k = 0; k < rule.vector; ++k) {
+          Stage(k, 0, op.slots[rule.vector + k], lane, 0, whole);
+        }
+        return;
+      default:
+        Stage(0, 0, op.slots[1], lane, 0, whole);
+    }
+  });
+}
+
+void WarpValues::BeforeSelect(const Warp& warp, const Op& op, const ElementRule& rule,
+                              uint32_t lanes) {
+  results_ = {op.slots, 1};
+  const auto bytes = static_cast<size_t>(BytesOf(op.slots[0]));
+  uint32_t first = 0;
+  if (rule.kind == RuleKind::kSelect) {
+    first = warp.Predicate(op.slots[3]);
+  } else {
+    const bool is_float = kernel_.sources[op.source].spelling.ends_with("f32");
+    const uint32_t* bits = warp.Reg<uint32_t>(op.slots[3]);
+    ForEachLane(lanes, [&](int lane) {
+      const bool positive =
+          is_float ? std::bit_cast<float>(bits[lane]) >= 0 : static_cast<int32_t>(bits[lane]) >= 0;
+      first |= positive ? 1u << lane : 0;
+    });
+  }
+  ForEachLane(lanes,
+              [&](int lane) { Stage(0, 0, op.slots[first >> lane & 1 ? 1 : 2], lane, 0, bytes); });
+}
+
+// Slots: d, p (or none), a, b, c, membermask.
+void WarpValues::BeforeShuffle(const Warp& warp, const Op& op, uint32_t lanes) {
+  results_ = {op.slots, 1};
+  const std::string& spelling = kernel_.sources[op.source].spelling;
+  const std::string mode = spelling.find(".up") != std::string::npos     ? "up"
+                           : spelling.find(".down") != std::string::npos ? "down"
+                           : spelling.find(".bfly") != std::string::npos ? "bfly"
+                                                                         : "idx";
+  const uint32_t* b = warp.Reg<uint32_t>(op.slots[3]);
+  const uint32_t* c = warp.Reg<uint32_t>(op.slots[4]);
+  ForEachLane(lanes, [&](int lane) {
+    const int source = SourceLaneOf(mode, static_cast<uint32_t>(lane), b[lane], c[lane]);
+    staged_.Copy(StagedAt(0, lane), registers_, Place(op.slots[2], source), 4);
+  });
+}
+
+void WarpValues::BeforeBytes(const Warp& warp, const Op& op, const ElementRule& rule,
+                             uint32_t lanes) {
+  results_ = {op.slots, 1};
+  const auto bytes = static_cast<size_t>(BytesOf(op.slots[0]));
+  uint64_t lost = 0;
+  ForEachLane(lanes, [&](int lane) {
+    staged_.Clear(StagedAt(0, lane), bytes);
+    const bool tagged = IsTagged(op.slots[1], lane) || IsTagged(op.slots[2], lane);
+    if (!tagged) return;
+    if (rule.kind == RuleKind::kPermute) StagePermuted(warp, op, lane);
+    if (rule.kind == RuleKind::kMask) StageMasked(warp, op, lane);
+    if (rule.kind == RuleKind::kShift) StageShifted(warp, op, rule, lane);
+    if (staged_.IsClear(StagedAt(0, lane), bytes)) ++lost;
+  });
+  const bool masks = rule.kind == RuleKind::kMask;
+  if (lost != 0 && !masks) state_.Remark(RemarkKind::kBroken, kernel_, op, lost);
+}
+
+// prmt without a mode.
+void WarpValues::StagePermuted(const Warp& warp, const Op& op, int lane) {
+  if (kernel_.sources[op.source].spelling != "prmt.b32") return;
+  const uint32_t selectors = warp.Reg<uint32_t>(op.slots[3])[lane];
+  std::array<int, 4> sources;
+  for (int i = 0; i < 4; ++i) {
+    const auto selector = static_cast<int>(selectors >> (4 * i) & 0xF);
+    sources[static_cast<size_t>(i)] = selector < 8 ? selector : -1;
+  }
+  // A run that goes from one operand to the other is two.
+  ForEachRun(sources, 4, [&](size_t place, int source, size_t bytes) {
+    while (bytes != 0) {
+      const auto offset = static_cast<size_t>(source % 4);
+      const size_t part = std::min(bytes, 4 - offset);
+      Stage(0, place, op.slots[source < 4 ? 1 : 2], lane, offset, part);
+      place += part, source += static_cast<int>(part), bytes -= part;
+    }
+  });
+}
+
+// Bytes that the other operand keeps, or adds nothing to; and signs.
+void WarpValues::StageMasked(const Warp& warp, const Op& op, int lane) {
+  const auto bytes = static_cast<size_t>(BytesOf(op.slots[0]));
+  const std::string& spelling = kernel_.sources[op.source].spelling;
+  const bool conjunction = spelling.starts_with("and");
+  for (int k = 1; k <= 2; ++k) {
+    const uint32_t slot = op.slots[k], other = op.slots[3 - k];
+    if (!IsTagged(slot, lane)) continue;
+    const uint8_t* mask = warp.Reg<uint8_t>(0) + Place(other, lane);
+    std::array<int, 8> sources;
+    for (size_t i = 0; i < bytes; ++i) {
+      const bool keeps = mask[i] == (conjunction ? 0xFF : 0x00);
+      const bool clear = !tagged_[other / 32] || registers_.IsClear(Place(other, lane) + i, 1) ||
+                         IsConstant(other);
+      sources[i] = keeps && clear ? static_cast<int>(i) : -1;
+    }
+    ForEachRun(sources, bytes, [&](size_t place, int source, size_t run) {
+      Stage(0, place, slot, lane, static_cast<size_t>(source), run);
+    });
+    StageSigns(warp, slot, lane, mask, spelling);
+  }
+}
+
+// Masks of the sign bits of floats: and clears, or sets, xor changes them.
+void WarpValues::StageSigns(const Warp& warp, uint32_t slot, int lane, const uint8_t* mask,
+                            std::string_view spelling) {
+  const int bytes = BytesOf(slot);
+  const uint8_t* host = warp.Reg<uint8_t>(0) + Place(slot, lane);
+  for (int width = 2; width <= bytes; width *= 2) {
+    for (int offset = 0; offset < bytes; offset += width) {
+      Element element;
+      const size_t place = Place(slot, lane) + static_cast<size_t>(offset);
+      if (!registers_.Get(place, width, host + offset, &element)) continue;
+      uint64_t bits = 0;
+      std::memcpy(&bits, mask + offset, static_cast<size_t>(width));
+      const uint64_t sign = uint64_t{1} << (8 * width - 1);
+      const bool negative = host[offset + width - 1] >> 7;
+      bool negate = false;
+      if (spelling.starts_with("and") && bits == sign - 1) {
+        negate = negative;
+      } else if (spelling.starts_with("or") && bits == sign) {
+        negate = !negative;
+      } else if (spelling.starts_with("xor") && bits == sign) {
+        negate = true;
+      } else {
+        continue;
+      }
+      staged_.Set(StagedAt(0, lane) + static_cast<size_t>(offset), width,
+                  negate ? Negate(element) : element);
+    }
+  }
+}
+
+void WarpValues::StageShifted(const Warp& warp, const Op& op, const ElementRule& rule, int lane) {
+  const auto bytes = static_cast<size_t>(BytesOf(op.slots[0]));
+  const uint32_t amount = warp.Reg<uint32_t>(op.slots[2])[lane];
+  if (amount % 8 != 0 || amount / 8 >= bytes) return;
+  const size_t shift = amount / 8;
+  Stage(0, rule.left ? shift : 0, op.slots[1], lane, rule.left ? 0 : shift, bytes - shift);
+}
+
+void WarpValues::AfterMove(uint32_t lanes) {
+  for (size_t k = 0; k < results_.size(); ++k) {
+    const uint32_t slot = results_[k];
+    if (slot == kNoSlot) continue;
+    const auto bytes = static_cast<size_t>(BytesOf(slot));
+    const size_t staged = StagedAt(static_cast<int>(k), 0);
+    if (staged_.IsClear(staged, kLanes * kLaneBytes)) {
+      ClearRegister(slot, lanes);
+      continue;
+    }
+    tagged_[slot / 32] = 1;
+    ForEachLane(lanes, [&](int lane) {
+      registers_.Copy(Place(slot, lane), staged_, StagedAt(static_cast<int>(k), lane), bytes);
+    });
+    staged_.Clear(staged, kLanes * kLaneBytes);
+  }
+}
+
+}  // namespace tilelang::emulator

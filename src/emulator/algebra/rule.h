@@ -1,0 +1,92 @@
+// What an instruction of a kernel does to the elements of its operands, by its spelling.
+#ifndef TILELANG_EMULATOR_ALGEBRA_RULE_H_
+#define TILELANG_EMULATOR_ALGEBRA_RULE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "emulator/base/types.h"
+#include "emulator/core/kernel.h"
+
+namespace tilelang::emulator {
+
+enum class RuleKind : uint8_t {
+  kNothing,   // writes no register that may hold floats, or another part of the emulator follows it
+  kBits,      // its results are no floats with elements
+  kFloat,     // arithmetic on each lane
+  kConvert,   // a cast between floats
+  kMove,      // operands of the same width, source after destination
+  kUnpack,    // of a register into several
+  kPack,      // of several registers into one
+  kElements,  // mov.v2, mov.v4
+  kSelect,
+  kSelectSign,
+  kShuffle,
+  kPermute,  // prmt
+  kMask,     // and, or, xor
+  kShift,    // shl, shr
+  kLoad,
+  kStore,
+  kLoadMatrix,
+  kStoreMatrix,
+  kTransposeMatrix,
+  kAtomic,
+  kZeroMemory,  // st.bulk
+  kMma,
+  kParameter,  // ld.param of a kernel's parameter
+};
+
+enum class FloatOperation : uint8_t {
+  kNone,
+  kAdd,
+  kSub,
+  kMul,
+  kFma,
+  kDiv,
+  kMin,
+  kMax,
+  kNeg,
+  kAbs,
+  kCopysign,
+  kRcp,
+  kSqrt,
+  kRsqrt,
+  kEx2,
+  kLg2,
+  kTanh,
+  kSin,
+  kCos,
+};
+
+// A float in a register: its type without packing, and how many a register holds.
+struct FloatFormatOf {
+  Type type = Type::kNone;
+  int bytes = 0;
+  int count = 1;
+};
+FloatFormatOf FloatFormatOfType(Type type);
+
+struct ElementRule {
+  RuleKind kind = RuleKind::kNothing;
+  FloatOperation operation = FloatOperation::kNone;
+  Type type = Type::kNone;    // of the result, or of memory
+  Type source = Type::kNone;  // of operands, where it differs
+  Space space = Space::kGeneric;
+  uint8_t vector = 1;
+  uint8_t operands = 0;    // of arithmetic: sources
+  bool saturates = false;  // to [0, 1]
+  bool positive = false;   // negative results become 0
+  bool rounds = false;     // to an integer
+  bool magic = false;      // adds a constant so large that the sum is rounded to an integer
+  bool left = false;       // of a shift
+  bool transposed = false;
+  bool returns = false;  // of an atomic
+  bool narrows = false;  // a cast that drops bits
+};
+
+// Of every instruction of the kernel.
+std::vector<ElementRule> RulesOf(const Kernel& kernel);
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_ALGEBRA_RULE_H_

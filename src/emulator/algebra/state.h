@@ -1,0 +1,66 @@
+// The algebraic mode of launches: floats carry elements of a finite field beside their bits.
+#ifndef TILELANG_EMULATOR_ALGEBRA_STATE_H_
+#define TILELANG_EMULATOR_ALGEBRA_STATE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulator/algebra/rule.h"
+#include "emulator/algebra/shadow.h"
+#include "emulator/base/error.h"
+#include "emulator/core/algebra.h"
+#include "emulator/core/machine.h"
+
+namespace tilelang::emulator {
+
+// What an instruction did that a reader of the result should know.
+enum class RemarkKind : uint8_t {
+  kBroken,     // it computed bits of a float that had an element, which is lost
+  kPrecision,  // it dropped bits of floats
+};
+
+struct AlgebraRemark {
+  RemarkKind kind = RemarkKind::kBroken;
+  std::string spelling;
+  Where where;
+  uint64_t count = 0;
+};
+
+// Lives as long as the arrays whose elements it keeps.
+class AlgebraState : public Algebra {
+ public:
+  // That of this host thread's launch, or nullptr.
+  static AlgebraState* Current() { return static_cast<AlgebraState*>(current_algebra); }
+
+  std::unique_ptr<RegisterChecks> MakeWarpValues(const Warp& warp) override;
+  void Forget(const void* at, size_t bytes) override { memory.Clear(at, bytes); }
+  void Copy(void* to, const void* from, size_t bytes) override { memory.Copy(to, from, bytes); }
+
+  void BeginLaunch();
+  // What remains of memory is that of the program: global memory.
+  void EndLaunch(const std::vector<HostRange>& kept);
+
+  const std::vector<ElementRule>& RulesFor(const Kernel& kernel);
+  void Remark(RemarkKind kind, const Kernel& kernel, const Op& op, uint64_t count);
+  // Of all launches, as JSON.
+  std::string DescribeRemarks() const;
+
+  ShadowMemory memory;
+
+ private:
+  std::map<const Kernel*, std::vector<ElementRule>> rules_;
+  std::map<std::pair<RemarkKind, std::pair<std::string, int>>, AlgebraRemark> remarks_;
+  std::map<std::pair<RemarkKind, const Op*>, AlgebraRemark*> by_op_;
+};
+
+// The exact value of the float at `bits`.
+Element ElementOfBits(Type type, const uint8_t* bits);
+double FloatOfBits(Type type, const uint8_t* bits);
+
+}  // namespace tilelang::emulator
+
+#endif  // TILELANG_EMULATOR_ALGEBRA_STATE_H_
