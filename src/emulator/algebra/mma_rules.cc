@@ -1,13 +1,15 @@
 // mma.sync on elements.
+#include <cmath>
+
 #include "emulator/algebra/product.h"
 #include "emulator/algebra/warp_values.h"
-#include "emulator/instructions/mma_form.h"
+#include "emulator/instructions/mma_kind.h"
 #include "emulator/instructions/mma_registers.h"
 
 namespace tilelang::emulator {
 namespace {
 
-// Calls each(row, column, slot, lane, byte of the register) for the elements of a matrix.
+// Calls each(row, column, slot, lane, bit of the register) for the elements of a matrix.
 template <typename Each>
 void ForEachPlaceOf(const Fragment& fragment, const uint32_t* slots, Each each) {
   const int count = fragment.per_register();
@@ -15,7 +17,7 @@ void ForEachPlaceOf(const Fragment& fragment, const uint32_t* slots, Each each) 
     for (int lane = 0; lane < kLanes; ++lane) {
       for (int e = 0; e < count; ++e) {
         const auto place = fragment.At(lane, r * count + e);
-        each(place.row, place.column, slots[r], lane, e * fragment.bits / 8);
+        each(place.row, place.column, slots[r], lane, e * fragment.bits);
       }
     }
   }
@@ -49,6 +51,7 @@ Type FloatTypeOf(MatrixType type) {
 }
 
 void WarpValues::BeforeMma(const Warp& warp, const Op& op) {
+  if (op.flags == kHasMmaKind) return BeforeKindMma(warp, op);
   thread_local ElementProduct product;
   const MmaForm& form = op.Extra<MmaForm>();
   if (!IsFollowed(form)) return;
@@ -61,11 +64,11 @@ void WarpValues::BeforeMma(const Warp& warp, const Op& op) {
   const uint32_t* c = b + form.b.registers();
   product.Start(n, form.shape.lines());
   product.StartA(m, form.shape.k);
-  ForEachPlaceOf(form.a, a, [&](int row, int k, uint32_t slot, int lane, int offset) {
-    product.SetA(row, k, Read(warp, slot, lane, offset, a_type));
+  ForEachPlaceOf(form.a, a, [&](int row, int k, uint32_t slot, int lane, int bit) {
+    product.SetA(row, k, Read(warp, slot, lane, bit / 8, a_type));
   });
-  ForEachPlaceOf(form.b, b, [&](int k, int column, uint32_t slot, int lane, int offset) {
-    product.SetB(column, k, Read(warp, slot, lane, offset, b_type));
+  ForEachPlaceOf(form.b, b, [&](int k, int column, uint32_t slot, int lane, int bit) {
+    product.SetB(column, k, Read(warp, slot, lane, bit / 8, b_type));
   });
   if (form.shape.sparse) {
     ForEachPlace(const_cast<Warp&>(warp), form.sparse, form.shape.k,
@@ -73,19 +76,76 @@ void WarpValues::BeforeMma(const Warp& warp, const Op& op) {
   }
   elements_.resize(static_cast<size_t>(m * n));
   const Type c_type = wide ? Type::kF64 : FloatOf(form.c_type);
-  ForEachPlaceOf(form.c, c, [&](int row, int column, uint32_t slot, int lane, int offset) {
-    elements_[static_cast<size_t>(row * n + column)] = Read(warp, slot, lane, offset, c_type);
+  ForEachPlaceOf(form.c, c, [&](int row, int column, uint32_t slot, int lane, int bit) {
+    elements_[static_cast<size_t>(row * n + column)] = Read(warp, slot, lane, bit / 8, c_type);
   });
   for (int row = 0; row < m; ++row)
     product.Row(row, 0, n, &elements_[static_cast<size_t>(row * n)]);
 }
 
+// Elements below eight bits and scale factors are taken by their values.
+void WarpValues::BeforeKindMma(const Warp& warp, const Op& op) {
+  thread_local ElementProduct product;
+  const KindMma& form = op.Extra<KindMma>();
+  const ScaledShape& shape = form.scaled;
+  auto& changeable = const_cast<Warp&>(warp);
+  const auto element = [&](MatrixType of, const Fragment& fragment, uint32_t slot, int lane,
+                           int bit) {
+    const Type type = FloatTypeOf(of);
+    if (type != Type::kNone) return Read(warp, slot, lane, bit / 8, type);
+    const uint32_t bits = warp.Reg<uint32_t>(slot)[lane] >> bit & ((1u << fragment.bits) - 1);
+    return ElementOfFloat(DecodeElement(of, fragment.bits == 4 ? bits : FromContainer(of, bits)));
+  };
+  product.Start(shape.n, shape.lines());
+  product.StartA(shape.m, shape.k);
+  ForEachPlaceOf(form.a, form.A(op), [&](int row, int k, uint32_t slot, int lane, int bit) {
+    product.SetA(row, k, element(shape.a_type, form.a, slot, lane, bit));
+  });
+  ForEachPlaceOf(form.b, form.B(op), [&](int k, int column, uint32_t slot, int lane, int bit) {
+    product.SetB(column, k, element(shape.b_type, form.b, slot, lane, bit));
+  });
+  if (shape.sparse) {
+    ForEachPlace(changeable, form.sparse, shape.k,
+                 [&](int row, int k, int place) { product.SetPlace(row, k, place); });
+  }
+  const auto factor = [&](uint8_t code) {
+    const ScaleFactor scale = DecodeScale(shape.scale_type, code);
+    return ElementOf(std::ldexp(static_cast<double>(scale.significand), scale.exponent));
+  };
+  if (form.has_scales) {
+    const int a_block = shape.k / shape.blocks, b_block = shape.lines() / shape.blocks;
+    VisitFactors(changeable, form, form.scale_a, true, [&](int row, int j, uint8_t code) {
+      product.ScaleA(row, j * a_block, (j + 1) * a_block, factor(code));
+    });
+    VisitFactors(changeable, form, form.scale_b, false, [&](int column, int j, uint8_t code) {
+      product.ScaleB(column, j * b_block, (j + 1) * b_block, factor(code));
+    });
+  }
+  const int n = shape.n;
+  elements_.resize(static_cast<size_t>(shape.m * n));
+  ForEachPlaceOf(form.d, form.C(op), [&](int row, int column, uint32_t slot, int lane, int bit) {
+    elements_[static_cast<size_t>(row * n + column)] =
+        Read(warp, slot, lane, bit / 8, FloatOf(form.d_type));
+  });
+  for (int row = 0; row < shape.m; ++row) {
+    product.Row(row, 0, n, &elements_[static_cast<size_t>(row * n)]);
+  }
+}
+
 void WarpValues::AfterMma(const Op& op) {
+  if (op.flags == kHasMmaKind) {
+    const KindMma& kind = op.Extra<KindMma>();
+    return StoreProduct(op, kind.d, FloatOf(kind.d_type), kind.scaled.n);
+  }
   const MmaForm& form = op.Extra<MmaForm>();
   if (!IsFollowed(form)) return ClearWrites(kernel_.sources[op.source], kAllLanes);
   const Type type = form.kind == MmaKind::kDouble ? Type::kF64 : FloatOf(form.shape.d_type);
-  ForEachPlaceOf(form.d, op.slots, [&](int row, int column, uint32_t slot, int lane, int offset) {
-    Write(slot, lane, offset, type, elements_[static_cast<size_t>(row * form.shape.n + column)]);
+  StoreProduct(op, form.d, type, form.shape.n);
+}
+
+void WarpValues::StoreProduct(const Op& op, const Fragment& d, Type type, int n) {
+  ForEachPlaceOf(d, op.slots, [&](int row, int column, uint32_t slot, int lane, int bit) {
+    Write(slot, lane, bit / 8, type, elements_[static_cast<size_t>(row * n + column)]);
   });
 }
 

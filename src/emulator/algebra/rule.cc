@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "emulator/instructions/mma_form.h"
+#include "emulator/instructions/mma_kind.h"
 #include "emulator/isa/row.h"
 
 namespace tilelang::emulator {
@@ -170,7 +170,7 @@ ElementRule RuleOf(const Kernel& kernel, const Op& op) {
                                                                    : "");
     if (found != kFloatOperations.end()) rule.operation = found->second;
     if (!IsFloat(rule.type)) rule.operation = FloatOperation::kNone;
-  } else if (base == "mma" && op.flags == kHasMmaForm) {
+  } else if (base == "mma" && (op.flags == kHasMmaForm || op.flags == kHasMmaKind)) {
     rule.kind = RuleKind::kMma;
   } else if (base == "mov" && !source.use.writes.empty()) {
     MoveRule(kernel, op, spelling, rule);

@@ -13,6 +13,8 @@
 
 namespace tilelang::emulator {
 
+struct Fragment;
+
 class WarpValues : public WarpChecks {
  public:
   WarpValues(AlgebraState& state, const Warp& warp);
@@ -51,6 +53,7 @@ class WarpValues : public WarpChecks {
   void BeforeMatrix(const Warp& warp, const Op& op, const ElementRule& rule);
   void BeforeAtomic(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
   void BeforeMma(const Warp& warp, const Op& op);
+  void BeforeKindMma(const Warp& warp, const Op& op);
   // When it has executed.
   void AfterFloat(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
   void AfterMove(uint32_t lanes);
@@ -61,6 +64,7 @@ class WarpValues : public WarpChecks {
   void AfterStoreMatrix(const Warp& warp, const Op& op, const ElementRule& rule);
   void AfterAtomic(const Op& op, const ElementRule& rule, uint32_t lanes);
   void AfterMma(const Op& op);
+  void StoreProduct(const Op& op, const Fragment& d, Type type, int n);
 
   void ClearWrites(const SourceLine& source, uint32_t lanes);
   void ClearRegister(uint32_t slot, uint32_t lanes);

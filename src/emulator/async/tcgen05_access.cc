@@ -1,5 +1,7 @@
 #include "emulator/async/tcgen05_access.h"
 
+#include <cmath>
+
 #include "emulator/algebra/warp_values.h"
 
 namespace tilelang::emulator {
@@ -14,6 +16,23 @@ void LoadElements(Warp& w, const Op& op, const AccessForm& form, const Rectangle
       values.LoadPart(op.slots[r], lane, 0, cell, form.packed ? 2 : 4);
       if (form.packed) values.LoadPart(op.slots[r], lane, 2, cell + 1, 2);
     }
+  }
+}
+
+void ChooseElements(Warp& w, const Op& op, int registers, bool of_floats) {
+  WarpValues& values = WarpValues::Of(w);
+  const uint32_t result = op.slots[registers];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const float chosen = w.Reg<float>(result)[lane];
+    Element best = kUnknownElement;
+    for (int r = 0; of_floats && r < registers; ++r) {
+      const float value = w.Reg<float>(op.slots[r])[lane];
+      if (value != chosen && std::fabs(value) != chosen) continue;
+      Element element = values.Read(w, op.slots[r], lane, 0, Type::kF32);
+      if (value != chosen) element = Negate(element);
+      if (!best.known() || ElementBefore(element, best)) best = element;
+    }
+    values.Write(result, lane, 0, Type::kF32, best);
   }
 }
 

@@ -49,6 +49,9 @@ using Cells = std::vector<StoredCell>;
 // In the algebraic mode: the elements of the floats that a load gives.
 void LoadElements(Warp& w, const Op& op, const AccessForm& form, const Rectangles& place,
                   TensorMemory& tensor);
+// The element of the least or greatest of so many registers, which the register after them has got,
+// in each lane.
+void ChooseElements(Warp& w, const Op& op, int registers, bool of_floats);
 // The elements of the floats that a store takes, by the places of its cells; nullptr if there are
 // none.
 std::shared_ptr<ShadowBlock> ElementsOf(Warp& w, const Op& op, const AccessForm& form);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -450,6 +451,7 @@ Flow LoadReduce(Warp& w, const Op& op, uint32_t mask) {
     }
     result[lane] = value;
   }
+  if (current_algebra) ChooseElements(w, op, form.registers, std::is_same_v<T, float>);
   return Flow::kNext;
 }
 
