@@ -108,7 +108,7 @@ def check(
     with progress.shown(), emulator_options(threads=threads):
         progress.expect(len(cases) * len(targets) * len(orders))
         for shapes in cases:
-            program = _program(dataclasses.replace(request, shapes=shapes))
+            program = _program(dataclasses.replace(request, shapes=shapes), algebra)
             how = program.compared
             for target in targets:
                 one = examine(program, target, orders, kinds, letters, algebra)
@@ -124,9 +124,12 @@ def check(
     raise SystemExit(STATUS[verdict])
 
 
-def _program(request: Request) -> Program:
-    """Returns what runs a program. A kernel by its name runs outside of its own process."""
-    if request.name and request.path.suffix == ".py" and has_torch():
+def _program(request: Request, algebra: bool) -> Program:
+    """Returns what runs a program. A kernel by its name runs outside of its own process.
+
+    References on elements of a field run in this one.
+    """
+    if request.name and request.path.suffix == ".py" and has_torch() and not algebra:
         from .outside_judge import outside_program
 
         return outside_program(request)

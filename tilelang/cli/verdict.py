@@ -21,7 +21,7 @@ from ..emulator.timing import Report
 from ..emulator.timing.accuracy import accuracy_text
 from ..emulator.timing.text import shares
 from ..emulator.watch import Launch, watching
-from ..errors import TileLangError
+from ..errors import TileLangError, UserError
 from ..jit.kernel import JITKernel, compiling
 from ..runtime import poison
 from ..runtime.code import assembling
@@ -127,9 +127,12 @@ class Recorder:
 
         Raises:
             AssertionError: one differs.
+            UserError: a reference runs in a process of its own.
         """
         assert self.algebra is not None
         for each in comparisons:
+            if not callable(each.reference):
+                raise UserError("--algebra needs a reference that runs in this process")
             inputs = [embedded(value) for value in each.inputs]
             verdict = compare(self.algebra, each.actual, each.reference, inputs)
             if not verdict.equal:
