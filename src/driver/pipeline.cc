@@ -51,6 +51,7 @@
 #include "tiling/even_tiles.h"
 #include "tiling/fit_blocks.h"
 #include "tiling/fit_rows.h"
+#include "tiling/hold_blocks.h"
 #include "tiling/order_blocks.h"
 #include "tiling/pack_factors.h"
 #include "tiling/persist_blocks.h"
@@ -177,6 +178,7 @@ const std::vector<Step>& Pipeline() {
        Unchanged},
       {"stage_results", epilogue::StageResults, std::nullopt, "tl.disable_result_staging",
        Unchanged},
+      {"hold_blocks", tiling::HoldBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"load_first", ForAll(transform::LoadFirst)},
       {"version_strides", ForAll(transform::VersionStrides)},
       {"fit_stages", schedule::FitStages, std::nullopt, "tl.disable_stage_fitting", Unchanged},

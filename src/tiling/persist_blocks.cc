@@ -38,7 +38,7 @@ class BlockPersister : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = FindPlainGemm(op);
-    bool possible = plain.loop != nullptr && op->grid.size() == 2 && StoresOnly(op, plain);
+    bool possible = plain.loop != nullptr && op->grid.size() == 2 && ComputesByElement(op, plain);
     if (!possible || BlocksOf(op) <= target_->sm_count || !TakesMultiprocessor(op) ||
         !CanTakeTurns(op, plain)) {
       return self;

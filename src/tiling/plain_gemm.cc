@@ -7,11 +7,13 @@
 #include "ir/effects.h"
 #include "ir/intrinsics.h"
 #include "ir/padded.h"
+#include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/copy.h"
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
 #include "schedule/channel.h"
+#include "schedule/epilogue_note.h"
 
 namespace tilelang::tiling {
 
@@ -31,7 +33,7 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   bool open = true;
   for (const auto& [key, value] : launch->attrs) {
     open = open && (key == "swizzle_panel" || key == "swizzle_order" || key == kPartsOfK ||
-                    key == kMostBlocks);
+                    key == kMostBlocks || key == schedule::kEpilogueNotes);
   }
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* evaluate = s.as<ir::EvaluateNode>();
@@ -43,7 +45,8 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
     } else if (const auto* loop = s.as<ir::ParallelForNode>()) {
       open = open && loop->annotations.empty();
     } else if (const auto* copy = s.as<ir::CopyNode>()) {
-      bool plain = copy->annotations.size() == copy->annotations.count(ir::kAdds);
+      size_t harmless = copy->annotations.count(ir::kAdds) + copy->annotations.count(kPartOf);
+      bool plain = copy->annotations.size() == harmless;
       open = open && plain && !copy->mbar.defined() && !copy->block.defined();
     } else if (const auto* gemm = s.as<ir::GemmNode>()) {
       open = open && op::WaitsItself(gemm) && op::GroupsInFlight(gemm) == 0;
@@ -168,15 +171,24 @@ bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
          });
 }
 
+bool ComputesByElement(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  const auto* body = launch->body.as<ir::SeqNode>();
+  return body != nullptr && std::all_of(body->stmts.begin(), body->stmts.end(), [&](const Stmt& s) {
+           return s.get() == plain.loop || s->kind == StmtKind::kAlloc ||
+                  s->kind == StmtKind::kBind || s->kind == StmtKind::kFill ||
+                  s->kind == StmtKind::kAssume || s->kind == StmtKind::kCopy ||
+                  s->kind == StmtKind::kParallelFor;
+         });
+}
+
 std::optional<int64_t> BytesOfResult(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
   const auto* body = launch->body.as<ir::SeqNode>();
-  const ir::Buffer& c = plain.gemms[0]->result()->buffer;
   std::optional<int64_t> bytes;
   for (const Stmt& s : body->stmts) {
     const auto* copy = s.as<ir::CopyNode>();
     if (copy == nullptr || !copy->dst->buffer.IsGlobal()) continue;
     bool staged = copy->src->buffer.IsShared();
-    bool result = staged || copy->src->buffer.same_as(c);
+    bool result = staged || copy->src->buffer.IsFragment();
     if (!result || copy->dst->buffer->dtype.bits != kResultBits) return std::nullopt;
     int64_t own = staged ? 0 : kResultBits / 8;
     for (const ir::Expr& extent : copy->src->extents) own *= *ir::AsInt(extent);

@@ -51,6 +51,10 @@ bool IsZeroFill(const ir::Stmt& s, const ir::Buffer& tile);
 // Whether such a launch does nothing else than to copy the result, through shared memory or not.
 bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 
+// Whether what follows the loop of such a launch treats elements of the result one by one: parallel
+// loops and copies, but no reduction, branch or loop of the block.
+bool ComputesByElement(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
+
 // Bytes of the shared tile that its results of 16 bits go through, beside what the program itself
 // allocates; none where it stores other results.
 std::optional<int64_t> BytesOfResult(const ir::KernelLaunchNode* launch, const PlainGemm& plain);

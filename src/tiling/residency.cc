@@ -5,9 +5,14 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "analysis/kernel_scope.h"
 #include "arith/analyzer.h"
+#include "ir/effects.h"
 #include "ir/tile_op.h"
 #include "ir/visitor.h"
 #include "schedule/channel.h"
@@ -48,14 +53,33 @@ int64_t BlocksOf(const ir::KernelLaunchNode* launch) {
 
 int64_t FragmentRegisters(const ir::KernelLaunchNode* launch) {
   constexpr int64_t kRegisterBytes = 4;
-  int64_t bytes = 0;
-  ir::WalkStmts(launch->body, [&](const Stmt& s) {
-    const auto* alloc = s.as<ir::AllocNode>();
-    bool held = alloc != nullptr && alloc->buffer.IsFragment();
-    bytes += held ? schedule::TileBytes(alloc->buffer) : 0;
-    return true;
-  });
-  return bytes / kRegisterBytes / std::max<int64_t>(analysis::ThreadsOf(launch).count, 1);
+  std::vector<Stmt> stmts = {launch->body};
+  if (const auto* body = launch->body.as<ir::SeqNode>()) {
+    stmts.assign(body->stmts.begin(), body->stmts.end());
+  }
+  // The first and the last statement that touches each fragment. Slices that are copied out of
+  // another fragment take the place of what they copy.
+  std::unordered_map<const ir::BufferNode*, std::pair<size_t, size_t>> alive;
+  std::unordered_set<const ir::BufferNode*> slices;
+  for (size_t at = 0; at < stmts.size(); ++at) {
+    const auto* copy = stmts[at].as<ir::CopyNode>();
+    if (copy != nullptr && copy->src->buffer.IsFragment() && !copy->src.IsWhole() &&
+        copy->dst->buffer.IsFragment() && alive.count(copy->dst->buffer.get()) == 0) {
+      slices.insert(copy->dst->buffer.get());
+    }
+    ir::WalkEffects(stmts[at], [&](const ir::Effect& effect) {
+      if (!effect.buffer.IsFragment()) return;
+      alive.try_emplace(effect.buffer.get(), at, at).first->second.second = at;
+    });
+  }
+  std::vector<int64_t> bytes(stmts.size(), 0);
+  for (const auto& [fragment, range] : alive) {
+    if (slices.count(fragment) != 0) continue;
+    int64_t own = schedule::TileBytes(ir::ffi::GetRef<ir::Buffer>(fragment));
+    for (size_t at = range.first; at <= range.second; ++at) bytes[at] += own;
+  }
+  int64_t most = *std::max_element(bytes.begin(), bytes.end());
+  return most / kRegisterBytes / std::max<int64_t>(analysis::ThreadsOf(launch).count, 1);
 }
 
 bool HasRegisters(const ir::KernelLaunchNode* launch) {

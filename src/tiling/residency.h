@@ -12,7 +12,7 @@ int64_t BlocksOf(const ir::KernelLaunchNode* launch);
 
 // Registers for fragments that threads of two or three warpgroups have beside one that loads.
 int64_t MostBesideLoader(int64_t threads);
-// Registers of a thread for the elements of all fragments.
+// Registers of a thread for the elements of fragments, the most that it holds at a time.
 int64_t FragmentRegisters(const ir::KernelLaunchNode* launch);
 // Whether two or three warpgroups beside one that loads have registers for the fragments, and as
 // many as a thread needs for the rest.

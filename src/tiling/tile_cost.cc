@@ -60,7 +60,7 @@ double TileGrid::CostOfTile() const {
   int64_t exist = this->rows > 0 ? std::min(this->rows, tile.rows) : tile.rows;
   double rows_of_a = static_cast<double>(exist) / kTileUnit;
   double loads = kLines * (lines.of_a * rows_of_a + lines.of_b * columns);
-  return iterations * std::max({rows * columns, loads, kLeast});
+  return iterations * std::max({rows * columns, loads, kLeast}) + epilogue;
 }
 
 double TileGrid::Cost(const Target& target) const {

@@ -35,8 +35,9 @@ struct TileGrid {
   int64_t tiles;
   TileExtents tile;
   TileLines lines;
-  double iterations;  // of 64 along K
-  int64_t rows = 0;   // of the tensor of A; 0: known at the call only
+  double iterations;    // of 64 along K
+  int64_t rows = 0;     // of the tensor of A; 0: known at the call only
+  double epilogue = 0;  // of a tile, after its iterations
 
   double CostOfTile() const;
   double Cost(const Target& target) const;

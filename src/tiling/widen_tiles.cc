@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "ir/effects.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "tiling/loop_stages.h"
@@ -14,12 +16,32 @@
 #include "tiling/retile.h"
 #include "tiling/share_loads.h"
 #include "tiling/tile_cost.h"
+#include "tiling/tile_cutter.h"
 
 namespace tilelang::tiling {
 
 using ir::Stmt;
 
 namespace {
+
+// How many matrices threads read elements of where they hold sums.
+int64_t MatricesRead(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  std::unordered_set<const ir::BufferNode*> matrices;
+  for (const Stmt& s : launch->body.as<ir::SeqNode>()->stmts) {
+    if (s.get() == plain.loop) continue;
+    ir::WalkEffects(s, [&](const ir::Effect& effect) {
+      const ir::Buffer& tensor = effect.buffer;
+      bool matrix = effect.Reads() && tensor.IsGlobal() && tensor->shape.size() > 1;
+      if (matrix) matrices.insert(tensor.get());
+    });
+  }
+  return static_cast<int64_t>(matrices.size());
+}
+
+// For 128 x 128 elements of a matrix that threads read, in the unit of TileGrid::CostOfTile. Of the
+// transposed product, a thread holds columns, and neighbouring threads read different rows.
+constexpr double kReads = 5;
+constexpr double kScatteredReads = 22;
 
 class TileWidener : public ir::StmtMutator {
  public:
@@ -29,9 +51,10 @@ class TileWidener : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = FindPlainGemm(op);
-    bool possible = plain.loop != nullptr && ir::AsInts(op->grid) && StoresOnly(op, plain);
+    bool possible = plain.loop != nullptr && ir::AsInts(op->grid) && ComputesByElement(op, plain);
     if (!possible || !HasNarrowTiles(op, plain) || BlocksOf(op) <= target_->sm_count) return self;
-    best_ = {self, kNarrow, GridOf(op, plain).Cost(target_)};
+    matrices_ = MatricesRead(op, plain);
+    best_ = {self, kNarrow, WithReads(GridOf(op, plain)).Cost(target_)};
     for (const TileExtents& tile : kWider) Try(op, tile);
     if (BytesOfResult(op, plain)) TryAnyRows(op, plain);
     if (!best_.launch.same_as(self)) Say(best_.launch.as<ir::KernelLaunchNode>(), best_.tile);
@@ -63,7 +86,7 @@ class TileWidener : public ir::StmtMutator {
       int64_t down = CeilDiv(*ir::AsInt(rows), tile.rows);
       grid.tile = tile;
       grid.tiles = down * CeilDiv(*ir::AsInt(columns), tile.columns);
-      tiles.emplace_back(PlanPersistent(grid, down, target_).cost, tile);
+      tiles.emplace_back(PlanPersistent(WithReads(grid), down, target_).cost, tile);
     }
     std::stable_sort(tiles.begin(), tiles.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -73,9 +96,19 @@ class TileWidener : public ir::StmtMutator {
     }
   }
 
+  // With the time in which a tile's threads read matrices.
+  TileGrid WithReads(TileGrid grid) const {
+    bool transposed = grid.tile.rows % kWgmmaRows != 0;
+    double reads = transposed ? kScatteredReads : kReads;
+    double area = static_cast<double>(grid.tile.rows * grid.tile.columns) /
+                  static_cast<double>(kNarrow.rows * kNarrow.columns);
+    grid.epilogue = static_cast<double>(matrices_) * reads * area;
+    return grid;
+  }
+
   double CostOf(const ir::KernelLaunchNode* wide) const {
     PlainGemm plain = FindPlainGemm(wide);
-    TileGrid grid = GridOf(wide, plain);
+    TileGrid grid = WithReads(GridOf(wide, plain));
     LoopStages stages = StagesOf(wide, plain);
     auto result = BytesOfResult(wide, plain);
     stages.others += result.value_or(0);
@@ -95,6 +128,7 @@ class TileWidener : public ir::StmtMutator {
 
   ir::Func func_;
   Target target_;
+  int64_t matrices_ = 0;
   Choice best_{};
 };
 

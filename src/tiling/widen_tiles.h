@@ -14,8 +14,9 @@ namespace tilelang::tiling {
 // by the waves that the tiles of the grid are.
 //
 // Of grids with several blocks for each multiprocessor, where the accelerator loads the tiles, and
-// which only copy their results: of others, one of two narrow blocks on a multiprocessor computes
-// with them while the other multiplies. Sums of elements keep their order. Remarks say each.
+// what follows the loop treats elements one by one. Other launches (reductions over the result, for
+// one) keep two narrow blocks on a multiprocessor, of which one computes with its sums while the
+// other multiplies. Sums of elements keep their order. Remarks say each.
 ir::Func WidenTiles(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::tiling
