@@ -14,9 +14,9 @@ namespace tilelang::tiling {
 // where that estimate says that L2 limits them.
 //
 // On targets with wgmma, of grids of more than a wave, where a multiprocessor holds one block at a
-// time; where no block sees the others, tiles take as long, the accelerator loads them, the epilogue
-// treats elements one by one, and results of 16 bits leave room for themselves beside the stages.
-// Remarks say each.
+// time; where no block sees the others, tiles take as long, the accelerator loads them, the
+// epilogue treats elements one by one, and results of 16 bits leave room for themselves beside the
+// stages. Remarks say each.
 ir::Func PersistBlocks(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::tiling

@@ -47,6 +47,9 @@ def program(
             if epilogue == "bias":
                 for i, j in T.Parallel(m, n):
                     c[i, j] = c[i, j] + bias[bx * n + j]
+            elif epilogue == "residual":
+                for i, j in T.Parallel(m, n):
+                    c[i, j] = c[i, j] + S[by * m + i, bx * n + j]
             elif epilogue == "added":
                 T.atomic_add(S[by * m, bx * n], c)
             elif epilogue == "sums":
@@ -73,14 +76,21 @@ def on(sm_count):
     return with_sm_count(resolve("sm_90a"), sm_count)
 
 
-def check(kernel, rows, columns, depth=72, dtype="float16"):
+ADDS = ("bias", "residual")
+
+
+def check(kernel, rows, columns, depth=72, dtype="float16", epilogue=None):
     torch.manual_seed(0)
     a, b = (
         torch.randn(*size).to(getattr(torch, dtype)) for size in ((rows, depth), (depth, columns))
     )
     c = poisoned((rows, columns), "float16", "cpu")
-    kernel(a, b, torch.zeros(columns), c, torch.zeros(rows, columns))
-    torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=2e-3, atol=1e-2)
+    bias, s = torch.randn(columns), torch.randn(rows, columns)
+    kernel(a, b, bias, c, s)
+    want = a.double() @ b.double()
+    if epilogue in ADDS:
+        want += {"bias": bias, "residual": s}[epilogue].double()
+    torch.testing.assert_close(c.double(), want, rtol=2e-3, atol=1e-2)
 
 
 @pytest.mark.every_schedule
@@ -90,6 +100,8 @@ def check(kernel, rows, columns, depth=72, dtype="float16"):
         {"rows": 3 * 64 + 5, "columns": 6 * 16 + 8},  # 28 tiles: the last turn of some blocks
         {"rows": 4 * 64, "columns": 6 * 16},  # 24: two of every block
         {"rows": 4 * 64, "columns": 8 * 16, "epilogue": "staged", "order": "row"},
+        {"rows": 3 * 64 + 5, "columns": 6 * 16 + 8, "epilogue": "bias"},
+        {"rows": 3 * 64 + 5, "columns": 6 * 16 + 8, "epilogue": "residual"},
     ],
     ids=str,
 )
@@ -97,7 +109,7 @@ def test_blocks_take_tiles_in_turn(options):
     small = {"m": 64, "n": 16, "k": 32, "depth": 72, "threads": 256}
     kernel = tilelang.compile(program(**small | options), target=on(12), pass_configs=THREADS_STAY)
     assert "12 blocks compute the" in " ".join(remark.message for remark in kernel.remarks)
-    check(kernel, options["rows"], options["columns"])
+    check(kernel, options["rows"], options["columns"], epilogue=options.get("epilogue"))
 
 
 @pytest.mark.parametrize(
@@ -114,6 +126,8 @@ def test_blocks_take_tiles_in_turn(options):
         (5, "112 x 256", {"rows": 560, "columns": 456, "epilogue": "staged"}),
         (5, "168 x 128", {"rows": 328, "columns": 456, "dtype": "bfloat16"}),
         (3, "240 x 128", {"rows": 700, "columns": 640}),
+        (3, "128 x 256", {"rows": 376, "columns": 456, "epilogue": "residual"}),
+        (2, "192 x 192", {"rows": 380, "columns": 376, "epilogue": "bias"}),
     ],
     ids=str,
 )
@@ -121,7 +135,8 @@ def test_blocks_take_tiles_in_turn(options):
 def test_wider_tiles_compute_the_same(sm_count, tile, options):
     kernel = tilelang.compile(program(depth=72, **options), target=on(sm_count))
     assert f"{tile} elements each instead of" in " ".join(r.message for r in kernel.remarks)
-    check(kernel, options["rows"], options["columns"], dtype=options.get("dtype", "float16"))
+    more = {key: options[key] for key in ("dtype", "epilogue") if key in options}
+    check(kernel, options["rows"], options["columns"], **more)
 
 
 def test_tiles_of_any_rows_sum_alike():
@@ -216,7 +231,6 @@ def test_what_remarks_say():
         {"dtype": "float8_e4m3fn"},
         {"depth": 4095},  # loads by threads
         {"epilogue": "sums"},  # of all columns of a block
-        {"epilogue": "bias"},  # computed by one block while the other multiplies
     ],
     ids=str,
 )
@@ -231,7 +245,6 @@ def test_other_tiles_stay_narrow(options):
         {"out": "float32"},  # no room beside the stages
         {"order": "column"},
         {"epilogue": "added"},  # blocks see each other
-        {"epilogue": "bias"},
         {"epilogue": "triangle"},  # tiles of different cost
     ],
     ids=str,

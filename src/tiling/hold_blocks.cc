@@ -1,0 +1,47 @@
+#include "tiling/hold_blocks.h"
+
+#include <tvm/ffi/cast.h>
+
+#include "ir/visitor.h"
+#include "schedule/shared_bytes.h"
+#include "tiling/residency.h"
+
+namespace tilelang::tiling {
+
+using ir::Stmt;
+
+namespace {
+
+constexpr const char* kBlocksHeld = "min_blocks_per_sm";
+constexpr int64_t kTwoBlocks = 2;
+
+class BlockHolder : public ir::StmtMutator {
+ public:
+  explicit BlockHolder(const Target& target) : target_(target) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    bool multiplies =
+        ir::HasStmt(op->body, [](const Stmt& s) { return s->kind == ir::StmtKind::kGemm; });
+    bool several = BlocksOf(op) > target_->sm_count &&
+                   BlocksPerSm(op, target_, schedule::SharedBytes(op)) == kTwoBlocks;
+    if (!multiplies || !several || op->attrs.count(kBlocksHeld) != 0) return self;
+    auto attrs = op->attrs;
+    attrs.Set(kBlocksHeld, kTwoBlocks);
+    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
+                            op->span);
+  }
+
+ private:
+  Target target_;
+};
+
+}  // namespace
+
+ir::Func HoldBlocks(const ir::Func& func, const Target& target) {
+  if (!target->has_wgmma) return func;
+  return func.WithBody(BlockHolder(target).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::tiling
