@@ -46,6 +46,7 @@ __all__ = [
 # Imported at first use, as they are not needed for compiling a kernel.
 _LAZY_MODULES = (
     *(
+        "algebra",
         "autotuner",
         "backend",
         "carver",

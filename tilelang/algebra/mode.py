@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,11 @@ class Algebra:
 
     @property
     def remarks(self) -> list[Remark]:
-        """Returns what instructions did to floats, broken ones first."""
+        """Returns what instructions did to floats, by source line; broken ones first."""
         found = json.loads(str(_ffi.get("emulator.AlgebraRemarks")(self._handle)))
-        return [_remark(fields) for fields in found]
+        remarks: dict[tuple[bool, str, str], Remark] = {}
+        for one in map(_remark, found):
+            key = (one.broken, one.instruction, one.place)
+            count = one.count + (remarks[key].count if key in remarks else 0)
+            remarks[key] = replace(one, count=count)
+        return list(remarks.values())
