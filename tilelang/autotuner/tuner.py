@@ -66,9 +66,15 @@ class AutoTuner:
 
     @boundary
     def run(
-        self, warmup: float | None = None, rep: float | None = None, timeout: float | None = None
+        self,
+        warmup: float | None = None,
+        rep: float | None = None,
+        timeout: float | None = None,
+        enable_grouped_compile: bool = False,
     ) -> AutotuneResult:
         """Searches; arguments as in :class:`ProfileArgs`.
+
+        ``enable_grouped_compile`` is accepted: candidates are compiled beside each other anyway.
 
         Raises:
             ConfigError: none of the configurations can be used.
