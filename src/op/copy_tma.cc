@@ -91,6 +91,15 @@ std::string PaddedObstacle(const ir::CopyNode* op, Context* ctx) {
   return "";
 }
 
+// Whether an index is not negative. Sums and products of such numbers are none beyond 2^31 either:
+// there is no tensor that has elements there.
+bool IsNotNegative(const Expr& index, arith::Analyzer* analyzer) {
+  if (analyzer->CanProveNonNegative(index)) return true;
+  const auto* pair = index.as<ir::BinaryNode>();
+  bool grows = pair && (pair->Op() == ir::BinaryOp::kAdd || pair->Op() == ir::BinaryOp::kMul);
+  return grows && IsNotNegative(pair->a, analyzer) && IsNotNegative(pair->b, analyzer);
+}
+
 // Returns why the corner of the region does not suit TMA. Coordinates are signed 32-bit numbers,
 // and the coordinates of a store must not be negative.
 std::string CornerObstacle(const ir::CopyNode* op, Context* ctx) {
@@ -106,7 +115,7 @@ std::string CornerObstacle(const ir::CopyNode* op, Context* ctx) {
     bool fits = min.dtype().bits <= 32 || (bounds.lo >= std::numeric_limits<int32_t>::min() &&
                                            bounds.hi <= std::numeric_limits<int32_t>::max());
     if (!fits) return "index " + ir::Print(min) + " may not fit in 32 bits";
-    if (!IsTmaLoad(op) && !ctx->analyzer->CanProveNonNegative(min)) {
+    if (!IsTmaLoad(op) && !IsNotNegative(min, ctx->analyzer)) {
       return "index " + ir::Print(min) + " of a store may be negative";
     }
   }

@@ -61,6 +61,31 @@ def test_a_promise_that_is_kept(loop):
     run(kernel, torch.randperm(TURNS))
 
 
+def test_rows_of_a_table_that_is_only_not_negative():
+    @T.prim_func
+    def main(
+        X: T.Tensor((ROWS * TURNS, COLUMNS), "float16"),
+        table: T.Tensor((TURNS,), "int32"),
+        Y: T.Tensor((ROWS * TURNS, COLUMNS), "float16"),
+    ):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((ROWS, COLUMNS), "float16")
+            for i in T.serial(TURNS):
+                T.assume_disjoint(Y, i)
+                T.copy(X[i * ROWS, 0], tile)
+                T.copy(tile, Y[T.max(table[i], 0) * ROWS, 0])
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert waits(kernel) == {"tma_store_wait_read<0>"} and not told(kernel)
+    for _ in range(5):
+        run(kernel, torch.randperm(TURNS))
+    for first in range(TURNS - 1):
+        broken = torch.randperm(TURNS)
+        broken[first] = broken[first + 1]
+        with pytest.raises(EmulatorError, match="conflicts with the write"):
+            run(kernel, broken)
+
+
 def test_a_broken_promise_is_found():
     with pytest.raises(EmulatorError, match="conflicts with the write") as found:
         run(scattered(True), torch.tensor([0, 1, 2, 2, 4, 5]))
