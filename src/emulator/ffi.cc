@@ -17,6 +17,7 @@
 
 #include "emulator/algebra_object.h"
 #include "emulator/core/report.h"
+#include "emulator/isa/describe.h"
 #include "emulator/memory/global.h"
 #include "emulator/run.h"
 #include "emulator/sanitizer/previous_grid.h"
@@ -276,6 +277,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            })
       .Add("tl.emulator.Figures",
            [](ffi::String arch) { return ffi::String(DescribeFigures(*UsualGpu(arch))); })
+      .Add("tl.emulator.Instructions", []() { return ffi::String(isa::DescribeInstructions()); })
       .Add("tl.emulator.Device", []() { return DeviceRef(ffi::make_object<DeviceObj>()); })
       .Add("tl.emulator.Map", MapHost)
       .Add("tl.emulator.Follow",

@@ -4,6 +4,11 @@
 namespace tilelang::emulator::isa {
 namespace {
 
+constexpr char kRounded[] =
+    "the result is correctly rounded, which is within the error that the PTX ISA allows";
+constexpr Difference kApproximateForms = {Fidelity::kApproximate, "approx/full", kRounded};
+constexpr Difference kApproximateFunction = {Fidelity::kApproximate, "", kRounded};
+
 // Forms of add and sub.
 constexpr Form kIntegerSums[] = {{"s32", "sat"}, {"u32 s32 u64 s64", "cc"}};
 
@@ -89,7 +94,8 @@ constexpr Row kArithmeticRows[] = {
      .cost = Cost::kDivision,
      .forms = {{"u16 s16 u32 s32 u64 s64", ""},
                {"f32", "approx/full/rn/rz/rm/rp ftz?"},
-               {"f64", "round"}}},
+               {"f64", "round"}},
+     .differs = kApproximateForms},
     {.families = "rem",
      .kind = InstructionClass::kInteger,
      .cost = Cost::kDivision,
@@ -153,29 +159,35 @@ constexpr Row kArithmeticRows[] = {
     {.families = "rcp",
      .kind = InstructionClass::kFloat,
      .cost = Cost::kSpecial,
-     .forms = {{"f32", "approx/rn/rz/rm/rp ftz?"}, {"f64", "round ftz?"}, {"f64", "approx ftz"}}},
+     .forms = {{"f32", "approx/rn/rz/rm/rp ftz?"}, {"f64", "round ftz?"}, {"f64", "approx ftz"}},
+     .differs = kApproximateForms},
     {.families = "sqrt",
      .kind = InstructionClass::kFloat,
      .cost = Cost::kSpecial,
-     .forms = {{"f64", "round"}, {"f32", "approx/rn/rz/rm/rp ftz?"}}},
+     .forms = {{"f64", "round"}, {"f32", "approx/rn/rz/rm/rp ftz?"}},
+     .differs = kApproximateForms},
     {.families = "rsqrt",
      .kind = InstructionClass::kFloat,
      .cost = Cost::kSpecial,
-     .forms = {{"f32 f64", "approx ftz?"}}},
+     .forms = {{"f32 f64", "approx ftz?"}},
+     .differs = kApproximateFunction},
     {.families = "sin cos lg2",
      .kind = InstructionClass::kFloat,
      .cost = Cost::kSpecial,
-     .forms = {{"f32", "approx ftz?"}}},
+     .forms = {{"f32", "approx ftz?"}},
+     .differs = kApproximateFunction},
     {.families = "ex2",
      .kind = InstructionClass::kFloat,
      .cost = Cost::kSpecial,
      .notes = {{"bf16/bf16x2", kSm90}},
-     .forms = {{"f32", "approx ftz?"}, {"f16 f16x2", "approx"}, {"bf16 bf16x2", "approx ftz"}}},
+     .forms = {{"f32", "approx ftz?"}, {"f16 f16x2", "approx"}, {"bf16 bf16x2", "approx ftz"}},
+     .differs = kApproximateFunction},
     {.families = "tanh",
      .kind = InstructionClass::kFloat,
      .cost = Cost::kSpecial,
      .notes = {{"bf16/bf16x2", kSm90}},
-     .forms = {{"f32 f16 f16x2 bf16 bf16x2", "approx"}}},
+     .forms = {{"f32 f16 f16x2 bf16 bf16x2", "approx"}},
+     .differs = kApproximateFunction},
     // Bits.
     {.families = "and or xor not",
      .kind = InstructionClass::kInteger,

@@ -11,6 +11,10 @@ constexpr Targets kTcgen05Integers("sm_100a sm_101a sm_110a");
 constexpr Targets kBlockScaledMma("sm_120a sm_120f sm_121a sm_121f");
 constexpr Targets kSm90a(90, Target::kArchitecture);
 
+constexpr Difference kPrefetch = {Fidelity::kNoEffect, "", "caches are not modelled"};
+constexpr Difference kPublishedSums = {
+    Fidelity::kApproximate, "", "sums of floats follow a published model of the B200 (MMA-Sim)"};
+
 constexpr Row kEngineRows[] = {
     // Copies of threads.
     {.families = "cp.async",
@@ -35,7 +39,13 @@ constexpr Row kEngineRows[] = {
      .effect = Effect::kWrite,
      .targets = kSm90,
      .notes = {{"cp_mask", kSm100}}},
-    {.families = "cp.async.bulk.prefetch cp.reduce.async.bulk.tensor",
+    {.families = "cp.async.bulk.prefetch",
+     .kind = InstructionClass::kAsyncCopy,
+     .cost = Cost::kBulkCopy,
+     .effect = Effect::kWrite,
+     .targets = kSm90,
+     .differs = kPrefetch},
+    {.families = "cp.reduce.async.bulk.tensor",
      .kind = InstructionClass::kAsyncCopy,
      .cost = Cost::kBulkCopy,
      .effect = Effect::kWrite,
@@ -71,7 +81,8 @@ constexpr Row kEngineRows[] = {
      .cost = Cost::kBulkCopy,
      .effect = Effect::kWrite,
      .targets = kSm90,
-     .notes = {{"tile::gather4/im2col::w/im2col::w::128", kTensorMemory}}},
+     .notes = {{"tile::gather4/im2col::w/im2col::w::128", kTensorMemory}},
+     .differs = kPrefetch},
     {.families = "cp.async.bulk.commit_group",
      .kind = InstructionClass::kAsyncCopy,
      .cost = Cost::kAsync,
@@ -103,7 +114,9 @@ constexpr Row kEngineRows[] = {
                {"m16n8k4/m16n8k8/m16n8k16 f64", kSm90},
                {"block_scale", kBlockScaledMma},
                {"kind::f8f6f4", kSm100Family},
-               {"kind::f8f6f4 e2m1/e2m3/e3m2", kBlockScaledMma}}},
+               {"kind::f8f6f4 e2m1/e2m3/e3m2", kBlockScaledMma}},
+     .differs = {Fidelity::kApproximate, "kind::f8f6f4/kind::mxf8f6f4/kind::mxf4/kind::mxf4nvf4",
+                 "sums have the arithmetic of tcgen05.mma, which no publication confirms"}},
     {.families = "wmma.load wmma.store wmma.mma",
      .kind = InstructionClass::kTensorCore,
      .cost = Cost::kWmma,
@@ -134,13 +147,15 @@ constexpr Row kEngineRows[] = {
      .targets = kTensorMemory,
      .notes = {{"kind::i8", kTcgen05Integers},
                {"scale_vec::1X/scale_vec::2X/scale_vec::4X", kOneTensorMemory},
-               {"sp kind::mxf4/kind::mxf4nvf4", kOneTensorMemory}}},
+               {"sp kind::mxf4/kind::mxf4nvf4", kOneTensorMemory}},
+     .differs = kPublishedSums},
     {.families = "tcgen05.mma.ws",
      .kind = InstructionClass::kTensorCore,
      .cost = Cost::kAsync,
      .effect = Effect::kWrite,
      .targets = kTensorMemory,
-     .notes = {{"kind::i8", kTcgen05Integers}}},
+     .notes = {{"kind::i8", kTcgen05Integers}},
+     .differs = kPublishedSums},
     {.families = "tcgen05.cp tcgen05.commit",
      .kind = InstructionClass::kTensorCore,
      .cost = Cost::kAsync,

@@ -4,6 +4,8 @@
 namespace tilelang::emulator::isa {
 namespace {
 
+constexpr Difference kCacheHint = {Fidelity::kNoEffect, "", "caches are not modelled"};
+
 constexpr Form kLoadsOfAnySpace[] = {{"any8 any16", "weak? space? ca/cg/cs/lu/cv? v2/v4/v8?"},
                                      {"any32", "weak? space? ca/cg/cs/lu/cv? v2/v4?"},
                                      {"any64", "weak? space? ca/cg/cs/lu/cv? v2?"},
@@ -141,18 +143,25 @@ constexpr Row kMemoryRows[] = {
     {.families = "prefetch",
      .kind = kBySpace,
      .cost = Cost::kCacheHint,
-     .notes = {{"tensormap", kSm90}}},
-    {.families = "prefetchu", .kind = kBySpace, .cost = Cost::kCacheHint},
+     .notes = {{"tensormap", kSm90}},
+     .differs = kCacheHint},
+    {.families = "prefetchu", .kind = kBySpace, .cost = Cost::kCacheHint, .differs = kCacheHint},
     {.families = "discard",
      .kind = kBySpace,
      .cost = Cost::kCacheHint,
      .effect = Effect::kWrite,
-     .targets = kSm80},
-    {.families = "applypriority", .kind = kBySpace, .cost = Cost::kCacheHint, .targets = kSm80},
+     .targets = kSm80,
+     .differs = kCacheHint},
+    {.families = "applypriority",
+     .kind = kBySpace,
+     .cost = Cost::kCacheHint,
+     .targets = kSm80,
+     .differs = kCacheHint},
     {.families = "createpolicy",
      .kind = InstructionClass::kControl,
      .cost = Cost::kFree,
-     .targets = kSm80},
+     .targets = kSm80,
+     .differs = kCacheHint},
     // Matrices.
     {.families = "ldmatrix",
      .kind = InstructionClass::kSharedMemory,

@@ -126,6 +126,20 @@ struct Form {
   constexpr Form(const Form (&forms)[count]) : shared(forms), shared_count(count) {}  // NOLINT
 };
 
+// How an instruction compares with a GPU.
+enum class Fidelity : uint8_t {
+  kExact,        // the same bits, or the same effect on memory and order
+  kApproximate,  // results may differ in their last bits
+  kNoEffect,     // it is checked, and does nothing
+};
+
+// Says that forms with one of the modifiers `with` ("approx/full"; "": all forms) are not exact.
+struct Difference {
+  Fidelity fidelity = Fidelity::kExact;
+  const char* with = "";
+  const char* why = "";
+};
+
 struct Row {
   const char* families;  // that differ in their names alone, apart by spaces
   ClassRule kind;
@@ -136,6 +150,7 @@ struct Row {
   std::initializer_list<Note> notes = {};
   // None: the decode function checks its modifiers alone.
   std::initializer_list<Form> forms = {};
+  Difference differs = {};
 };
 
 // Every row names its families and how they are priced.
