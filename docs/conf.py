@@ -83,6 +83,12 @@ def _write_names(app: Any) -> None:
     (Path(app.srcdir) / "generated" / "names.md").write_text(page())
 
 
+def _write_instructions(app: Any) -> None:
+    from tilelang.emulator.instructions import page
+
+    (Path(app.srcdir) / "generated" / "instructions.md").write_text(page())
+
+
 def _write_language(app: Any) -> None:
     """What the pages of the reference include: the names that each shows first."""
 
@@ -119,6 +125,7 @@ def _draw_examples(app: Any) -> None:
 def setup(app: Any) -> None:
     app.connect("builder-inited", _write_reference)
     app.connect("builder-inited", _write_names)
+    app.connect("builder-inited", _write_instructions)
     app.connect("builder-inited", _write_language)
     app.connect("builder-inited", _draw_layouts)
     app.connect("builder-inited", _draw_examples)

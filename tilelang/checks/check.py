@@ -58,7 +58,7 @@ class Check:
             f"{name}={value}" for name, value in os.environ.items()
             if name.startswith("TILELANG_") and name not in _OF_THE_MACHINE
         )  # fmt: skip
-        for part in (*self.words, target, *settings, _versions()):
+        for part in (*self.words, target, *settings, json.dumps(versions())):
             digest.update(part.encode() + b"\0")
         for word in self.words:
             path = Path(self.folder, word.partition("::")[0])
@@ -109,19 +109,21 @@ def run(check: Check, seconds: float | None = None) -> dict[str, Any]:
 
 
 @functools.cache
-def _versions() -> str:
-    """Returns a text that changes with the compiler, the emulator and what they use."""
+def versions() -> dict[str, str]:
+    """Returns the versions of all that can change a verdict; "" of what is not installed.
+
+    ``"library"`` and ``"package"`` are the SHA-256 of the library and of the Python sources.
+    """
     digest = hashlib.sha256()
-    for path in (
-        _ffi.LIBRARY_PATH,
-        *sorted(_PACKAGE.rglob("*.py")),
-        *sorted(_PACKAGE.rglob("*.h")),
-    ):
+    for path in (*sorted(_PACKAGE.rglob("*.py")), *sorted(_PACKAGE.rglob("*.h"))):
         digest.update(path.read_bytes())
-    found = [platform.python_version(), digest.hexdigest()]
+    found = {
+        "python": platform.python_version(), "package": digest.hexdigest(),
+        "library": hashlib.sha256(_ffi.LIBRARY_PATH.read_bytes()).hexdigest(),
+    }  # fmt: skip
     for name in _VERSIONS:
         try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
+            found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found.append(f"no {name}")
-    return ", ".join(found)
+            found[name] = ""
+    return found

@@ -27,6 +27,7 @@ from ..runtime import poison
 from ..runtime.code import assembling
 from .findings import ORDER, Findings, fails
 from .programs import Ended, Program, Trial, judged, raised
+from .receipt import Receipt
 from .trials import NotTried
 
 if TYPE_CHECKING:
@@ -286,10 +287,17 @@ def examine(
         UserError: the program could not be run.
     """
     recorder = Recorder(timed=not algebra, repeats=program.repeats, algebra=algebra)
+    receipt = Receipt()
+
+    def run(target: str) -> list[Comparison]:
+        comparisons = program.run(target)
+        receipt.compared(comparisons)
+        return comparisons
+
     runs: list[dict[str, Any]] = []
     for number, schedule in enumerate(schedules):
         step(f"{target}: schedule {schedule}")
-        outcome, message = _outcome(recorder, program.run, target, schedule, number % 2 == 1)
+        outcome, message = _outcome(recorder, run, target, schedule, number % 2 == 1)
         runs.append(
             {"schedule": schedule, "ok": not message, "outcome": outcome, "message": message}
         )
@@ -314,6 +322,7 @@ def examine(
         "target": target, "verdict": verdict, "ok": verdict == "right", "runs": runs,
         "inputs": inputs, "unwritten": unwritten, "kernels": kernels,
         "algebra": recorder.algebra_remarks(),
+        "receipt": receipt.document(recorder.texts, schedules),
     }  # fmt: skip
 
 
