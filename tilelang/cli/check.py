@@ -118,7 +118,7 @@ def check(
         raise UserError(f"{request.path.name} launches no kernel on the emulator: none is judged")
     content = document(
         "check", ok=verdict == "right", verdict=verdict, subject=subject, compared=how,
-        files=files_read.found(Path.cwd()), targets=found,
+        seed=request.seed, files=files_read.of_programs(Path.cwd()), targets=found,
     )  # fmt: skip
     emit(content, "\n\n".join(target_text(each, how, letters) for each in found), as_json)
     raise SystemExit(STATUS[verdict])

@@ -21,15 +21,17 @@ _ELSEWHERE = tuple(
 _INSTALLED = {"site-packages", "dist-packages"}
 _opened: set[str] | None = None
 _learned: dict[str, str] = {}
+_before: set[str] = set()  # modules that are not the program's
 
 
 def watch() -> None:
     """Notes the files that this process opens for reading, from now on until it ends."""
     global _opened
     _learned.clear()
+    _before.update(_modules())
     if _opened is None:
-        _opened = set()
         sys.addaudithook(_heard)
+    _opened = set()
 
 
 def _heard(event: str, arguments: tuple[Any, ...]) -> None:
@@ -37,6 +39,11 @@ def _heard(event: str, arguments: tuple[Any, ...]) -> None:
         path, mode = arguments[:2]
         if isinstance(path, str | bytes | os.PathLike) and mode and not set("wax+") & set(mode):
             _opened.add(os.path.abspath(os.fsdecode(path)))
+
+
+def _modules() -> set[str]:
+    files = {getattr(each, "__file__", None) for each in list(sys.modules.values())}
+    return {each for each in files if isinstance(each, str)}
 
 
 def learn(files: Iterable[dict[str, str]]) -> None:
@@ -50,17 +57,23 @@ def found(folder: Path) -> list[dict[str, str]]:
     Files of Python and of installed packages do not count, nor do files that the program has
     removed. Paths below the folder are relative to it.
     """
-    modules = {getattr(each, "__file__", None) for each in list(sys.modules.values())}
-    paths = {Path(each).resolve() for each in modules if isinstance(each, str)}
+    paths = {Path(each).resolve() for each in _modules() - _before}
     paths |= {
         path for each in _opened or () if (path := Path(each).resolve()).is_relative_to(folder)
     }
     chosen = sorted(each for each in paths if each.is_file() and not _elsewhere(each))
-    known = _learned | {
+    known = {
         str(each.relative_to(folder) if each.is_relative_to(folder) else each): sha256(each)
         for each in chosen
     }
     return [{"path": path, "sha256": digest} for path, digest in sorted(known.items())]
+
+
+def of_programs(folder: Path) -> list[dict[str, str]]:
+    """Returns what the processes of the program have found, or else this process, which ran it."""
+    if not _learned:
+        return found(folder)
+    return [{"path": path, "sha256": digest} for path, digest in sorted(_learned.items())]
 
 
 def _elsewhere(path: Path) -> bool:

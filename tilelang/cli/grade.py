@@ -55,7 +55,7 @@ def grade(
     verdict = overall(found)
     content = document(
         "grade", ok=verdict == "right", verdict=verdict, problem=problem, solution=solution,
-        kind=grader.kind, target=chosen, files=files_read.found(Path.cwd()), workloads=found,
+        kind=grader.kind, target=chosen, files=files_read.of_programs(Path.cwd()), workloads=found,
     )  # fmt: skip
     emit(content, "\n\n".join(_text(each, letters) for each in found), as_json)
     raise SystemExit(STATUS[verdict])
