@@ -21,7 +21,7 @@ from ..profiler.judge import Comparison
 from ..profiler.supply import supplied
 from . import trials
 from .programs import Program, Request, Trial, seeded
-from .recording import Recording, asked, merged
+from .recording import Recording, asked, merged, raise_end
 from .verdict import Failed
 
 
@@ -103,6 +103,8 @@ class _Judge:
         recording = self._recording(target, self._request.shapes if shapes is None else shapes)
         if "not tried" in recording.end:
             raise trials.NotTried(recording.end["not tried"])
+        if recording.wanted is None:  # it has ended before its kernel was compiled
+            raise_end(recording.end)
         seeded(self._request.seed + recording.seed)
         inputs = [supplied(each) for each in recording.wanted]
         inputs = merged(inputs, self._offered(recording.wanted))

@@ -156,6 +156,8 @@ def test_check_judges_outside_too() -> None:
     assert document("check k.py::relu --shapes M=3,N=40 --seeds 0")["verdict"] == "right"
     found = document("check k.py::copied --shapes M=3,N=40 --seeds 0", 1)
     assert "elements differ" in found["targets"][0]["runs"][0]["message"]
+    failed = document("check k.py::special --shapes N=64,M=3 --seeds 0", 1)
+    assert "unexpected keyword" in failed["targets"][0]["runs"][0]["message"]
     line = "check k.py::special --seeds 0 --inputs none"
     assert document(f"{line} --shapes N=64")["verdict"] == "right"
     assert document(f"{line} --shapes N=64 --shapes N=63", 1)["verdict"] == "wrong"
