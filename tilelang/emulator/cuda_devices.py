@@ -92,8 +92,8 @@ def _marked(values: Any) -> bool:
 
 
 def _mark(result: Any, on_gpu: bool) -> Any:
-    for tensor in _tensors([result]):
-        if on_gpu:
+    for tensor in _tensors([result]) if on_gpu else ():
+        if tensor.device == _CPU:  # not of "meta", which torch traces with
             setattr(tensor, _MARK, True)
     return result
 
@@ -262,6 +262,13 @@ def _unsupported(what: str) -> Callable[..., Any]:
     return refuse
 
 
+class _CudaGraph:
+    """Stands for ``torch.cuda.CUDAGraph``, from which libraries derive classes."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        _unsupported("CUDAGraph")()
+
+
 def _set_device(device: Any) -> None:
     _check_index(torch.device(device).index if isinstance(device, str) else device)
 
@@ -331,7 +338,8 @@ def replacements(gpu: Gpu) -> dict[str, Any]:
         "current_stream": answer(stream), "default_stream": answer(stream),
         "stream": answer(stream), "device": lambda _: contextlib.nullcontext(),
         "Stream": Stream, "Event": Event, "ExternalStream": _ExternalStream,
-        "nvtx": _NVTX, "CUDAGraph": _unsupported("CUDAGraph"), "graph": _unsupported("graph"),
+        "nvtx": _NVTX, "CUDAGraph": _CudaGraph, "graph": _unsupported("graph"),
+        "is_current_stream_capturing": answer(False),
     }  # fmt: skip
 
 

@@ -180,6 +180,11 @@ def test_torch_cuda():
         torch.ones(3).cuda(non_blocking=True).record_stream(torch.cuda.current_stream())
     with pytest.raises(UnsupportedError, match="CUDAGraph has no emulated"):
         torch.cuda.CUDAGraph()
+    with pytest.raises(UnsupportedError, match="CUDAGraph has no emulated"):
+        type("Derived", (torch.cuda.CUDAGraph,), {})()  # a library may define one at import
+    assert not torch.cuda.is_current_stream_capturing()
+    traced = torch.ones(3, device="cuda").to("meta")
+    assert (traced + 1).device.type == "meta"  # as torch traces programs
 
 
 @pytest.mark.parametrize(("arch", "gpu"), [(gpu.arch, gpu.name) for gpu in gpus.GPUS])
