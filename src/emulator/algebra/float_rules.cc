@@ -15,6 +15,24 @@ Element Exponential(double argument, const Element& element) {
   return argument < kMaskBelow ? kUnknownElement : Exp2(element);
 }
 
+// A sum with a number so large is rounded to an integer: the float itself is what is meant.
+bool RoundsToInteger(double addend) {
+  return std::fabs(addend) >= 0x1p23 && std::fabs(addend) < 0x1p24;
+}
+
+// Polynomials that stand for 2^x, by Horner's rule: their coefficient of x, of 3 to 5 degrees in
+// tl_templates/cuda/math.h. The one after it is 1.
+bool IsExponentialCoefficient(double addend) {
+  return addend == 0.6932829022407532F || addend == 0.6931240751717163F ||
+         addend == 0.6931470036506653F;
+}
+
+// The sum before the last step of such a polynomial.
+const Element& UnfinishedExponential() {
+  static const Element element = Hash(5, ElementOfFloat(1));
+  return element;
+}
+
 Element Signed(bool negative, bool wanted, const Element& element) {
   return negative == wanted ? element : Negate(element);
 }
@@ -54,14 +72,24 @@ Element WarpValues::Result(const Warp& warp, const Op& op, const ElementRule& ru
     const Type type = FloatFormatOfType(rule.type).type;
     return FloatOfBits(type, HostOf(warp, Place(op.slots[k], lane) + static_cast<size_t>(offset)));
   };
+  const auto rounds = [&](int k) {
+    return RoundsToInteger(value(k)) && !IsTagged(op.slots[k], lane);
+  };
+  const bool single = FloatFormatOfType(rule.type).type == Type::kF32 && rule.source == rule.type;
   switch (rule.operation) {
     case FloatOperation::kAdd:
-      return Add(operand(1), operand(2));
     case FloatOperation::kSub:
-      return Subtract(operand(1), operand(2));
+      if (single && (rounds(1) || rounds(2))) break;
+      if (rule.operation == FloatOperation::kSub) return Subtract(operand(1), operand(2));
+      return Add(operand(1), operand(2));
     case FloatOperation::kMul:
       return Multiply(operand(1), operand(2));
     case FloatOperation::kFma:
+      if (single && rounds(3)) break;
+      if (single && IsExponentialCoefficient(value(3))) return UnfinishedExponential();
+      if (single && value(3) == 1 && SameElement(operand(1), UnfinishedExponential())) {
+        return Exponential(value(2), operand(2));
+      }
       return Add(Multiply(operand(1), operand(2)), operand(3));
     case FloatOperation::kDiv:
       return Multiply(operand(1), Invert(operand(2)));
@@ -88,8 +116,9 @@ Element WarpValues::Result(const Warp& warp, const Op& op, const ElementRule& ru
     case FloatOperation::kCos:
       return Cosine(operand(1));
     default:
-      return kUnknownElement;
+      break;
   }
+  return kUnknownElement;
 }
 
 void WarpValues::BeforeFloat(const Warp& warp, const Op& op, const ElementRule& rule,
@@ -103,9 +132,7 @@ void WarpValues::BeforeFloat(const Warp& warp, const Op& op, const ElementRule& 
   ForEachLane(lanes, [&](int lane) {
     for (int part = 0; part < format.count; ++part) {
       Element& element = elements_[static_cast<size_t>(lane * format.count + part)];
-      if (rule.magic) {
-        element = kUnknownElement;
-      } else if (extreme) {
+      if (extreme) {
         element = Extreme(warp, op, single, lane, part * format.bytes);
       } else {
         element = Result(warp, op, rule, lane, part);

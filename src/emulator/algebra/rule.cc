@@ -1,8 +1,6 @@
 #include "emulator/algebra/rule.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <map>
 #include <string>
 #include <string_view>
@@ -81,23 +79,13 @@ bool IsFollowedByEngines(const isa::Row& row) {
   return row.cost == isa::Cost::kTensorLoad || row.cost == isa::Cost::kWgmma;
 }
 
-void FloatRule(const Kernel& kernel, const Op& op, const OpcodeParts& spelling, ElementRule& rule) {
+void FloatRule(const Op& op, const OpcodeParts& spelling, ElementRule& rule) {
   rule.kind = RuleKind::kFloat;
   rule.type = spelling.type(0);
   rule.source = spelling.type(1) == Type::kNone ? rule.type : spelling.type(1);
   rule.operands = static_cast<uint8_t>(op.slot_count - 1);
   rule.saturates = spelling.Has("sat");
   rule.positive = spelling.Has("relu");
-  const bool adds = rule.operation == FloatOperation::kAdd ||
-                    rule.operation == FloatOperation::kSub ||
-                    rule.operation == FloatOperation::kFma;
-  if (!adds || rule.type != Type::kF32) return;
-  const uint32_t last = op.slots[op.slot_count - 1];
-  for (const SlotInit& init : kernel.constants) {
-    if (init.bits != 32 || init.slot != last) continue;
-    const float value = std::bit_cast<float>(static_cast<uint32_t>(init.value));
-    rule.magic = std::isfinite(value) && std::fabs(value) >= 0x1p22F;
-  }
 }
 
 void ConvertRule(const OpcodeParts& spelling, ElementRule& rule) {
@@ -192,7 +180,7 @@ ElementRule RuleOf(const Kernel& kernel, const Op& op) {
   } else if (const auto found = kFloatOperations.find(base);
              found != kFloatOperations.end() && FloatFormatOfType(spelling.type(0)).bytes != 0) {
     rule.operation = found->second;
-    FloatRule(kernel, op, spelling, rule);
+    FloatRule(op, spelling, rule);
   }
   return rule;
 }

@@ -77,7 +77,6 @@ struct ElementRule {
   bool saturates = false;  // to [0, 1]
   bool positive = false;   // negative results become 0
   bool rounds = false;     // to an integer
-  bool magic = false;      // adds a constant so large that the sum is rounded to an integer
   bool left = false;       // of a shift
   bool transposed = false;
   bool returns = false;  // of an atomic

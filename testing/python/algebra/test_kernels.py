@@ -31,8 +31,8 @@ def gemm(m, n, k, block_m, block_n, block_k, dtype="float16", steps=None):
     return main
 
 
-def compiled(program, target, **options):
-    return tilelang.compile(program, out_idx=[-1], target=target, **options)
+def compiled(program, target):
+    return tilelang.compile(program, out_idx=[-1], target=target)
 
 
 def halves(*shape):
@@ -177,8 +177,7 @@ def attention(heads, length, dim, block=64, causal=False, mistake=""):
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention(target, causal):
-    options = {"tl.disable_exp2_polynomials": True}
-    kernel = compiled(attention(1, 128, 64, causal=causal), target, pass_configs=options)
+    kernel = compiled(attention(1, 128, 64, causal=causal), target)
     q, k, v = (torch.randn(1, 128, 64).bfloat16() for _ in range(3))
     attend = torch.nn.functional.scaled_dot_product_attention
     verdict = check(kernel, lambda q, k, v: attend(q, k, v, is_causal=causal), q, k, v)
@@ -186,9 +185,8 @@ def test_attention(target, causal):
 
 
 def test_attention_without_rescaling():
-    options = {"tl.disable_exp2_polynomials": True}
     program = attention(1, 128, 64, mistake="rescale")
-    kernel = compiled(program, "sm_100a", pass_configs=options)
+    kernel = compiled(program, "sm_100a")
     q, k, v = (torch.randn(1, 128, 64).bfloat16() for _ in range(3))
     attend = torch.nn.functional.scaled_dot_product_attention
     assert not check(kernel, attend, q, k, v).equal
@@ -220,4 +218,16 @@ def test_rms_norm():
     kernel = compiled(rms_norm(16, 96), "sm_100a")
     x, w = torch.randn(16, 96).bfloat16(), torch.randn(96).bfloat16()
     verdict = check(kernel, lambda x, w: torch.nn.functional.rms_norm(x, (96,), w, eps=1e-6), x, w)
+    assert verdict.equal, str(verdict)
+
+
+def test_polynomial_exponentials():
+    @T.prim_func
+    def main(x: T.Tensor((64,), "float32"), y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                y[i] = T.exp2_fma(x[i]) + T.exp2(x[i])
+
+    x = torch.randn(64) * 4
+    verdict = check(compiled(main, "sm_100a"), lambda x: torch.exp2(x) * 2, x)
     assert verdict.equal, str(verdict)
