@@ -125,12 +125,13 @@ class BarrierChecker : public analysis::ScopedVisitor {
  private:
   void Check(const ir::CallNode* op) const {
     if (!reason_.empty()) {
-      TL_USER_ERROR(kSemantics, op->span.defined() ? op->span : span_,
-                    "T." << std::string(op->name) << " waits for all " << threads_.count()
-                         << " threads of the block, but stands " << reason_
-                         << ", which is not the same in all of them: those that arrive would wait "
-                            "forever. Put it where every thread passes, or name the threads that "
-                            "synchronize: T.sync_threads(barrier_id, number_of_threads)");
+      TL_USER_ERROR(
+          kSemantics, op->span.defined() ? op->span : span_,
+          "T." << std::string(op->name) << " waits for all " << threads_.count()
+               << " threads of the block, but stands " << reason_
+               << ", which differs between the threads: the threads that arrive would wait forever "
+                  "for the others. Move it to a place that every thread reaches, or name the "
+                  "threads that synchronize: T.sync_threads(barrier_id, number_of_threads)");
     }
   }
   bool Divides(const Expr& e) { return dependence_.Depends(analyzer_.Simplify(e)); }

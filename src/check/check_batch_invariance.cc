@@ -16,8 +16,8 @@ namespace {
   TL_USER_ERROR(kSemantics, span,
                 "tl.batch_invariant: atomic additions to "
                     << std::string(sum->name) << " (" << ir::ToString(sum->dtype)
-                    << ") are made in the order in which threads and blocks arrive, which depends "
-                       "on the batch\n@note a reducer keeps an order: T.alloc_reducer(..., "
+                    << ") happen in the order in which threads and blocks arrive, so the sum "
+                       "depends on the batch\n@note a reducer keeps an order: T.alloc_reducer(..., "
                        "deterministic=True), with scope=\"grid\" for sums over blocks; or give "
                        "each block a part of the output of its own");
 }

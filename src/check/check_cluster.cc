@@ -143,10 +143,9 @@ class ClusterChecker : public ir::StmtVisitor {
     for (const Ranks& group : collective.groups) {
       if (!agreement_.MayDiffer(decision.value, group)) continue;
       TL_USER_ERROR(kSemantics, collective.span,
-                    collective.name
-                        << " " << collective.waits << ", but " << decision.text
-                        << " differs between them, or is not known to be the same: put it "
-                           "where all of them pass equally often");
+                    collective.name << " " << collective.waits << ", but " << decision.text
+                                    << " may differ between them: move it to a place that all of "
+                                       "them reach equally often");
     }
   }
 
@@ -160,14 +159,15 @@ class ClusterChecker : public ir::StmtVisitor {
       TL_USER_ERROR(kShape, op->span,
                     "clusters of " << dims[i] << " blocks along " << kClusterAxes[i]
                                    << " do not divide the grid, which has " << *blocks
-                                   << " there; round its extent up, and skip what lies outside");
+                                   << " there; round the extent of the grid up, and skip blocks "
+                                      "that lie outside of the problem");
     }
   }
 
   void NeedCluster(const std::string& what) const {
     if (size_ > 1) return;
     TL_USER_ERROR(kSemantics, span_,
-                  what << " reaches other blocks, but the kernel has no clusters: "
+                  what << " accesses other blocks, but the kernel has no clusters; launch it with "
                           "T.Kernel(..., cluster_dims=2)");
   }
   void CheckMask(const char* name, int64_t mask) const {
@@ -208,13 +208,13 @@ class ClusterChecker : public ir::StmtVisitor {
     std::string name = NameOf(op);
     if (!op::IsInPairs(op)) {
       TL_USER_ERROR(kSemantics, op->span,
-                    name << " without use_2cta=True in a kernel that has one with it: all gemms "
-                            "of a kernel are computed by pairs of blocks, or none is");
+                    name << " has no use_2cta=True, but another gemm of the kernel has it: pairs "
+                            "of blocks compute either all gemms of a kernel or none");
     }
     name += " with use_2cta=True";
     if (size_ % op::kPairBlocks != 0) {
       TL_USER_ERROR(kSemantics, op->span,
-                    name << " is computed by two neighbours of a cluster, but "
+                    name << " is computed by two neighbouring blocks of a cluster, but "
                          << (size_ == 1 ? std::string("the kernel has no clusters")
                                         : "clusters have " + std::to_string(size_) + " blocks")
                          << ": T.Kernel(..., cluster_dims=2)");
@@ -240,11 +240,11 @@ class ClusterChecker : public ir::StmtVisitor {
         return agreement_.MayHold(condition, rank);
       });
       if (!gets_here) continue;
-      TL_USER_ERROR(kSemantics, span,
-                    name << " is issued by the even block of a pair for both, but block " << rank
-                         << " of the cluster may get here, too: put it under `if "
-                            "T.block_rank_in_cluster()"
-                         << (size_ > op::kPairBlocks ? " % 2" : "") << " == 0`");
+      TL_USER_ERROR(
+          kSemantics, span,
+          name << " is issued by the even block of a pair for both, but block " << rank
+               << " of the cluster may reach it, too: put it under `if T.block_rank_in_cluster()"
+               << (size_ > op::kPairBlocks ? " % 2" : "") << " == 0`");
     }
   }
   // Checks that operands are where tcgen05.mma finds them, because the odd block cannot bring them
@@ -256,8 +256,8 @@ class ClusterChecker : public ir::StmtVisitor {
       if (buffer.IsTmem() || (!is_result && buffer.IsShared())) continue;
       TL_USER_ERROR(kScope, op->span,
                     name << ": " << operand->name() << " is in " << Describe(buffer)
-                         << ", which each block would have to bring to tensor memory, but the even "
-                            "one alone issues the gemm: "
+                         << ". Only the even block issues the gemm, so it does not find an operand "
+                            "there that the odd block holds: "
                          << (is_result ? "accumulate into T.alloc_tmem and T.copy from it later"
                                        : "T.copy it to shared memory before"));
     }
@@ -265,11 +265,12 @@ class ClusterChecker : public ir::StmtVisitor {
   void CheckScaleCopy(const ir::CopyNode* op) {
     const std::string name = "T.tcgen05_cp_warpx4";
     if (op::IsInPairs(op) != in_pairs_) {
-      TL_USER_ERROR(kSemantics, span_,
-                    name << (in_pairs_ ? " without use_2cta=True in a kernel whose gemms have it"
-                                       : " with use_2cta=True in a kernel whose gemms have it not")
-                         << ": tcgen05 instructions of a kernel are all for pairs of blocks, or "
-                            "all for one");
+      TL_USER_ERROR(
+          kSemantics, span_,
+          name << (in_pairs_ ? " without use_2cta=True in a kernel whose gemms have it"
+                             : " with use_2cta=True in a kernel whose gemms do not have it")
+               << ": either all tcgen05 instructions of a kernel are for pairs of blocks, or none "
+                  "is");
     }
     if (in_pairs_) RequireLeader(name + " with use_2cta=True", span_);
   }
@@ -299,11 +300,10 @@ class ClusterChecker : public ir::StmtVisitor {
     auto check = [&](const std::string& what, const Expr& value) {
       if (!agreement_.MayDiffer(value, pair)) return;
       TL_USER_ERROR(kSemantics, op->span,
-                    "T.gemm with use_2cta=True: " << what << ", `" << ir::Print(value)
-                                                  << "`, differs between the blocks of a pair, or "
-                                                     "is not known to be the same, but the even "
-                                                     "one issues for both: write what is the same "
-                                                     "in both");
+                    "T.gemm with use_2cta=True: "
+                        << what << ", `" << ir::Print(value)
+                        << "`, may differ between the blocks of a pair, but the even block issues "
+                           "for both: use a value that is the same in both");
     };
     check("clear_accum", op->clear_accum);
     if (op->k_start.defined()) check("k_start", op->k_start);

@@ -38,8 +38,8 @@ void CheckOwners(const std::string& name, const char* elements, const Fragment& 
   TL_USER_ERROR(kLayout, span,
                 name << " has " << elements << " in threads " << first << " to " << last
                      << ", but threads " << threads.begin << " to " << end - 1
-                     << " execute this operator. Let the layout name these (bind_threads of a "
-                        "Fragment shifts it), or launch the kernel with threads="
+                     << " execute this operator. Shift the layout to these threads "
+                        "(Fragment.bind_threads), or launch the kernel with threads="
                      << last + 1);
 }
 

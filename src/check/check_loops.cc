@@ -57,8 +57,8 @@ class LoopChecker : public ir::StmtVisitor {
         op->intrinsic->participants != ir::Participants::kThread) {
       TL_USER_ERROR(kSemantics, op->span,
                     "T." << std::string(op->name) << " inside " << outer_
-                         << ": threads must execute it together, but iterations are spread over "
-                            "threads; put it before or after the loop");
+                         << ": all threads must execute it together, but each thread executes "
+                            "different iterations; move it before or after the loop");
     }
   }
 
@@ -68,11 +68,10 @@ class LoopChecker : public ir::StmtVisitor {
     if (body == nullptr || body->stmts.empty() || !ir::AsNextTile(body->stmts[0])) return;
     ir::WalkStmts(body->stmts[1].as<ir::IfNode>()->then_case, [](const ir::Stmt& s) {
       if (s->kind == ir::StmtKind::kBreak) {
-        TL_USER_ERROR(
-            kSemantics, s.span(),
-            "break leaves a T.Persistent loop whose tiles a scheduler gives out: the tiles "
-            "that it has claimed for the block would not be computed. Put the rest of the "
-            "body under an `if`, or use scheduler=\"static\"");
+        TL_USER_ERROR(kSemantics, s.span(),
+                      "break leaves a T.Persistent loop with a dynamic scheduler: tiles that the "
+                      "scheduler has given to this block would not be computed. Put the rest of "
+                      "the body under an `if` instead, or use scheduler=\"static\"");
       }
       return s->kind != ir::StmtKind::kFor && s->kind != ir::StmtKind::kWhile;
     });
@@ -93,13 +92,15 @@ class LoopChecker : public ir::StmtVisitor {
       TL_USER_ERROR(kSemantics, s.span(),
                     (s->kind == ir::StmtKind::kParallelFor ? "another " : "")
                         << name << " inside " << outer_
-                        << ": it works on a whole tile with all threads, the loop on single "
-                           "elements; put it before or after the loop");
+                        << ": it works on a whole tile with all threads, but the loop works on "
+                           "single elements; move it before or after the loop");
     }
     bool jump = s->kind == ir::StmtKind::kBreak || s->kind == ir::StmtKind::kContinue;
     if (jump && serial_ == 0) {
       TL_USER_ERROR(kSemantics, s.span(),
-                    "break or continue in " << outer_ << ": iterations run side by side; use `if`");
+                    "break or continue in " << outer_
+                                            << ": its iterations run at the same time, so none can "
+                                               "end the others; skip work by `if`");
     }
     const auto* alloc = s.as<ir::AllocNode>();
     if (alloc != nullptr && !alloc->buffer.IsLocal()) {

@@ -38,8 +38,8 @@ static void CheckLaunches(const ir::Func& func) {
     if (s->kind == ir::StmtKind::kStore) {
       TL_USER_ERROR(kScope, s.span(),
                     Describe(s.as<ir::StoreNode>()->buffer)
-                        << " is written outside of `with T.Kernel(...)`; everything that runs on "
-                           "the GPU stands inside a T.Kernel block");
+                        << " is written outside of `with T.Kernel(...)`; code that runs on the GPU "
+                           "must be inside of a T.Kernel block");
     }
     if (s->kind != ir::StmtKind::kKernelLaunch) return true;
     launches = true;
@@ -47,8 +47,9 @@ static void CheckLaunches(const ir::Func& func) {
   });
   if (!launches) {
     TL_USER_ERROR(kScope, func->span,
-                  std::string(func->name) << " launches no kernel: it has no T.Kernel block. Put "
-                                             "what runs on the GPU under `with T.Kernel(...)`");
+                  std::string(func->name)
+                      << " launches no kernel, because it has no T.Kernel block. Put the code that "
+                         "runs on the GPU under `with T.Kernel(...)`");
   }
 }
 

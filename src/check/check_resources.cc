@@ -63,7 +63,7 @@ class ResourceChecker : public ir::StmtVisitor {
       TL_USER_ERROR(kResource, op->span,
                     "a grid of " << *n << " blocks along " << kAxes[i] << ": at most "
                                  << kMaxGrid[i] << " are possible; the first extent of T.Kernel is "
-                                 << "x, which takes the most");
+                                 << "x, which allows the most blocks");
     }
   }
 
@@ -90,7 +90,7 @@ class ResourceChecker : public ir::StmtVisitor {
     if (bytes > file) {
       TL_USER_ERROR(kResource, op->span,
                     "fragment " << Describe(op->buffer) << " is " << bytes
-                                << " bytes large, the whole register file " << file
+                                << " bytes large, but the register file has only " << file
                                 << " bytes; make the tile smaller or keep it in shared memory");
     }
   }

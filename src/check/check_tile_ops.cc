@@ -96,7 +96,7 @@ class TileOpChecker : public ir::StmtVisitor {
                     "reduction of " << ir::Print(op->src) << " over dimension " << op->dim
                                     << " into " << partials << " partial results of each row: "
                                     << *ir::AsInt(extents[op->dim]) << " elements cannot be "
-                                    << "shared equally");
+                                    << "divided equally");
     }
     Extents expected;
     for (int64_t d = 0; d < rank; ++d) {
@@ -121,7 +121,7 @@ class TileOpChecker : public ir::StmtVisitor {
       if (!buffer.IsGlobal() && !buffer.IsLocal() && !buffer.IsBarrier()) continue;
       TL_USER_ERROR(kScope, op->span,
                     "T.gemm on " << Describe(buffer)
-                                 << "; operands lie in shared memory, fragments or tensor "
+                                 << "; operands must lie in shared memory, fragments or tensor "
                                     "memory: T.copy it there first");
     }
   }
@@ -131,7 +131,7 @@ class TileOpChecker : public ir::StmtVisitor {
     if (!region->buffer.IsBarrier()) return;
     TL_USER_ERROR(kScope, span,
                   what << " on the barrier " << std::string(region->buffer->name)
-                       << "; barriers are used by T.mbarrier_* alone");
+                       << "; only T.mbarrier_* functions take barriers");
   }
 
   void CheckReducedType(const ir::ReduceNode* op) {
@@ -156,7 +156,9 @@ class TileOpChecker : public ir::StmtVisitor {
     if (!matrix) {
       TL_USER_ERROR(kShape, op->span,
                     name << " of T.gemm is " << ir::Print(region) << " of "
-                         << Describe(region->buffer) << ", which is no matrix");
+                         << Describe(region->buffer)
+                         << ", which is not a matrix: it needs two dimensions, and dimensions "
+                            "before them must have extent 1");
     }
     return {region->extents[rank - 2], region->extents[rank - 1]};
   }
@@ -241,8 +243,8 @@ class TileOpChecker : public ir::StmtVisitor {
     if (!IsOperand(a) || !IsOperand(b) || (a != b && !mixed)) {
       TL_USER_ERROR(kDType, op->span,
                     "T.gemm of A " << ir::ToString(a) << " and B " << ir::ToString(b)
-                                   << "; both are of one float type, both float8, or both "
-                                      "integers of at least 8 bits");
+                                   << "; A and B must have the same float type, both float8 types, "
+                                      "or both integer types of at least 8 bits");
     }
     if (Accumulates(a, c)) return;
     TL_USER_ERROR(

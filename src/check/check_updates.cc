@@ -93,22 +93,22 @@ class UpdateChecker : public ir::StmtVisitor {
     std::string name(var->name);
     TL_USER_ERROR(kSemantics, op->span,
                   "iterations of T.Parallel that differ in "
-                      << name << " write values of their own to one element of "
+                      << name << " write different values to one element of "
                       << std::string(op->buffer->name)
-                      << ", and run side by side: which one stays is not known. Write it under a "
-                         "condition on "
+                      << ", and run at the same time: any of the values may remain. Write it under "
+                         "a condition on "
                       << name << ", reduce (T.reduce_max or the like), or let T.serial run over "
                       << name << " around T.Parallel");
   }
   [[noreturn]] static void RefuseUpdate(const ir::StoreNode* op, const Var& var) {
-    TL_USER_ERROR(kSemantics, op->span,
-                  "iterations of T.Parallel that differ in "
-                      << std::string(var->name) << " update one element of "
-                      << std::string(op->buffer->name)
-                      << ", and run side by side: updates would be lost. Use T.reduce_sum or the "
-                         "like, T.alloc_reducer, or T.atomic_add on shared or global memory; or "
-                         "let T.serial run over "
-                      << std::string(var->name) << " around T.Parallel");
+    TL_USER_ERROR(
+        kSemantics, op->span,
+        "iterations of T.Parallel that differ in "
+            << std::string(var->name) << " update one element of " << std::string(op->buffer->name)
+            << ", and run at the same time: updates would be lost. Use T.reduce_sum or the "
+               "like, T.alloc_reducer, or T.atomic_add on shared or global memory; or "
+               "let T.serial run over "
+            << std::string(var->name) << " around T.Parallel");
   }
 
   std::vector<Iterations> iterations_;  // of the loop around; of more than one iteration

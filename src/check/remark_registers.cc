@@ -76,8 +76,8 @@ void Judge(const ir::KernelLaunchNode* launch, const Target& target) {
          "fragments in use at one time need " + std::to_string(Total(arrays)) +
              " registers of each of " + std::to_string(threads) + " threads (" + names +
              "), but a thread has at most " + std::to_string(limit) +
-             ": what does not fit may go to local memory, which is slow; use more threads, a "
-             "smaller tile, or shared memory for some of it");
+             ": the rest may be spilled to local memory, which is slow. Use more threads, a "
+             "smaller tile, or shared memory for some of the fragments");
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ class Planner {
     Remark(gemm->span, "gemm",
            "K = " + std::to_string(*depth) + " is padded with zeros to " +
                std::to_string(PaddedDepth(gemm)) +
-               ", a multiple of the 32 bytes that a tensor-core instruction multiplies");
+               ", because a tensor-core instruction multiplies 32 bytes of each row");
   }
   void PlanColumns(const ir::GemmNode* gemm) {
     const ir::GemmOperandNode* b = nullptr;

@@ -185,8 +185,8 @@ class Selector : public analysis::ScopedMutator {
       TL_USER_ERROR(kTarget, op->span,
                     "T.gemm with use_2cta=True: "
                         << std::string(target_->arch)
-                        << " has no gemms that pairs of blocks compute; leave it out, or compile "
-                           "with target=\"sm_100a\"");
+                        << " has no tensor cores that work for pairs of blocks; leave out "
+                           "use_2cta, or compile with target=\"sm_100a\"");
     }
     if (chained_->Has(op) && op->annotations.count(op::kChained) == 0) {
       auto annotations = op->annotations;
@@ -340,8 +340,9 @@ class Selector : public analysis::ScopedMutator {
       if (used_.count({loop, promise.tensor}) != 0) continue;
       Remark(promise.span, "argument",
              "T.assume_disjoint of " + promise.tensor +
-                 " has no effect: the loop's turns are apart without it, or their stores are not "
-                 "by the tensor memory accelerator alone, one after the other");
+                 " has no effect: the iterations of the loop store to different elements anyway, "
+                 "or not all of their stores are made by the tensor memory accelerator, one after "
+                 "the other");
     }
   }
 

@@ -88,17 +88,17 @@ void CheckApart(const Buffer& buffer, const std::vector<Group>& groups) {
       TL_USER_ERROR(kSemantics, groups[i].first,
                     "fragment " << check::Describe(buffer) << " is used by " << Text(groups[j])
                                 << " and by " << Text(groups[i])
-                                << ": its elements are spread over the registers of one group or "
-                                   "of the other, not both. Use a fragment for each group, and "
-                                   "shared memory for what goes from one to the other");
+                                << ": the registers of only one of these groups can hold its "
+                                   "elements. Use a fragment for each group, and pass values from "
+                                   "one group to the other through shared memory");
     }
     if (groups[i].writes) continue;
     TL_USER_ERROR(kSemantics, groups[i].first,
                   "fragment " << check::Describe(buffer) << " is read by " << Text(groups[i])
                               << ", which never write it, and also used by "
                               << Text(groups[i == 0 ? 1 : 0])
-                              << ": registers belong to their threads. Pass the values through "
-                                 "shared memory");
+                              << ": a thread cannot read the registers of another one. Pass the "
+                                 "values through shared memory");
   }
 }
 
@@ -172,8 +172,8 @@ class FragmentSplitter : public ir::StmtMutator {
                   "fragment " << check::Describe(buffer)
                               << " has an annotated layout, but is used by " << Text(groups[0])
                               << " and by " << Text(groups[1])
-                              << ": a layout names the threads of one group. Allocate and annotate "
-                                 "a fragment for each");
+                              << ": a layout belongs to the threads of one group. Allocate and "
+                                 "annotate a fragment for each group");
   }
 };
 

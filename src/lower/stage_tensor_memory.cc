@@ -56,7 +56,8 @@ class TensorMemoryStager : public ir::StmtMutator {
     if (auto reason = in_registers_.Get(op->result()->buffer)) {
       if (op::IsInPairs(op)) {
         TL_USER_ERROR(kLayout, op->span,
-                      "T.gemm with use_2cta=True: pairs of blocks have only tcgen05.mma, and "
+                      "T.gemm with use_2cta=True: pairs of blocks need tcgen05.mma, which does not "
+                      "fit this gemm: "
                           << std::string(*reason) << "; leave use_2cta out");
       }
       RemarkGemm(op, "is done by mma.sync: " + std::string(*reason));
@@ -102,7 +103,7 @@ class TensorMemoryStager : public ir::StmtMutator {
       std::string obstacle =
           in_pairs_ ? "tcgen05.cp would copy in both blocks of a pair" : op::TmemCpObstacle(op);
       if (obstacle.empty()) return ffi::GetRef<Stmt>(op);
-      RemarkCopy(op, "goes by way of registers: " + obstacle);
+      RemarkCopy(op, "goes through registers: " + obstacle);
     }
     return op::ThroughFragment(op);
   }

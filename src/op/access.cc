@@ -145,9 +145,9 @@ Expr AccessLowerer::FragmentIndex(const ffi::Object* node, const Buffer& buffer,
   TL_USER_ERROR(kSemantics, span,
                 "an element of fragment "
                     << std::string(buffer->name)
-                    << " is written outside T.Parallel, or read in the condition of a `while`, but "
-                       "its elements are spread over threads; use it inside a T.Parallel loop "
-                       "over the fragment, or go through a shared buffer");
+                    << " is written outside of T.Parallel, or read in the condition of a `while`, "
+                       "but each thread holds only some elements. Use it inside of a T.Parallel "
+                       "loop over the fragment, or copy the fragment to shared memory");
 }
 
 }  // namespace tilelang::op

@@ -45,12 +45,12 @@ int64_t MaxRegisters(const Context& ctx) {
 layout::TmemCopyOptions OptionsFor(const ir::CopyNode* op, Context* ctx) {
   const ThreadRange& threads = ctx->threads;
   if (!AreWarpgroups(threads)) {
-    TL_USER_ERROR(kResource, op->span,
-                  "a copy to or from tensor memory is done by whole warpgroups (128 threads, "
-                  "beginning at a multiple of 128: each warp reaches a quarter of the lanes), but "
-                  "threads "
-                      << threads.begin << " to " << threads.begin + threads.count - 1
-                      << " reach this one; launch the kernel with threads=128 or a multiple");
+    TL_USER_ERROR(
+        kResource, op->span,
+        "a copy to or from tensor memory needs whole warpgroups (128 threads, beginning at a "
+        "multiple of 128), because each warp accesses a quarter of the lanes. But threads "
+            << threads.begin << " to " << threads.begin + threads.count - 1
+            << " execute this copy; launch the kernel with threads=128 or a multiple");
   }
   layout::TmemCopyOptions options;
   options.thread_begin = threads.begin;
@@ -66,9 +66,9 @@ Fragment RegionFragment(const Region& region, const Fragment& whole, const Span&
   if (!mins) {
     TL_USER_ERROR(kShape, span,
                   "region " << ir::Print(region)
-                            << " of a fragment begins at an index known only at run time; "
-                               "registers are chosen when compiling. Loop with T.unroll "
-                               "between constants, without break, continue and allocations");
+                            << " of a fragment begins at an index that is known only at run time, "
+                               "but registers have no addresses. Use a T.unroll loop between "
+                               "constants, without break, continue and allocations");
   }
   Coord moving;
   for (int64_t e : extents) {

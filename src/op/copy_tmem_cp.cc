@@ -179,7 +179,7 @@ class Tcgen05CpInstruction : public TileInstruction {
     return {TilePlan(std::move(plan)), ""};
   }
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
-    return {ThroughFragment(AsCopy(op)), "goes by way of registers: tcgen05.cp cannot do it"};
+    return {ThroughFragment(AsCopy(op)), "goes through registers: tcgen05.cp cannot do it"};
   }
   void Issue(const ir::TileOpNode* op, Lowering* lowering,
              std::vector<Stmt>* stmts) const override {

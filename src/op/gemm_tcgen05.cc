@@ -407,9 +407,9 @@ bool IsLong(const ir::GemmNode* op, const UmmaProblem& problem, Context* ctx) {
               HasLongRows(MatrixA(op), ctx) && HasLongRows(MatrixB(op), ctx);
   if (!fits) {
     RemarkGemm(op,
-               "takes 64 of K an instruction, and not 96: that takes tiles of 128 rows, up to "
-               "256 columns, a multiple of 16, and K a multiple of 768, all of A's and B's "
-               "tiles, in shared memory with a swizzle of 128 bytes");
+               "multiplies 64 elements of K in an instruction instead of 96. Instructions of 96 "
+               "need tiles of 128 rows and at most 256 columns (a multiple of 16), whole tiles of "
+               "A and B whose K is a multiple of 768, and a swizzle of 128 bytes");
   }
   return fits;
 }

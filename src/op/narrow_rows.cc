@@ -46,10 +46,10 @@ void RemarkNarrowRows(const ParallelInfo& info, int64_t width, Context* ctx) {
     Remark(access.span.defined() ? access.span : info.loop()->span, "vectorize",
            std::string(access.buffer->name) + " is accessed " + bytes +
                " at a time: its rows are " + std::to_string(distance) +
-               " elements apart, no multiple of 16 bytes. Rows " +
+               " elements apart, which is not a multiple of 16 bytes. Rows " +
                std::to_string((distance + lanes - 1) / lanes * lanes) +
-               " elements apart, as those of a part of a longer tensor (T.StridedTensor), are "
-               "accessed 16 bytes at a time");
+               " elements apart would be accessed 16 bytes at a time: pass a part of a longer "
+               "tensor as T.StridedTensor");
   }
 }
 

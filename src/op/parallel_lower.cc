@@ -372,8 +372,8 @@ class ParallelLowerer : public AccessLowerer {
       Remark(s.span(), "copy",
              std::string(store->buffer->name) + " is not copied by cp.async: " +
                  std::to_string(width_ * ir::Bytes(store->buffer->dtype)) +
-                 " bytes of it are known to be next to each other, the instruction takes 4, 8 or "
-                 "16; and what is not in the tensor can only be zero");
+                 " bytes of it are known to be contiguous, but the instruction copies 4, 8 or 16; "
+                 "and it can only write zeros where the tensor ends");
     }
     return copy;
   }

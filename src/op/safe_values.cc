@@ -43,9 +43,9 @@ class Reader : public ir::StmtMutator {
     if (const char* name = AsyncCopyName(op)) {
       TL_USER_ERROR(kSemantics, op->span,
                     name << " of " << std::string(op->src->buffer->name)
-                         << " fills with zeros what lies outside of the tensor, where "
-                            "T.annotate_safe_value says "
-                         << ir::Print((*found).second) << "; T.copy reads that value");
+                         << " writes zeros for elements outside of the tensor, but "
+                            "T.annotate_safe_value asks for "
+                         << ir::Print((*found).second) << "; use T.copy, which reads that value");
     }
     const Expr& value = (*found).second;
     Map<String, Any> annotations = rewritten->annotations;

@@ -96,7 +96,8 @@ ThreadRange GroupOf(const Site& arrival, const Collector& sites) {
   const Site& other = sites.left.front();
   TL_USER_ERROR(
       kSemantics, arrival.stmt->span,
-      "T.tcgen05_mma_arrive arrives when what its own thread has issued is complete, and "
+      "T.tcgen05_mma_arrive arrives when the operations that its own thread has issued are "
+      "complete, but "
           << IssuerOf(arrival.threads) << ", which executes it for " << Describe(arrival.threads)
           << ", issues no gemm: "
           << (found == nullptr ? "those of " + Describe(other.threads) + " are issued by " +
@@ -150,10 +151,10 @@ class Assigner : public ir::StmtMutator {
       TL_USER_ERROR(kSemantics, gemm.stmt->span,
                     "no T.tcgen05_mma_arrive is for this gemm: "
                         << IssuerOf(gemm.threads) << " issues it for " << Describe(gemm.threads)
-                        << ", but the arrivals of the kernel are executed by "
+                        << ", but the arrivals of the kernel are made by "
                         << IssuerOf(arrived.front().threads)
-                        << ", and cover what that thread has issued. Put an arrival after the "
-                           "gemm, under the same condition on the threads");
+                        << ", and cover only operations that this thread has issued. Put an "
+                           "arrival after the gemm, under the same condition on the threads");
     }
   }
 

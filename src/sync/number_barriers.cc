@@ -117,14 +117,15 @@ class Numberer : public ir::StmtMutator {
     return it->second;
   }
   [[noreturn]] void Exhausted(int64_t first, int64_t count, const ir::Span& span) const {
-    TL_USER_ERROR(kResource, span,
-                  "threads " << first << " to " << first + count - 1
-                             << " must wait for each other here, but no barrier is left: a CTA "
-                                "has "
-                             << kBarriers << ", one for all threads, " << numbers_.size() - 1
-                             << " for other groups of threads, and the rest may be those of the "
-                                "program's T.sync_threads(barrier_id, ..). Use fewer numbers, or "
-                                "constants for barrier_id");
+    TL_USER_ERROR(
+        kResource, span,
+        "threads "
+            << first << " to " << first + count - 1
+            << " must wait for each other here, but no hardware barrier is free: a block has "
+            << kBarriers << ", one for all threads, " << numbers_.size() - 1
+            << " for other groups of threads, and T.sync_threads(barrier_id, ..) of the program "
+               "may use all others. Use fewer numbers, or "
+               "constants for barrier_id");
   }
 
   const ir::Func& func_;

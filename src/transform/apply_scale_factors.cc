@@ -58,10 +58,10 @@ class ScaleApplier : public ir::StmtMutator {
     }
     const std::string arch(target_->arch);
     RemarkGemm(op, op->IsScaled()
-                       ? "multiplies A and B by their scale factors before it, in bfloat16: " +
-                             arch + " has no block-scaled tensor core"
-                       : "takes its padded tiles to bfloat16 before it: of this compiler's gemms "
-                         "those of tcgen05 alone take them as they are");
+                       ? "multiplies A and B by their scale factors first, in bfloat16: " + arch +
+                             " has no block-scaled tensor core"
+                       : "converts its padded tiles to bfloat16 first, because only tcgen05.mma "
+                         "multiplies them directly");
     op::MultiplyByScaleFactors(op, stmts);
   }
 

@@ -244,10 +244,10 @@ class RoleResolver : public ir::StmtMutator {
   [[noreturn]] void RefuseUnknown(const Stmt& s, const char* name) const {
     TL_USER_ERROR(kSemantics, s.span(),
                   name << " stands " << obstacle_->what << ", " << obstacle_->why
-                       << ". The threads that execute it together must be known when the kernel "
-                          "is compiled: separate the two kinds of conditions, `if "
-                          "<threads>: if <value that all of them share>:`; where the whole block "
-                          "gets there, it can agree on one value, `if T.syncthreads_or(<value>):`");
+                       << ". The compiler must know which threads execute it together. Separate "
+                          "the condition on threads from the condition on values: `if <threads>: "
+                          "if <value that all of them share>:`. If the whole block gets there, let "
+                          "it agree on one value: `if T.syncthreads_or(<value>):`");
   }
 
   [[noreturn]] void Refuse(const Stmt& s, const char* name) const {

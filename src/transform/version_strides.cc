@@ -81,8 +81,8 @@ class Versioner : public analysis::ScopedMutator {
     const Expr& whole = rows->whole;
     Remark(op->span, "vectorize",
            "rows of " + rows->tensors + " are accessed by vectors where " + rows->text +
-               ", and element by element elsewhere: the kernel is there twice. T.assume says that "
-               "one of the two is enough");
+               ", and element by element otherwise, so the kernel has both versions. A T.assume "
+               "that decides this removes one of them");
     Stmt vectors = ByThreads().MutateStmt(Decided(whole).MutateStmt(op->body));
     Stmt others = ir::FreshCopy().MutateStmt(Decided(ir::Not(whole)).MutateStmt(op->body));
     Stmt body = ir::If(whole, vectors, others, op->span);

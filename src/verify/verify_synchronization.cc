@@ -52,19 +52,19 @@ class Reporter {
               "an mbarrier is used before its initialization is certain to be seen");
       case Missing::kCount:
         Throw(SpanOf(finding.later), ir::Span(),
-              "more threads arrive at the mbarrier than one of its phases has: they run ahead of "
-              "those that wait for them");
+              "more threads arrive at the mbarrier than one of its phases expects: they run ahead "
+              "of the threads that wait for them");
       case Missing::kFirstFence:
         Throw(SpanOf(finding.later), ir::Span(),
               "no wgmma.fence comes before the first wgmma: it need not see its registers");
       case Missing::kPhase:
         Throw(SpanOf(finding.later), SpanOf(finding.earlier),
               "the phase after the one that " + Line(SpanOf(finding.earlier)) +
-                  " waits for may complete before all threads have seen that: they would wait "
-                  "for ever");
+                  " waits for may complete before all threads have seen that phase: the others "
+                  "would wait forever");
       case Missing::kProgress:
         Throw(SpanOf(finding.later), ir::Span(),
-              "threads wait here for ever: what they wait for never happens");
+              "threads wait here forever for an event that never happens");
       case Missing::kDrain:
         Throw(SpanOf(finding.later), ir::Span(),
               "the block may end before this is complete: nothing waits for it");

@@ -212,6 +212,6 @@ def in_kernel(what: str) -> Builder:
         raise errors.ScopeError(
             f"{what} is outside of `with T.Kernel(...)`",
             span=span.here(),
-            notes=["everything that runs on the GPU stands inside a T.Kernel block"],
+            notes=["code that runs on the GPU must be inside of a T.Kernel block"],
         )
     return builder

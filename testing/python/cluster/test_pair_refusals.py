@@ -35,33 +35,33 @@ def multiply(a, b, c, *_):
 
 
 def case_without_clusters():
-    """SemanticsError: T.gemm with use_2cta=True is computed by two neighbours of a cluster, but the
-    kernel has no clusters: T.Kernel(..., cluster_dims=2)
+    """SemanticsError: T.gemm with use_2cta=True is computed by two neighbouring blocks of a
+    cluster, but the kernel has no clusters: T.Kernel(..., cluster_dims=2)
     """
     pair_kernel(multiply, size=None)
 
 
 def case_odd_clusters():
-    """SemanticsError: two neighbours of a cluster, but clusters have 3 blocks"""
+    """SemanticsError: two neighbouring blocks of a cluster, but clusters have 3 blocks"""
     pair_kernel(multiply, size=3, grid=6)
 
 
 def case_hopper():
-    """TargetError: T.gemm with use_2cta=True: sm_90a has no gemms that pairs of blocks compute;
-    leave it out, or compile with target="sm_100a"
+    """TargetError: T.gemm with use_2cta=True: sm_90a has no tensor cores that work for pairs of
+    blocks; leave out use_2cta, or compile with target="sm_100a"
     """
     pair_kernel(multiply, target="sm_90a")
 
 
 def case_float64():
-    """LayoutError: T.gemm with use_2cta=True: pairs of blocks have only tcgen05.mma, and
-    tcgen05.mma has no float64; leave use_2cta out
+    """LayoutError: T.gemm with use_2cta=True: pairs of blocks need tcgen05.mma, which does not fit
+    this gemm: tcgen05.mma has no float64; leave use_2cta out
     """
     pair_kernel(multiply, dtype="float64")
 
 
 def case_some_gemms():
-    """SemanticsError: T.gemm without use_2cta=True in a kernel that has one with it"""
+    """SemanticsError: T.gemm has no use_2cta=True, but another gemm of the kernel has it"""
 
     def body(a, b, c, *_):
         multiply(a, b, c)
@@ -128,7 +128,7 @@ def by_the_second(a, b, c, bx, s):
 
 
 def case_issued_by_one_odd_block_of_several():
-    """SemanticsError: but block 1 of the cluster may get here, too: put it under
+    """SemanticsError: but block 1 of the cluster may reach it, too: put it under
     `if T.block_rank_in_cluster() % 2 == 0`
     """
     pair_kernel(by_the_second, size=4)
@@ -150,9 +150,9 @@ def of_a_fragment(a, b, c, bx, s):
 
 
 def case_issued_gemms_of_fragments():
-    """ScopeError: T.tcgen05_gemm with use_2cta=True: A is in f (128, 64) float16 in local.fragment,
-    which each block would have to bring to tensor memory, but the even one alone issues the gemm:
-    T.copy it to shared memory before
+    """ScopeError: T.tcgen05_gemm with use_2cta=True: A is in f (128, 64) float16 in local.fragment.
+    Only the even block issues the gemm, so it does not find an operand there that the odd block
+    holds: T.copy it to shared memory before
     """
     pair_kernel(of_a_fragment)
 
@@ -165,8 +165,8 @@ def into_a_fragment(a, b, c, bx, s):
 
 
 def case_issued_gemms_into_fragments():
-    """ScopeError: T.gemm with use_2cta=True: C is in c (128, 64) float32 in local.fragment, which
-    each block would have to bring to tensor memory, but the even one alone issues the gemm:
+    """ScopeError: T.gemm with use_2cta=True: C is in c (128, 64) float32 in local.fragment. Only
+    the even block issues the gemm, so it does not find an operand there that the odd block holds:
     accumulate into T.alloc_tmem and T.copy from it later
     """
     pair_kernel(into_a_fragment)
@@ -197,7 +197,7 @@ def case_issued_gemms_with_factors_in_rows():
 
 
 def case_some_issued_gemms():
-    """SemanticsError: T.tcgen05_gemm without use_2cta=True in a kernel that has one with it"""
+    """SemanticsError: T.tcgen05_gemm has no use_2cta=True, but another gemm of the kernel has it"""
     pair_kernel(one_without)
 
 
@@ -309,8 +309,8 @@ def tiles_of_the_rank(a, b, c, bx, s):
 
 
 def case_a_begins_elsewhere():
-    """SemanticsError: where A begins in tiles, `rank`, differs between the blocks of a pair, or is
-    not known to be the same, but the even one issues for both
+    """SemanticsError: where A begins in tiles, `rank`, may differ between the blocks of a pair, but
+    the even block issues for both: use a value that is the same in both
     """
     pair_kernel(tiles_of_the_rank)
 
@@ -322,7 +322,7 @@ def halves_of_k(a, b, c, bx, s):
 
 
 def case_b_begins_elsewhere():
-    """SemanticsError: where B begins in b, `first`, differs between the blocks of a pair"""
+    """SemanticsError: where B begins in b, `first`, may differ between the blocks of a pair"""
     pair_kernel(halves_of_k)
 
 
@@ -334,7 +334,7 @@ def columns_of_the_rank(a, b, c, bx, s):
 
 
 def case_c_begins_elsewhere():
-    """SemanticsError: where C begins in wide, `first`, differs between the blocks of a pair"""
+    """SemanticsError: where C begins in wide, `first`, may differ between the blocks of a pair"""
     pair_kernel(columns_of_the_rank)
 
 
@@ -347,7 +347,7 @@ def numbers_of_the_block(a, b, c, bx, s):
 
 
 def case_iterations_of_other_numbers():
-    """SemanticsError: where A begins in tiles, `i % 2`, differs between the blocks of a pair"""
+    """SemanticsError: where A begins in tiles, `i % 2`, may differ between the blocks of a pair"""
     pair_kernel(numbers_of_the_block)
 
 
@@ -364,7 +364,7 @@ def case_conditions_on_other_numbers():
 
 
 def case_cleared_by_one_block():
-    """SemanticsError: clear_accum, `bx % 2 == 0`, differs between the blocks of a pair"""
+    """SemanticsError: clear_accum, `bx % 2 == 0`, may differ between the blocks of a pair"""
     pair_kernel(
         lambda a, b, c, bx, s: T.gemm(
             a, b, c, transpose_B=True, clear_accum=bx % 2 == 0, use_2cta=True
@@ -403,8 +403,8 @@ def unequal_loops(a, b, c, bx, s):
 
 
 def case_loops_that_run_unequally_often():
-    """SemanticsError: but how often the loop over `_i` runs, `bx + s` times, differs between
-    them, or is not known to be the same
+    """SemanticsError: but how often the loop over `_i` runs, `bx + s` times, may differ between
+    them: move it to a place that all of them reach equally often
     """
     pair_kernel(unequal_loops)
 

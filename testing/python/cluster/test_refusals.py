@@ -46,8 +46,8 @@ def case_mask_that_is_none():
 
 
 def case_mask_without_a_cluster():
-    """SemanticsError: reaches other blocks, but the kernel has no clusters: T.Kernel(...,
-    cluster_dims=2)
+    """SemanticsError: accesses other blocks, but the kernel has no clusters; launch it with
+    T.Kernel(..., cluster_dims=2)
     """
     compiled(lambda A, out, a, b, bar: T.copy_cluster(A, a, cluster_mask=1), size=None)
 

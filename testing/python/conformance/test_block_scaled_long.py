@@ -55,5 +55,7 @@ def test_which_instructions(kind, target, tiles, count) -> None:
     kernel = tilelang.compile(main, target=target)
     long = target == "sm_103a"
     assert steps_of(kernel) == (count if long else 0)
-    remarks = [str(r) for r in kernel.remarks if "takes 64 of K an instruction" in str(r)]
+    remarks = [
+        str(r) for r in kernel.remarks if "multiplies 64 elements of K in an instruction" in str(r)
+    ]
     assert bool(remarks) == (long and count == 0)

@@ -64,4 +64,4 @@ def test_instructions() -> None:
     main = gemm_of(128, 64, 256, (128, 64, 128), ("float4_e2m1fn", "float6_e2m3fn"))
     assert "kind::f8f6f4" in tilelang.compile(main, target="sm_100a").get_ptx()
     kernel = tilelang.compile(main, target="sm_120a")
-    assert any("takes its padded tiles to bfloat16" in str(r) for r in kernel.remarks)
+    assert any("converts its padded tiles to bfloat16" in str(r) for r in kernel.remarks)

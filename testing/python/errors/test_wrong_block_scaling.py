@@ -58,13 +58,15 @@ def case_rows_of_factors():
 
 
 def case_pairs():
-    """SemanticsError: T.tcgen05_cp_warpx4 with use_2cta=True in a kernel whose gemms have it not"""
+    """SemanticsError: T.tcgen05_cp_warpx4 with use_2cta=True in a kernel whose gemms do not
+    have it
+    """
     by_hand(pairs=True)
 
 
 def case_pairs_without_a_cluster():
-    """SemanticsError: T.tcgen05_gemm_blockscaled with use_2cta=True is computed by two neighbours
-    of a cluster, but the kernel has no clusters
+    """SemanticsError: T.tcgen05_gemm_blockscaled with use_2cta=True is computed by two
+    neighbouring blocks of a cluster, but the kernel has no clusters
     """
     by_hand(pairs=True, use_2cta=True)
 

@@ -17,7 +17,7 @@ def compiled(func):
 
 
 def case_no_kernel():
-    """ScopeError: main launches no kernel: it has no T.Kernel block ... with T.Kernel(...)"""
+    """ScopeError: main launches no kernel, because it has no T.Kernel block ... T.Kernel(...)"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):
@@ -312,7 +312,7 @@ def case_a_sum_over_even_rows():
 
 
 def case_values_of_all_iterations_but_one():
-    """SemanticsError: that differ in i write values of their own to one element of B"""
+    """SemanticsError: that differ in i write different values to one element of B"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32"), B: T.Tensor((4,), "float32"), n: T.int32):
@@ -325,7 +325,7 @@ def case_values_of_all_iterations_but_one():
 
 
 def case_values_of_many_iterations_in_one_register():
-    """SemanticsError: that differ in j write values of their own to one element of last ...
+    """SemanticsError: that differ in j write different values to one element of last ...
     under a condition on j ... T.serial run over j
     """
 
@@ -341,7 +341,7 @@ def case_values_of_many_iterations_in_one_register():
 
 
 def case_values_of_many_iterations_in_one_place():
-    """SemanticsError: that differ in i write values of their own to one element of B"""
+    """SemanticsError: that differ in i write different values to one element of B"""
 
     @T.prim_func
     def main(B: T.Tensor((4,), "int32")):

@@ -118,8 +118,8 @@ def case_one_thread_waits_for_its_gemm():
 
 def case_a_warpgroup_chosen_by_a_step():
     """SemanticsError: T.copy stands under `tx // 128 == k % 2`, which is decided at run time and
-    may differ between threads ... `if <threads>: if <value that all of them share>:`; where the
-    whole block gets there, it can agree on one value, `if T.syncthreads_or(<value>):`
+    may differ between threads ... `if <threads>: if <value that all of them share>:`. If the whole
+    block gets there, let it agree on one value: `if T.syncthreads_or(<value>):`
     """
 
     @T.prim_func

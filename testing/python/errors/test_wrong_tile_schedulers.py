@@ -188,7 +188,7 @@ def case_launch_control_of_another_target():
 
 
 def case_break_after_a_claim():
-    """SemanticsError: break leaves a T.Persistent loop whose tiles a scheduler gives out"""
+    """SemanticsError: break leaves a T.Persistent loop with a dynamic scheduler"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):

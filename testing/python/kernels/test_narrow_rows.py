@@ -48,9 +48,9 @@ def rows(columns: int, distance: int) -> torch.Tensor:
 def test_operands_whose_rows_no_vector_divides(columns: int, width: int, target: str) -> None:
     kernel = tilelang.compile(gemm(columns, columns), target=target)
     assert remarks(kernel) == [
-        f"{name} is accessed {width} bytes at a time: its rows are {columns} elements apart, no "
-        "multiple of 16 bytes. Rows 104 elements apart, as those of a part of a longer tensor "
-        "(T.StridedTensor), are accessed 16 bytes at a time"
+        f"{name} is accessed {width} bytes at a time: its rows are {columns} elements apart, "
+        "which is not a multiple of 16 bytes. Rows 104 elements apart would be accessed 16 bytes "
+        "at a time: pass a part of a longer tensor as T.StridedTensor"
         for name in "AB"
     ]
     as_advised = tilelang.compile(gemm(columns, 104), target=target)

@@ -132,7 +132,7 @@ def test_bytes_of_a_copy(dtype: str, width: int) -> None:
 def test_elements_that_are_too_few() -> None:
     """Rows of 101 elements of two bytes begin anywhere: threads copy, and a remark says so."""
     kernel = compiled(gemm(64, 64, 101))
-    assert "a is not copied by cp.async: 2 bytes of it are known to be next to each other" in (
+    assert "a is not copied by cp.async: 2 bytes of it are known to be contiguous" in (
         messages(kernel)
     )
     check_gemm(kernel, 64, 64, 101)

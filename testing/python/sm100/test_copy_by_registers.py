@@ -24,7 +24,7 @@ from tilelang.layout import make_linear_layout, make_padded_layout
 def remark_of(kernel) -> str:
     """What the compiler says of the copy into tensor memory, which it does by way of registers."""
     assert cps(kernel) == [] and registers_to_tmem(kernel)
-    (text,) = [r.message for r in kernel.remarks if "by way of registers" in r.message]
+    (text,) = [r.message for r in kernel.remarks if "goes through registers" in r.message]
     return text
 
 
@@ -119,7 +119,7 @@ def test_some_of_the_rows_fall_back(begin, rows):
 def test_float16_accumulators_fall_back():
     """Each element has a cell of its own there."""
     kernel = compile_sm100(accumulated(128, 64, 64, "float16", "float16"))
-    (text,) = [r.message for r in kernel.remarks if "by way of registers" in r.message]
+    (text,) = [r.message for r in kernel.remarks if "goes through registers" in r.message]
     assert "16 bits have a 32-bit cell each" in text
     a, b = random_values(128, 64, "float16"), random_values(64, 64, "float16")
     d, c = random_values(128, 64, "float16"), poisoned(128, 64, "float16")

@@ -214,7 +214,7 @@ def test_numbers_of_the_program_are_left_to_it(used, free) -> None:
 
 
 def test_numbers_run_out() -> None:
-    with pytest.raises(errors.ResourceError, match="no barrier is left"):
+    with pytest.raises(errors.ResourceError, match="no hardware barrier is free"):
         tilelang.compile(numbered(tuple(range(1, 16))), target="sm_100a")
     with pytest.raises(errors.ResourceError, match="constants for barrier_id"):
         tilelang.compile(numbered((), run_time=True), target="sm_100a")

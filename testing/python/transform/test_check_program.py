@@ -202,7 +202,7 @@ def test_reduce_types():
         ((64, 32), (32, 48), (64, 40), (False, False), "N is 48 in B and 40 in C"),
         ((64, 32), (32, 48), (64, 48), (True, False), "K is 64 in A and 32 in B"),
         ((64, 32), (32, 48), (64, 48), (False, True), "K is 32 in A and 48 in B"),
-        ((64,), (32, 48), (64, 48), (False, False), "A of T.gemm .* no matrix"),
+        ((64,), (32, 48), (64, 48), (False, False), "A of T.gemm .* not a matrix"),
     ],
 )
 def test_gemm_shapes(a, b, c, transposed, text):

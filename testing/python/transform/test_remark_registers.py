@@ -49,7 +49,7 @@ def test_too_large(m, n, dtype, threads, copies, needs, limit):
     assert f"need {needs} registers of each of {threads} threads" in remark.message
     assert f"first: {needs // copies}" in remark.message
     assert f"a thread has at most {limit}" in remark.message
-    assert "use more threads, a smaller tile" in remark.message
+    assert "Use more threads, a smaller tile" in remark.message
     assert "alloc_fragment" in linecache.getline(str(remark.span.file), remark.span.line)
 
 

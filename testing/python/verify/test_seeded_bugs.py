@@ -49,7 +49,7 @@ def changed_argument(index: int, change):
 def test_a_phase_without_arrival() -> None:
     """The bytes of a load are announced, but nobody arrives."""
     _, func = kernel("gemm_sm_90a")
-    assert "wait here for ever" in found(without(func, "mbarrier_arrive", 0))
+    assert "wait here forever" in found(without(func, "mbarrier_arrive", 0))
 
 
 def test_a_phase_of_fewer_bytes() -> None:
@@ -123,7 +123,7 @@ def test_counts_of_another_number_of_threads() -> None:
     inits = re.findall(r"mbarrier_init\(address_of\((\w+)\[(\d)\]\)", str(func))
     more = changed_argument(1, lambda n: constant(n, 32))
     empty = inits.index(("a_empty", "0"))
-    assert "wait here for ever" in found(replaced(func, "mbarrier_init", empty, more))
+    assert "wait here forever" in found(replaced(func, "mbarrier_init", empty, more))
     one = changed_argument(1, lambda n: constant(n, 1))
     assert "more threads arrive" in found(replaced(func, "mbarrier_init", 0, one))
 
