@@ -52,6 +52,7 @@
 #include "tiling/fit_blocks.h"
 #include "tiling/fit_rows.h"
 #include "tiling/hold_blocks.h"
+#include "tiling/inline_names.h"
 #include "tiling/order_blocks.h"
 #include "tiling/pack_factors.h"
 #include "tiling/persist_blocks.h"
@@ -151,6 +152,7 @@ const std::vector<Step>& Pipeline() {
       {"order_pairs", ForAll(sync::OrderPairs)},
       {"pad_operands", lower::PadOperands},
       {"split_fragments", lower::SplitFragments},
+      {"inline_names", ForAll(tiling::InlineNames)},
       {"realign_rows", tiling::RealignRows, std::nullopt, "tl.disable_row_realignment", Unchanged},
       {"pack_factors", tiling::PackFactors, std::nullopt, "tl.disable_factor_packing", Unchanged},
       {"version_launches", ForAll(tiling::VersionLaunches), std::nullopt,
