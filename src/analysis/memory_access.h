@@ -24,13 +24,13 @@ struct AccessContext {
     int64_t extent;
   };
   std::vector<Range> threads;    // thread variables, x first
-  std::vector<Range> loops;      // those with constant bounds, outermost first
+  std::vector<Range> loops;      // loops with constant bounds, outermost first
   std::vector<ir::Expr> guards;  // conditions that hold
   // Variables of other kinds, each with one arbitrary value. Indices of tensors are polynomials in
   // sizes and block indices: two that are equal for an arbitrary value are equal for all, or leave
   // the bounds of the tensor.
   std::vector<Range> samples;
-  std::vector<Range> moving;          // those of them that are variables of loops
+  std::vector<Range> moving;          // the ranges that are variables of loops
   ir::Map<ir::Var, ir::Expr> values;  // of Bind variables
   // Stands for all of the block's tensor memory, if it has any; its address counts as zero.
   ir::Buffer tensor_memory;

@@ -1,9 +1,9 @@
-// What is known about integer expressions: bounds, divisibility, proofs, simplification.
+// Knows facts about integer expressions: bounds, divisibility, proofs, simplification.
 //
-// Integers of signed 32 and 64 bits that are computed from variables are taken not to overflow,
-// as in C++; values that come from memory or calls, narrow and unsigned integers wrap, so
-// nothing but ring arithmetic is done on them unless their bounds show that they do not.
-// Floating-point arithmetic is never touched.
+// Signed integers of 32 and 64 bits that are computed from variables are assumed not to overflow,
+// as in C++. Values that come from memory or calls, and narrow and unsigned integers, wrap: only
+// ring arithmetic is done on them, unless their bounds show that they do not wrap. Floating-point
+// arithmetic is never touched.
 #ifndef TILELANG_ARITH_ANALYZER_H_
 #define TILELANG_ARITH_ANALYZER_H_
 

@@ -1,4 +1,4 @@
-// Whether the turns of a loop have places of their own.
+// Decides whether the turns of a loop have places of their own.
 #ifndef TILELANG_ARITH_APART_H_
 #define TILELANG_ARITH_APART_H_
 
@@ -13,13 +13,13 @@ struct Turns {
   int64_t extent = 0;
 };
 
-// Whether |index(i) - index(j)| >= distance for any two turns i != j. All other variables of
-// `index` have the same values in both turns. Arithmetic is that of the dtypes: it wraps.
+// Returns whether |index(i) - index(j)| >= distance for any two turns i != j. All other variables
+// of `index` have the same values in both turns. Arithmetic wraps as in the dtypes.
 //
 // With index = a i + b modulo 2^w and a = odd 2^s, the values of two turns differ by a multiple of
-// 2^s, which is none of 2^w while turns differ by less than 2^(w - s); where a (extent - 1) does
-// not wrap, they differ by |a| at least. What is not linear is tried, where the turns are few and
-// the index depends on them alone. False says nothing.
+// 2^s, which is no multiple of 2^w while turns differ by less than 2^(w - s). If a (extent - 1)
+// does not wrap, they differ by at least |a|. An index that is not linear is tried, if the turns
+// are few and the index depends on them alone. False means that nothing is known.
 bool AreApart(const ir::Expr& index, const Turns& turns, int64_t distance);
 
 }  // namespace tilelang::arith

@@ -1,4 +1,4 @@
-// Whether the turns of a loop have boxes of their own, of more than one dimension.
+// Decides whether the turns of a loop have boxes of their own, of more than one dimension.
 #ifndef TILELANG_ARITH_BOXES_APART_H_
 #define TILELANG_ARITH_BOXES_APART_H_
 
@@ -14,12 +14,13 @@ struct MovingBox {
   ir::Array<int64_t> extents;
 };
 
-// Whether boxes of two different turns never have an element in common: for each choice of values
-// of the other variables, two turns in which all `conditions` hold differ in some dimension by its
-// extent at least. All are tried, where the corner and the conditions depend on nothing else and
-// there are not too many; dimensions that depend on more tell nothing. False says nothing.
+// Returns whether boxes of two different turns never have an element in common: for each choice of
+// values of the other variables, two turns in which all `conditions` hold differ in some dimension
+// by at least its extent. All choices are tried if the corner and the conditions depend on nothing
+// else and there are not too many; a dimension that depends on more is ignored. False means that
+// nothing is known.
 //
-// One dimension alone does not tell of the tiles of T.Persistent: their rows and columns are
+// One dimension alone is not enough for the tiles of T.Persistent: their rows and columns are
 // quotients and remainders of one number.
 bool AreBoxesApart(const MovingBox& box, const Turns& turns, const std::vector<Turns>& others,
                    const ir::Array<ir::Expr>& conditions);

@@ -1,4 +1,4 @@
-// What an expression costs to compute, to choose between equal ones.
+// Estimates what an expression costs to compute, to choose between equal ones.
 #ifndef TILELANG_ARITH_COST_H_
 #define TILELANG_ARITH_COST_H_
 

@@ -24,8 +24,8 @@ class HostProgram {
   // inputs[i] is the value of vars[i]; outputs[k] becomes the value of exprs[k].
   // A division by zero is a SemanticsError.
   void Run(const int64_t* inputs, int64_t* outputs) const;
-  // The same at `count` points: inputs[i][p] and outputs[k][p] are those of point p. The outputs
-  // are resized.
+  // Evaluates at `count` points: inputs[i][p] and outputs[k][p] belong to point p. Resizes the
+  // outputs.
   using Columns = std::vector<std::vector<int64_t>>;
   void RunMany(const Columns& inputs, size_t count, Columns* outputs) const;
 

@@ -36,7 +36,7 @@ Interval Hull(const Interval& a, const Interval& b);
 // The common part; `a` when there is none (code that never runs).
 Interval Intersect(const Interval& a, const Interval& b);
 
-// What a type can hold; 64-bit types are unbounded (upward only if unsigned).
+// Returns the range of a type; 64-bit types are unbounded (upward only if unsigned).
 Interval TypeRange(ir::DType t);
 
 }  // namespace tilelang::arith

@@ -91,7 +91,7 @@ class Knowledge {
   // The list of factors of an atom: itself if it is not a product.
   std::vector<AtomId> FactorsOf(AtomId atom) const;
   Poly Product(const Poly& a, const Poly& b);
-  // `atom` divided by `divisor`, if its factors contain all those of the divisor.
+  // Divides `atom` by `divisor`, if its factors contain all factors of the divisor.
   std::optional<Poly> DivideAtom(AtomId atom, AtomId divisor);
 
  private:
@@ -176,7 +176,7 @@ class Knowledge {
   std::optional<bool> KnownCondition(const ir::Expr& e);
   bool IsImpure(const ir::Expr& e);
 
-  // What holds of an atom beyond its own structure.
+  // Facts about an atom beyond its own structure.
   struct Known {
     Interval interval;
     ModularSet set;

@@ -1,4 +1,4 @@
-// What a choice decides to load.
+// Finds the loads that a choice decides on.
 #ifndef TILELANG_ARITH_LAZY_LOADS_H_
 #define TILELANG_ARITH_LAZY_LOADS_H_
 
@@ -6,9 +6,9 @@
 
 namespace tilelang::arith {
 
-// Whether `condition ? a : b` leaves out loads of shared or global memory: a branch loads an
-// element that the condition does not load in any case (`guarded`: or under a condition of its
-// own, of elements that may lie outside).
+// Returns whether `condition ? a : b` leaves out loads of shared or global memory: a branch loads
+// an element that the condition does not load in any case. With `guarded`, the condition may load
+// it under a condition of its own, if the element may lie outside.
 bool DecidesOnLoads(const ir::SelectNode* choice, bool guarded = false);
 
 }  // namespace tilelang::arith

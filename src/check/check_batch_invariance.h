@@ -5,10 +5,11 @@
 
 namespace tilelang::check {
 
-// Refuses sums whose order depends on which thread or block comes first: a row's result would
-// depend on the rows beside it. Contributions to reducers must be rolled (RollReductions), so that
-// those that are atomic stand as atomic operations. Gives `func` back.
-// SemanticsError  an atomic addition of floating-point numbers, by a call, a copy or a reducer
+// Refuses sums whose order depends on which thread or block comes first, because a row's result
+// would then depend on the rows beside it. Contributions to reducers must be rolled
+// (RollReductions), so that atomic contributions stand as atomic operations. Returns `func`.
+// Raises SemanticsError for an atomic addition of floating-point numbers, by a call, a copy or a
+// reducer.
 ir::Func CheckBatchInvariance(const ir::Func& func);
 
 }  // namespace tilelang::check

@@ -15,7 +15,7 @@ namespace tilelang::check {
 // "A_shared (128, 64) float16 in shared.dyn"
 std::string Describe(const ir::Buffer& buffer);
 
-// What users call a tile operator; null for other statements.
+// Returns the name of a tile operator for users, or null for other statements.
 const char* TileOpName(const ir::Stmt& s);
 
 // Throws: a user error where a program is checked, an internal one where a pass is.
@@ -25,7 +25,7 @@ using Raise = std::function<void(ir::ErrorClass, const ir::Span&, const std::str
 void CheckScopes(const ir::Func& func, const Raise& raise);
 // Launch sizes and the sizes of fragments.
 void CheckResources(const ir::Func& func, const Target& target);
-// Who wrote the program, which says what may lie wholly outside of a tensor.
+// The author of the program, which decides what may lie wholly outside of a tensor.
 enum class Written {
   kByUser,      // nothing: it does nothing there
   kByPasses,    // what tile operators touch: a part of a ragged tile
@@ -37,7 +37,7 @@ void CheckBounds(const ir::Func& func, Written written, const Raise& raise);
 void CheckClusters(const ir::Func& func);
 // The tiles of each operator fit together.
 void CheckTileOps(const ir::Func& func);
-// What may stand in T.Parallel and vectorised loops.
+// Checks the statements in T.Parallel and vectorised loops.
 void CheckLoops(const ir::Func& func);
 // No element is updated by several iterations of T.Parallel, as a sum would be.
 void CheckUpdates(const ir::Func& func);
@@ -45,8 +45,8 @@ void CheckUpdates(const ir::Func& func);
 bool HasBlockBarrier(const ir::Stmt& s);
 // Every thread reaches the barriers of the whole block.
 void CheckBarriers(const ir::Func& func);
-// Of thread IR: barriers of the whole block, and elections of a thread by its warp, stand where all
-// those threads arrive.
+// Checks in thread IR that all threads arrive at barriers of the whole block, and all threads of a
+// warp at elections of a thread.
 void CheckThreadsArrive(const ir::Func& func, const Raise& raise);
 // The target has the hardware that each call needs.
 void CheckTarget(const ir::Func& func, const Target& target);

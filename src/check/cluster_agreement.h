@@ -1,4 +1,4 @@
-// Whether the blocks of a cluster agree: on conditions, and on how often loops run.
+// Finds whether the blocks of a cluster agree: on conditions, and on how often loops run.
 #ifndef TILELANG_CHECK_CLUSTER_AGREEMENT_H_
 #define TILELANG_CHECK_CLUSTER_AGREEMENT_H_
 
@@ -24,9 +24,11 @@ class ClusterAgreement {
  public:
   explicit ClusterAgreement(const ir::KernelLaunchNode* launch);
 
-  // Whether the value may differ between the blocks: it is not proved to be the same.
+  // Returns whether the value may differ between the blocks, that is, it is not proved to be the
+  // same.
   bool MayDiffer(const ir::Expr& e, const Ranks& blocks);
-  // Whether the condition may hold in the block of this rank: it is not proved to be false.
+  // Returns whether the condition may hold in the block of this rank, that is, it is not proved to
+  // be false.
   bool MayHold(const ir::Expr& condition, int64_t rank);
   // The same expression with the values of names.
   ir::Expr ValueOf(const ir::Expr& e) const { return ir::Substitute(e, values_); }

@@ -1,4 +1,4 @@
-// How many iterations of T.Parallel a condition leaves.
+// Counts how many iterations of T.Parallel a condition leaves.
 #ifndef TILELANG_CHECK_WRITING_ITERATIONS_H_
 #define TILELANG_CHECK_WRITING_ITERATIONS_H_
 
@@ -18,8 +18,9 @@ struct Iterations {
 // The value may differ between iterations: so may what a variable of the thread holds.
 bool DependsOn(const ir::Expr& e, const ir::Var& var);
 
-// Whether the conditions may be meant to leave one iteration. False when they leave several for
-// sure, or are bounds (`i < n`) of which that is not proven; true where values of memory decide.
+// Returns whether the conditions may be meant to leave one iteration. Returns false when they
+// certainly leave several, or are bounds (`i < n`) that are not proven to leave one; returns true
+// where values of memory decide.
 bool MayLeaveOne(const std::vector<ir::Expr>& conditions, const Iterations& iterations);
 
 }  // namespace tilelang::check

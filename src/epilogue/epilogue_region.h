@@ -46,7 +46,7 @@ struct EpilogueRegion {
   std::vector<EpilogueTile> tiles;
   std::vector<ir::Stmt> hoisted;         // stand before the gemms
   std::vector<ir::Buffer> loads_before;  // the tensors that these load
-  std::vector<ir::Buffer> loads_ahead;   // those that steps ahead load
+  std::vector<ir::Buffer> loads_ahead;   // the buffers that steps ahead load
   ColumnSlices slices;
 
   const EpilogueTile* Find(const ir::Buffer& buffer) const;
@@ -62,7 +62,7 @@ struct EpilogueCandidate {
 // Returns the epilogue after a gemm; it has no accumulators if there is none.
 EpilogueCandidate FindEpilogue(const ir::SeqNode* seq);
 
-// Why tiles stay whole, and which statement is the reason.
+// The reason why tiles stay whole, and the statement that causes it.
 struct EpilogueObstacle {
   std::string text;
   ir::Span span;

@@ -10,9 +10,9 @@ namespace tilelang::epilogue {
 
 struct SliceOptions {
   int64_t slots = 2;  // of what is staged in shared memory
-  // Whether reductions along the columns collect the running values of a slice, and one reduction
-  // at the end combines them. Otherwise each slice has a reduction, which costs a barrier if warps
-  // share the columns.
+  // Says whether reductions along the columns collect the running values of a slice, and one
+  // reduction at the end combines them. Otherwise each slice has a reduction, which costs a barrier
+  // if warps share the columns.
   bool gathers = false;
 };
 

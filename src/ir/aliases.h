@@ -15,10 +15,10 @@ Func WithOverlappingTensors(const Func& func);
 // these objects, never the buffers.
 const ffi::Object* MemoryOf(const Buffer& buffer);
 
-// Whether two buffers are the same, or may overlap.
+// Returns whether two buffers are the same, or may overlap.
 bool MayOverlap(const Buffer& a, const Buffer& b);
 
-// Whether the tensor may overlap others.
+// Returns whether the tensor may overlap others.
 bool MayOverlapOthers(const Buffer& tensor);
 
 }  // namespace tilelang::ir

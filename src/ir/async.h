@@ -12,7 +12,8 @@
 
 namespace tilelang::ir {
 
-// Who does the work of an instruction, in which order relative to the threads that ask for it.
+// The engine that does the work of an instruction, which decides its order relative to the threads
+// that ask for it.
 enum class Engine : uint8_t {
   kThreads,    // the operator's threads themselves, in program order
   kTmemLdSt,   // each warp for its lanes; the instructions come with their tcgen05.wait
@@ -24,22 +25,22 @@ enum class Engine : uint8_t {
   kCpAsync,    // each thread asks; done for it when its group is
 };
 
-// What tells that work of an engine is complete.
+// Says how to observe that work of an engine is complete.
 class CompletionNode : public ffi::Object {
  public:
   int64_t engine = 0;
-  // Of kTmaLoad and kTcgen05: a phase of this mbarrier, one element of "shared.barrier", and the
+  // For kTmaLoad and kTcgen05: a phase of this mbarrier, one element of "shared.barrier", and the
   // parity of the phase that comes next, a "local.var" which the waiting threads advance alike.
-  // Null for groups: of a warpgroup's wgmma, of a thread's stores.
+  // Null for groups: of a warpgroup's wgmma, or of a thread's stores.
   Buffer barrier;
   Buffer parity;
-  // Of kWgmma: what it reads and writes in registers, of which no use moves across the wait.
+  // For kWgmma: the registers that it reads and writes. No use of them moves across the wait.
   Array<Buffer> registers;
-  // Of kTmaStore: the operator's threads, first and number. The one that asks for it waits, for the
-  // bulk groups of its own.
+  // For kTmaStore: the operator's threads, first and number. The thread that asks for the store
+  // waits for its own bulk groups.
   Array<int64_t> threads;
 
-  // Those above that it has.
+  // Returns the buffers above that it has.
   Array<Buffer> Buffers() const;
   Engine engine_kind() const { return static_cast<Engine>(engine); }
   static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
@@ -71,8 +72,8 @@ class Issue : public Stmt {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Issue, Stmt, IssueNode);
 };
 
-// Until the work is complete. Groups complete in order: `left` of those that were committed last
-// may still be in flight; of a phase it is 0.
+// Waits until the work is complete. Groups complete in order: the `left` groups that were committed
+// last may still be in flight. For a phase `left` is 0.
 class WaitNode : public StmtNode {
  public:
   Completion completion;
@@ -90,7 +91,7 @@ class Wait : public Stmt {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Wait, Stmt, WaitNode);
 };
 
-// Whose accesses an arrival or a wait orders.
+// The threads whose accesses an arrival or a wait orders.
 enum class Scope : int64_t {
   kCta,
   kPair,     // of both blocks of a pair
@@ -102,10 +103,10 @@ enum class ArriveKind : int64_t {
   kExpect,        // no arrival: bytes that the phase waits for, too
   kThreadExpect,  // both
   kCommit,        // the tensor core, for what the thread has issued, when that is complete
-  kCopies,        // the thread's cp.async, when those before it are complete
-  // T.tcgen05_mma_arrive: a commit by the thread that issues for those that get there, until
-  // LowerTileOps knows which. Of pairs of blocks, if there are any, in both: scope kPair; or in the
-  // leader alone.
+  kCopies,        // the thread's cp.async, when its earlier copies are complete
+  // T.tcgen05_mma_arrive: a commit by the thread that issues for the threads that get there, until
+  // LowerTileOps knows which thread that is. In pairs of blocks it commits in both (scope kPair),
+  // or in the leader alone.
   kIssuerCommit,
 };
 
@@ -114,8 +115,8 @@ class ArriveNode : public StmtNode {
   int64_t arrive_kind = 0;
   Expr mbar;   // a Load: an element of a "shared.barrier"
   Expr bytes;  // of kExpect, kThreadExpect; else null
-  // Null: at the barrier of the own block. Of kThread: that of the block of this rank in the
-  // cluster. Of commits: those of the blocks of this mask.
+  // The block whose barrier gets the arrival. Null: the own block. For kThread: the block of this
+  // rank in the cluster. For commits: the blocks of this mask.
   Expr block;
   int64_t scope = 0;
   // Tiles that others may change after it; null: it may hand over anything.
@@ -190,13 +191,13 @@ class Fence : public Stmt {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Fence, Stmt, FenceNode);
 };
 
-// Which threads wait for each other.
+// The threads that wait for each other.
 enum class BarrierKind : int64_t {
   kBlock,
   kNamed,       // as many as `count`, at the barrier of this number
   kRange,       // `threads`, at a named barrier whose number NumberBarriers assigns
   kWarpgroups,  // the same for each warpgroup of `threads`
-  kWarp,        // those of `mask`; null: all
+  kWarp,        // the lanes of `mask`; null: all
   kRole,        // the threads that get there, until LowerTileOps knows which
   kCluster,
   kGrid,
@@ -259,8 +260,8 @@ class TmemAlloc : public Stmt {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(TmemAlloc, Stmt, TmemAllocNode);
 };
 
-// What a thread, or a warpgroup, has asked of kCpAsync, kTmaStore or kWgmma since its last commit
-// becomes a group.
+// Makes a group of the work that a thread, or a warpgroup, has asked of kCpAsync, kTmaStore or
+// kWgmma since its last commit.
 class CommitGroupNode : public StmtNode {
  public:
   int64_t engine = 0;
@@ -275,9 +276,9 @@ class CommitGroup : public Stmt {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(CommitGroup, Stmt, CommitGroupNode);
 };
 
-// The instruction that waits for groups: of those of the thread, or the warpgroup, the `left` that
-// were committed last may still be in flight. kTmemLdSt has no groups: the thread's stores to
-// tensor memory are complete.
+// The instruction that waits for groups of the thread, or the warpgroup. The `left` groups that
+// were committed last may still be in flight. kTmemLdSt has no groups: the wait is for the thread's
+// stores to tensor memory.
 class WaitGroupNode : public StmtNode {
  public:
   int64_t engine = 0;

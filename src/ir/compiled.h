@@ -1,4 +1,4 @@
-// What compilation gives: the source text and how to launch it.
+// The result of compilation: the source text and how to launch it.
 #ifndef TILELANG_IR_COMPILED_H_
 #define TILELANG_IR_COMPILED_H_
 

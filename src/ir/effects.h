@@ -1,5 +1,5 @@
-// What statements do to memory: one vocabulary for statements of every kind. Every analysis that
-// asks "who touches which buffer" asks here.
+// Describes what statements do to memory, in one vocabulary for statements of every kind. Every
+// analysis that asks "who touches which buffer" asks here.
 #ifndef TILELANG_IR_EFFECTS_H_
 #define TILELANG_IR_EFFECTS_H_
 
@@ -20,12 +20,12 @@ enum class EffectKind : uint8_t {
 struct Effect {
   EffectKind kind = EffectKind::kRead;
   Buffer buffer;
-  // What is touched: a region by a tile operator, an element by a Load or Store.
+  // The touched memory: a region for a tile operator, an element for a Load or Store.
   Region region;        // null for elements
   Array<Expr> indices;  // of the element
   // The tile operator, Load, Store or Alloc.
   const ffi::Object* node = nullptr;
-  // Of the node, or of the innermost statement around it with a place in the source.
+  // The place in the source of the node, or of the innermost statement around it that has one.
   Span span;
 
   // The node, if it is one of this kind.
@@ -42,9 +42,9 @@ struct Effect {
 // it writes. An Alloc writes what it initialises.
 void WalkEffects(const Stmt& s, const std::function<void(const Effect&)>& fn);
 std::vector<Effect> EffectsOf(const Stmt& s);
-// How many of them are on the buffer.
+// Returns how many effects are on the buffer.
 int CountEffects(const Stmt& s, const Buffer& buffer);
-// Whether the first use of `buffer` in `s` leaves nothing of what it held.
+// Returns whether the first use of `buffer` in `s` overwrites everything that it held.
 bool OverwritesFirst(const Stmt& s, const Buffer& buffer);
 
 }  // namespace tilelang::ir

@@ -285,7 +285,7 @@ class CallNode : public ExprNode {
   String name;
   Array<Expr> args;
   Map<String, Any> attrs;
-  // What the name says. Null: a device function.
+  // The meaning of the name. Null: a device function.
   const Intrinsic* intrinsic = nullptr;
   Builtin builtin = Builtin::kNone;
 

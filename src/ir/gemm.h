@@ -10,15 +10,15 @@
 
 namespace tilelang::ir {
 
-// What an operand is to the product C (+)= A @ B. What each is read or written for, and along which
-// dimensions it lies, is one table (gemm.cc). Block-scaled gemms have scale factors, each of a row
-// of A, or a column of B, and a block of K; the columns of tensor memory to which the compiler
-// brings those are scratch. Sparse gemms have metadata, which say where the elements of A, half of
-// K, lie in it (op/gemm_metadata.h).
+// The kind of an operand of the product C (+)= A @ B. One table (gemm.cc) says whether each kind is
+// read or written, and along which dimensions it lies. Block-scaled GEMMs have scale factors, each
+// for a row of A, or a column of B, and a block of K. The columns of tensor memory to which the
+// compiler brings them are scratch. Sparse GEMMs have metadata, which say where the stored elements
+// of A, half of K, lie (op/gemm_metadata.h).
 enum class GemmOperandKind : uint8_t { kA, kB, kC, kScaleA, kScaleB, kScaleColumns, kMetadata };
 
-// What the elements of an operand are: of the type of its buffer; or where that has bytes, ue8m0,
-// a power of two, or two e2m1 floats of four bits, the low half first.
+// The format of the elements of an operand: the type of its buffer; or, if the buffer has bytes,
+// ue8m0, a power of two, or two e2m1 floats of four bits, the low half first.
 enum class GemmFormat : uint8_t { kOwn, kUE8M0, kE2M1x2 };
 
 // The dimensions of a product: C is M x N, and K is summed over.
@@ -39,7 +39,7 @@ class GemmOperandNode : public ffi::Object {
   const Buffer& buffer() const { return region->buffer; }
   // C, which the gemm writes, and reads unless it clears it.
   bool IsResult() const;
-  // What it writes for itself. All others it only reads.
+  // Returns whether the GEMM writes the operand for itself. It only reads all others.
   bool IsScratch() const;
   bool IsMatrix() const;
   // The dimension of the region that lies along `dim`; nothing: none does.
@@ -62,12 +62,12 @@ inline constexpr const char* kTransposeProduct = "transpose_product";
 // "shared.barrier" element on which completion arrives, null when the compiler waits. annotations:
 // policy (int), is_tcgen05 (bool: T.tcgen05_gemm, issue only), wg_wait (int: groups of wgmma that
 // may stay in flight after it, -1 for all, 0 when absent), is_wgmma (bool: T.wgmma_gemm),
-// promote_every (int: of K; so many are summed by the instruction, and these sums in registers),
-// transpose_product (bool: of passes; wgmma computes C^T = B^T A^T where it can, also with rows of
-// C in multiples of 64: columns of C in 64s, its rows in 8s). k_start: of gemms whose factors the
-// program brings to tensor memory, where A and B begin in the K that the words of factors count;
-// null for all others. Annotations of those: sf_a_granularity_k, sf_b_granularity_k (int: elements
-// along K that share a factor).
+// promote_every (int, along K: the instruction sums this many, and registers sum its sums),
+// transpose_product (bool, set by passes: wgmma computes C^T = B^T A^T if it can, also if rows of C
+// come in multiples of 64, because columns of C then come in 64s and its rows in 8s). k_start: for
+// GEMMs whose factors the program brings to tensor memory, the position of A and B in the K that
+// the words of factors count; null for all others. These GEMMs have the annotations
+// sf_a_granularity_k and sf_b_granularity_k (int: elements along K that share a factor).
 class GemmNode : public TileOpNode {
  public:
   Array<GemmOperand> operands;  // A, B, C, and others at most once
@@ -79,12 +79,12 @@ class GemmNode : public TileOpNode {
   // Null: the gemm has none.
   const GemmOperandNode* Operand(GemmOperandKind kind) const;
   bool IsScaled() const { return Operand(GemmOperandKind::kScaleA) != nullptr; }
-  // By factors that the program has brought to tensor memory.
+  // Returns whether the program has brought the factors to tensor memory.
   bool HasScalesInTmem() const;
-  // What it writes, and all else.
+  // Return the operand that the GEMM writes, and all other operands.
   const Region& result() const;
   std::vector<const GemmOperandNode*> Inputs() const;
-  // Whether the tile is one of its inputs.
+  // Returns whether the tile is one of its inputs.
   bool HasInput(const Buffer& tile) const;
   // A has two of each four elements along K; B all of them.
   bool IsSparse() const { return Operand(GemmOperandKind::kMetadata) != nullptr; }
@@ -106,8 +106,8 @@ class Gemm : public Stmt {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Gemm, Stmt, GemmNode);
 };
 
-// Whether a gemm overwrites C for certain where it runs first: in the first iteration of `loop`,
-// which is null for a gemm in none.
+// Returns whether a GEMM certainly overwrites C where it runs first: in the first iteration of
+// `loop`, or anywhere if `loop` is null.
 bool ClearsFirst(const GemmNode* gemm, const ForNode* loop);
 
 }  // namespace tilelang::ir

@@ -9,7 +9,7 @@
 
 namespace tilelang::ir {
 
-// How a call is written in CUDA C++; `spelling` is the name in it.
+// Says how a call is written in CUDA C++; `spelling` is the name in it.
 enum class PrintRule : uint8_t {
   kFunction,   // spelling(args)
   kMath,       // spelling##f of floats, spelling of doubles; 16-bit and 8-bit floats via float
@@ -20,7 +20,8 @@ enum class PrintRule : uint8_t {
   kSpecial,    // the printer knows it by name
 };
 
-// Which threads execute the call together; it must not stand in control flow that divides them.
+// The threads that execute the call together. The call must not stand in control flow that divides
+// them.
 enum class Participants : uint8_t { kThread, kWarp, kCta };
 
 enum class Proxy : uint8_t { kGeneric, kAsync };
@@ -40,16 +41,16 @@ struct Intrinsic {
   uint32_t writes = 0;
   Proxy proxy = Proxy::kGeneric;
   Participants participants = Participants::kThread;
-  // What the target must have.
+  // The feature that the target must have.
   Feature needs = Feature::kNone;
   // Threads wait for others, or take what others give up: a program that calls it has roles of its
   // own.
   bool of_roles = false;
   // No effect but its value: may be moved, repeated or dropped.
   bool pure = false;
-  // Of one float, the multi-function unit computes it.
+  // The multi-function unit computes it for one float.
   bool mufu = false;
-  // Of an atomic operation: adjacent elements. Of a polynomial: its degree.
+  // The number of adjacent elements of an atomic operation, or the degree of a polynomial.
   int count = 1;
 };
 
@@ -61,7 +62,7 @@ bool IsUnknown(const CallNode* call);
 bool IsAtomic(const CallNode* call);
 std::span<const Intrinsic> AllIntrinsics();
 
-// What a call does to one buffer. `index` is the element at which the access starts, null when
+// The effect of a call on one buffer. `index` is the element at which the access starts, null when
 // any element may be touched; the access covers `elements` from there, 0 meaning all.
 struct MemoryEffect {
   Buffer buffer;
@@ -71,23 +72,22 @@ struct MemoryEffect {
   bool write = false;
   Proxy proxy = Proxy::kGeneric;
   bool by_warpgroup = false;  // each warpgroup waits for its own part
-  // Of a buffer that the call names by an address or a descriptor: how many elements from there on
-  // (of a descriptor: in equal parts of the buffer, which of them) it may touch; 0: all.
+  // For a buffer that the call names by an address or a descriptor: how many elements from there on
+  // it may touch (for a descriptor: which of equal parts of the buffer); 0: all.
   int64_t extent = 0;
 };
-// The effects of the call itself (not of the loads in its arguments' values): addresses among
-// the arguments, by the table; buffers in attrs["reads"] and attrs["writes"], which lowering
-// gives for operands that the call names indirectly (descriptors). attrs["async"] = true says
-// that the accesses go through the async proxy, attrs["by_warpgroup"] = true that they are those
-// of wgmma; attrs["elements"] : int, how many elements each
-// address covers; attrs["extents"] : Array<int>, the extents of the buffers in attrs["reads"] or
-// attrs["writes"].
+// Returns the effects of the call itself, without the loads in its arguments' values. Addresses
+// among the arguments follow the table. Buffers in attrs["reads"] and attrs["writes"] are operands
+// that the call names indirectly (descriptors). attrs["async"] = true says that the accesses go
+// through the async proxy, attrs["by_warpgroup"] = true that wgmma makes them; attrs["elements"] :
+// int, how many elements each address covers; attrs["extents"] : Array<int>, the extents of the
+// buffers in attrs["reads"] or attrs["writes"].
 std::vector<MemoryEffect> CallEffects(const CallNode* call);
 // The proxy of the call's accesses.
 Proxy ProxyOf(const CallNode* call);
 
-// What a call does to tensor memory: a box of lanes and 32-bit columns from an address on, within
-// the columns [first, end) of a tile, counted from the first that the CTA has.
+// The effect of a call on tensor memory: a box of lanes and 32-bit columns from an address on,
+// within the columns [first, end) of a tile, counted from the first column that the CTA has.
 struct TmemEffect {
   Expr address;
   int64_t lanes = 0;

@@ -17,8 +17,8 @@ struct NextTile {
   Expr stride;         // places below are the first ones of blocks
   Expr places;         // how many there are
   Expr tiles;          // how many tiles
-  // int32: places given so far, blocks that got none. Null: the grid has a block for each place,
-  // and cluster launch control gives those that have not started.
+  // int32: the places given so far, and the blocks that got none. Null: the grid has a block for
+  // each place, and cluster launch control gives the blocks that have not started.
   Buffer counter;
   Buffer table;  // the tile at each place; null: its number
 };

@@ -22,7 +22,7 @@ struct SmallFloat {
   int64_t fraction;
   int64_t bias;
 
-  // Of a unit, those that hold elements.
+  // Returns the bytes of a unit that hold elements.
   int64_t UnitBytes() const { return bits * kPaddedUnit / 8; }
 };
 // Two of them in a byte are an element of GemmFormat::kE2M1x2.
@@ -30,10 +30,10 @@ inline constexpr SmallFloat kE2M1{"float4_e2m1fn", "e2m1", 4, 1, 1};
 
 // The type of the elements of a padded tile; null of all other buffers.
 const SmallFloat* PaddedType(const Buffer& buffer);
-// Of the tile, where a copy goes from or to bytes without pads, in a tensor: the last extents of
-// its regions differ then. Null of all other copies.
+// Returns the type of padded elements if the copy goes between a padded tile and a tensor of bytes
+// without pads. The last extents of its regions then differ. Returns null for all other copies.
 const SmallFloat* PaddedType(const CopyNode* op);
-// Whether A or B of a gemm is one.
+// Returns whether A or B of a GEMM has padded elements.
 bool HasPaddedInput(const GemmNode* op);
 
 }  // namespace tilelang::ir

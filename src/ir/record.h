@@ -9,8 +9,8 @@
 
 namespace tilelang::ir {
 
-// How a record takes in another, or what an element adds to it: `combined` are the fields
-// afterwards, of the fields `left` before and of what comes, `right`. Two records of one kind
+// Says how a record takes in another record, or an element: `combined` has the fields afterwards,
+// computed from the fields `left` before and the fields `right` that come. Two records of one kind
 // combine in any order.
 class RecordUpdateNode : public ffi::Object {
  public:

@@ -18,8 +18,8 @@ inline constexpr const char* kOneTileEach = "one_tile_each";
 inline constexpr const char* kWholeSums = "whole_sums";
 // All calls run the same launches (bool): no launches are alternatives.
 inline constexpr const char* kOneForAllCalls = "one_for_all_calls";
-// What tiles of straightforward GEMMs are to be (tiling/choose_tiles.h): their columns (int),
-// whether pairs of blocks compute them (bool), and how many blocks share the iterations of one
+// Settings of the tiles of straightforward GEMMs (tiling/choose_tiles.h): their columns (int),
+// whether pairs of blocks compute them (bool), and how many blocks share the iterations of one tile
 // (int).
 inline constexpr const char* kTileColumns = "tile_columns";
 inline constexpr const char* kTilePairs = "tile_pairs";

@@ -1,4 +1,4 @@
-// Where in the user's Python file a node comes from.
+// The place of a node in the user's Python file.
 #ifndef TILELANG_IR_SPAN_H_
 #define TILELANG_IR_SPAN_H_
 

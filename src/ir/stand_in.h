@@ -10,9 +10,9 @@
 
 namespace tilelang::ir {
 
-// Attributes of global buffers that a function allocates. In calls in which the condition (an
-// Expr of the host) holds, the buffer is the parameter (a Buffer) and gets no memory of its own:
-// its extents and strides are those of the parameter then, and nothing writes it.
+// Attributes of global buffers that a function allocates. In calls in which the condition (an Expr
+// of the host) holds, the buffer is the parameter (a Buffer) and gets no memory of its own. It then
+// has the extents and strides of the parameter, and nothing writes it.
 inline constexpr const char* kStandIn = "stand_in";
 inline constexpr const char* kStandsInWhere = "stands_in_where";
 

@@ -173,7 +173,7 @@ class For : public Stmt {
 For VectorLoop(Var var, Expr extent, Stmt body, Array<Buffer> vectors, Span span = Span());
 // The buffers a kVectorized loop of the thread IR accesses by vectors.
 Array<Buffer> VectorsOf(const ForNode* loop);
-// Whether an access inside that loop is a vector.
+// Returns whether an access inside that loop is a vector.
 bool IsVectorAccess(const ForNode* loop, const Buffer& buffer, const Array<Expr>& indices);
 
 class WhileNode : public StmtNode {

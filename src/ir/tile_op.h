@@ -47,7 +47,7 @@ Stmt WithPlan(const Stmt& op, ffi::ObjectRef plan);
 // what dst holds, each element atomically). mbar: a
 // Load of a "shared.barrier" element whose phase waits for the bytes of the copy, which nobody
 // waits for here; null when the compiler waits. block: the rank in the cluster of the block whose
-// dst, and mbar, are meant; null for those of the block itself.
+// dst, and mbar, are meant; null for the block itself.
 class CopyNode : public TileOpNode {
  public:
   Region src;

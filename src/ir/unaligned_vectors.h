@@ -8,7 +8,7 @@ namespace tilelang::ir {
 
 // A VectorLoop in which the vectors of some of its buffers may begin at any element.
 For WithUnaligned(const For& loop, const Array<Buffer>& buffers);
-// Whether those of a buffer may.
+// Returns whether the vectors of a buffer may be unaligned.
 bool IsUnaligned(const ForNode* loop, const Buffer& buffer);
 
 }  // namespace tilelang::ir

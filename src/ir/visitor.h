@@ -91,7 +91,7 @@ Stmt ReplaceBuffers(const Stmt& s, const Map<Buffer, Buffer>& replacement);
 void WalkExprs(const Expr& e, const std::function<bool(const Expr&)>& fn);
 void WalkExprs(const Stmt& s, const std::function<bool(const Expr&)>& fn);
 void WalkStmts(const Stmt& s, const std::function<bool(const Stmt&)>& fn);
-// Whether an expression, a statement or a call in it, at any depth, passes the test.
+// Return whether an expression, a statement or a call in it, at any depth, passes the test.
 bool HasExpr(const Expr& e, const std::function<bool(const Expr&)>& test);
 bool HasExpr(const Stmt& s, const std::function<bool(const Expr&)>& test);
 bool HasStmt(const Stmt& s, const std::function<bool(const Stmt&)>& test);
@@ -100,7 +100,7 @@ bool HasCall(const Stmt& s, Builtin builtin);
 bool UsesVar(const Expr& e, const Var& var);
 bool HasLoad(const Expr& e);
 bool UsesBuffer(const Stmt& s, const Buffer& buffer);
-// Whether `s` holds a break or continue of a loop around it, not of one inside.
+// Returns whether `s` holds a break or continue of a loop around it, not of one inside.
 bool MayLeaveLoop(const Stmt& s);
 
 }  // namespace tilelang::ir

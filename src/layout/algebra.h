@@ -24,7 +24,8 @@ Layout Composition(const Layout& outer, const Layout& inner);
 std::optional<Layout> TryComposition(const Layout& outer, const Layout& inner);
 
 /*!
- * The layout C whose values, added to those of `layout`, reach every integer of [0, size) once.
+ * The layout C whose values, added to the values of `layout`, reach every integer of [0, size)
+ * once.
  */
 Layout Complement(const Layout& layout, int64_t size);
 

@@ -12,7 +12,7 @@ namespace tilelang::layout {
 /*!
  * One shape. A thread with g = lane / 4 and c = lane % 4 holds rows g and, if `row_halves` is 2,
  * g + 8 of A and C; columns 2c and 2c + 1 of C; elements c * packed .. + packed - 1 of K and, if
- * `k_halves` is 2, those 4 * packed further; column g of B (PTX ISA, "Matrix Fragments for
+ * `k_halves` is 2, the elements 4 * packed further; column g of B (PTX ISA, "Matrix Fragments for
  * mma.m16n8k16" and the other shapes).
  */
 struct MmaAtom {
@@ -52,10 +52,10 @@ Fragment MmaFragmentC(const MmaAtom& atom, const WarpGrid& grid, int64_t m, int6
 Fragment MmaFragmentA(const MmaAtom& atom, const WarpGrid& grid, int64_t m, int64_t k);
 
 /*!
- * The metadata of a sparse A, whose atoms have K of those elements that A stores: two parts of 16
- * bits of each row (of 8-bit elements: of 32). A word of a thread is a part of rows g and g + 8 (of
- * one row), and a selector says which lanes of a quad an instruction asks: one word then serves so
- * many instructions along K. PTX ISA, "Sparse matrix storage", "mma.sp".
+ * Returns for how many steps along K one word of metadata serves. Metadata describe a sparse A,
+ * whose atoms count K in stored elements: two parts of 16 bits of each row (for 8-bit elements:
+ * of 32). A word of a thread is a part of rows g and g + 8 (or of one row), and a selector says
+ * which lanes of a quad an instruction asks. PTX ISA, "Sparse matrix storage", "mma.sp".
  */
 int64_t MetadataSteps(const MmaAtom& atom, int64_t steps);
 /*!

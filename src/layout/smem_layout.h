@@ -33,7 +33,7 @@ inline constexpr int64_t kChunkBytes = 16;
 Layout SwizzledLayout(const Coord& extents, int64_t element_bits, int64_t swizzle_bytes,
                       int64_t atomicity_bytes = kChunkBytes);
 
-/*! Those of 128, 64, 32, 16 that SwizzledLayout takes for the tile, widest first. */
+/*! Returns the widths of 128, 64, 32, 16 that SwizzledLayout takes for the tile, widest first. */
 std::vector<int64_t> SwizzleWidths(const Coord& extents, int64_t element_bits);
 
 /*! The widest of them; 0 if there is none. */

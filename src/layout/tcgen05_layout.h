@@ -76,7 +76,7 @@ TmemCell TmemCellOf(const TmemAtom& atom, int64_t thread, int64_t reg, int64_t h
 
 /*!
  * A tile in tensor memory: logical coordinate -> lane, and bit offset within the lane (column =
- * bit / 32). Lanes from 128 on are those of the pair's second CTA. `copies` are further lane
+ * bit / 32). Lanes from 128 on belong to the pair's second CTA. `copies` are further lane
  * offsets at which the same tile lies again (A operands that the hardware reads twice).
  */
 class TmemLayoutNode : public ffi::Object {

@@ -5,9 +5,9 @@
 
 namespace tilelang::lower {
 
-// An element of a fragment that is read outside of T.Parallel is one value, the same for all
-// threads that get there. Where not each of them holds it, those that do store it to shared memory
-// first. Needs layouts. The condition of a `while` has no place for that, and is left.
+// Makes one value, the same for all threads that get there, of each element of a fragment that is
+// read outside of T.Parallel. If not every thread holds the element, its holders store it to shared
+// memory first. Needs layouts. Leaves the condition of a `while`, which has no place for the store.
 ir::Func BroadcastElements(const ir::Func& func);
 
 }  // namespace tilelang::lower

@@ -8,12 +8,11 @@
 
 namespace tilelang::lower {
 
-// What a T.Parallel loop over all elements of fragment `c`, held in `tmem`, does to it, with a
-// piece of the columns after another in registers: a thread has few of them beside other tiles.
-// Rescaling the result of attention is such a loop. Where a condition on the row chooses what it
-// changes, or where it multiplies by a factor of the row, which changes nothing if it is 1, warps
-// whose rows it changes nothing of skip the loads and stores, too. Nothing where the statement is
-// no such loop.
+// Returns the statements of a T.Parallel loop over all elements of fragment `c`, held in `tmem`,
+// with one piece of the columns after another in registers. A thread has few registers beside other
+// tiles. Rescaling the result of attention is such a loop. Some loops change nothing in a row if a
+// condition on the row does not hold, or if a factor of the row is 1. Warps whose rows do not
+// change then skip the loads and stores. Returns nothing if the statement is no such loop.
 std::vector<ir::Stmt> InColumnPieces(const ir::Stmt& s, const ir::Buffer& c,
                                      const ir::Buffer& tmem);
 

@@ -6,14 +6,19 @@
 
 namespace tilelang::lower {
 
-// Where accumulators lie in tensor memory, a mask is added to the result of a gemm:
+// Adds masks to the results of GEMMs whose accumulators lie in tensor memory. The pass replaces
 //
-//   for i, j in Parallel: S[i, j] = select(.., 0, -inf)      gemm(.., S, clear_accum=True)
-//   gemm(.., S, clear_accum=False)                           for i, j in Parallel: S[i, j] +=
-//   select(..)
+//   for i, j in Parallel: S[i, j] = select(.., 0, -inf)
+//   gemm(.., S, clear_accum=False)
 //
-// The sums are the same: 0 and the infinities are exact. Threads load the result anyway, so nothing
-// is stored to tensor memory before the gemm, and what is computed from S may take its columns.
+// by
+//
+//   gemm(.., S, clear_accum=True)
+//   for i, j in Parallel: S[i, j] += select(..)
+//
+// The sums are the same, because 0 and the infinities are exact. Threads load the result anyway, so
+// nothing is stored to tensor memory before the GEMM, and values computed from S may take its
+// columns.
 ir::Func MaskResults(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::lower

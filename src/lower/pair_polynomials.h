@@ -6,8 +6,8 @@
 
 namespace tilelang::lower {
 
-// Where the target adds and multiplies two float32 at once: unrolled loops of the thread IR that
-// store T.exp2_fma of float32 in registers compute the polynomials of two iterations together.
+// Computes the polynomials of two iterations together, in unrolled loops of the thread IR that
+// store T.exp2_fma of float32 in registers, if the target adds and multiplies two float32 at once.
 ir::Func PairPolynomials(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::lower

@@ -5,8 +5,9 @@
 
 namespace tilelang::lower {
 
-// Of a launch: Map<Buffer, layout::Formula>, where the elements of tensors lie in their memory
-// (T.annotate_layout of a tensor). Tile operators on such tensors are carried out by threads.
+// The attribute of a launch that says where the elements of tensors lie in their memory
+// (T.annotate_layout of a tensor): Map<Buffer, layout::Formula>. Threads carry out tile operators
+// on such tensors.
 inline constexpr const char* kTensorLayouts = "tensor_layouts";
 
 // Accesses elements of tensors with a layout in the places that it gives. Needs accesses that are

@@ -8,9 +8,9 @@ namespace tilelang::lower {
 
 // Gives each role a fragment of its own. A fragment is spread over the registers of the threads
 // that use it: tile operators of different groups of threads cannot share one layout, and no value
-// goes from the registers of one group to those of another. SemanticsError where that is what the
-// program needs: a group reads a fragment that only others write, or two groups overlap without
-// being the same. Runs after ResolveRoles.
+// goes from the registers of one group to the registers of another. Raises SemanticsError where the
+// program needs that: a group reads a fragment that only others write, or two groups overlap
+// without being the same. Runs after ResolveRoles.
 ir::Func SplitFragments(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::lower

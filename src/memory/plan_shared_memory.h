@@ -28,9 +28,9 @@ inline constexpr const char* kRolesShare = "roles_share_memory";
 // kRolesShare. mbarriers live until the end.
 //
 // A buffer with the attribute kOverlays may also take bytes of buffers that its own threads have
-// used for the last time, even if other threads use them, too: those threads load the buffers, and
-// the owner of the new buffer has waited for every load. It may also take bytes of buffers with the
-// attribute kOverlaid that its own threads do not touch. If memory is too small otherwise, all
+// used for the last time, even if other threads use them, too: the other threads load the buffers,
+// and the owner of the new buffer has waited for every load. It may also take bytes of buffers with
+// the attribute kOverlaid that its own threads do not touch. If memory is too small otherwise, all
 // tiles that are used only outside of loops may do so, in a kernel without barriers and waits of
 // its own; the tiles of an epilogue then take the bytes of the operands.
 //

@@ -1,4 +1,4 @@
-// What a tile operator knows when it infers layouts or lowers itself.
+// Defines the context of a tile operator that infers layouts or lowers itself.
 #ifndef TILELANG_OP_CONTEXT_H_
 #define TILELANG_OP_CONTEXT_H_
 
@@ -39,8 +39,8 @@ struct ThreadRange {
   bool operator==(const ThreadRange&) const = default;
 };
 
-// Whether the threads are whole warpgroups, each warp of which reaches its quarter of the lanes of
-// tensor memory.
+// Returns whether the threads are whole warpgroups, each warp of which reaches its quarter of the
+// lanes of tensor memory.
 inline bool AreWarpgroups(const ThreadRange& threads) {
   return threads.count % kWarpgroup == 0 && threads.begin % kWarpgroup == 0;
 }
@@ -55,7 +55,7 @@ class LayoutMap {
  public:
   explicit LayoutMap(Map<Buffer, Any> annotated) : layouts_(std::move(annotated)) {}
   LayoutMap() = default;
-  // Those that T.annotate_layout gives in the kernel.
+  // Returns the layouts that T.annotate_layout gives in the kernel.
   static LayoutMap Annotated(const ir::KernelLaunchNode* launch);
 
   bool Has(const Buffer& buffer) const { return layouts_.count(buffer) != 0; }
@@ -63,7 +63,7 @@ class LayoutMap {
   std::optional<Layout> GetLayout(const Buffer& buffer) const;
   std::optional<TmemLayout> GetTmem(const Buffer& buffer) const;
   void Set(const Buffer& buffer, Any layout, const Span& user);
-  // Where the layout was fixed; null for annotations.
+  // Returns where the layout was fixed, or null for annotations.
   Span UserOf(const Buffer& buffer) const;
   const Map<Buffer, Any>& All() const { return layouts_; }
   // Counts changes, to find a fixpoint.
@@ -101,8 +101,8 @@ struct Context {
   // The tensors of which the kernel either reads or writes elements; null outside of layout
   // inference and lowering.
   const OneWayTensors* one_way = nullptr;
-  // Whether every operator that touches the shared buffer can work with a layout; null outside of
-  // layout inference.
+  // Returns whether every operator that touches the shared buffer can work with a layout. Null
+  // outside of layout inference.
   std::function<bool(const Buffer&, const Layout&)> accepted = {};
 };
 

@@ -6,14 +6,15 @@
 
 namespace tilelang::op {
 
-// The dimensions of a region that move: those of extent other than 1.
+// The dimensions of a region that move, that is, dimensions of extent other than 1.
 struct MovingDims {
   std::vector<size_t> dims;
   Array<Expr> extents;
 };
 MovingDims Moving(const Region& region);
 
-// Who does the work on a tile: the threads share its elements, or each thread does all of them.
+// Says who does the work on a tile: the threads share its elements, or each thread does all of
+// them.
 enum class TileWork { kShared, kOfEachThread };
 
 // A loop over the tiles of a copy; `move` makes a statement of the element of dst, a Load, and the

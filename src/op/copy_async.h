@@ -19,7 +19,7 @@ bool IsCopyAsync(const ir::ParallelForNode* loop);
 struct TileCopy {
   Buffer tile;
   Buffer source;
-  Array<Expr> chosen_by;  // which elements those are: indices of the source, conditions
+  Array<Expr> chosen_by;  // these decide which elements: indices of the source, conditions
 };
 std::optional<TileCopy> AsTileCopy(const Stmt& s);
 // The element that such a loop stores, if a condition holds; null for other values.

@@ -12,8 +12,9 @@ namespace tilelang::op {
 
 // Blocks of a cluster of the launch.
 int64_t ClusterSize(const ir::KernelLaunchNode* launch);
-// Whether something in it acts on shared memory or mbarriers of other blocks; and whether nobody in
-// these waits for some of that before they go on.
+// The first function returns whether an operation in the statement acts on shared memory or
+// mbarriers of other blocks. The second one returns whether some of these operations have no wait
+// in the statement.
 bool ReachesOtherBlocks(const Stmt& s);
 bool LeavesOtherBlocksOpen(const Stmt& s);
 
@@ -22,17 +23,17 @@ bool LeavesOtherBlocksOpen(const Stmt& s);
 inline constexpr const char* kClusterMask = "cluster_mask";
 // 0: each block loads its own.
 int64_t ClusterMask(const ir::CopyNode* op);
-// The rank of the block that loads for those of a mask.
+// Returns the rank of the block that loads for all blocks of a mask.
 int64_t Leader(int64_t mask);
 int64_t CountBlocks(int64_t mask);
-// Whether the rank of the block is one of a mask of a cluster of `size`.
+// Returns whether the rank of the block is in a mask of a cluster of `size`.
 Expr IsInMask(int64_t mask, int64_t size);
 Expr BlockRank();
 
 // A function of TileLang that no other instruction or loop may carry out than an asynchronous one:
 // its name, or null.
 const char* AsyncCopyName(const ir::CopyNode* op);
-// Whether the program itself tells the mbarrier how many bytes to expect.
+// Returns whether the program itself tells the mbarrier how many bytes to expect.
 bool IsAnnounced(const ir::CopyNode* op);
 
 // cp.async.bulk from shared memory to that of another block, which completes on its mbarrier.

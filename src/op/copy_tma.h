@@ -30,14 +30,15 @@ inline constexpr const char* kTmaWrittenAnnotation = "tma_written";
 inline constexpr const char* kStoredTensor = "stored_tensor";
 inline constexpr const char* kStoredBox = "stored_box";
 
-// How a copy is cut into boxes: dimension d of the global region is covered by counts[d] boxes of
-// extent box[d]. All boxes have one tensor map.
+// Describes how a copy is cut into boxes: counts[d] boxes of extent box[d] cover dimension d of the
+// global region. All boxes have one tensor map.
 struct TmaBoxes {
   Coord box;  // outermost dimension first, as the tensor
   Coord counts;
   int64_t swizzle = 0;            // bytes; 0: none
   int64_t swizzle_atomicity = 0;  // bytes of the chunks that it moves
-  // Of elements in padded tiles; 0: elements are those of the buffers. The box counts elements.
+  // The bits of elements in padded tiles, or 0 if the buffers have the elements. The box counts
+  // elements.
   int64_t padded_bits = 0;
   std::string reason;  // why no boxes write the layout of the shared buffer; empty when they do
 };

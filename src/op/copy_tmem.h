@@ -25,7 +25,7 @@ class TmemLdStPlanNode : public TilePlanNode {
 // A copy has the annotation ir::kRowsOfWarpgroups (bool) if each warpgroup must move the 128 rows
 // that its number says: others may be in use by the tensor core.
 
-// Whether the copy moves registers to or from tensor memory.
+// Returns whether the copy moves registers to or from tensor memory.
 bool IsTmemCopy(const ir::CopyNode* op);
 
 // A copy to or from tensor memory by way of a fragment of the tile's dtype: both halves are copies.

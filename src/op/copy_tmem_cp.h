@@ -16,8 +16,8 @@ const TileInstruction* Tcgen05Cp();
 // Copies of tiles from shared to tensor memory, whatever carries them out.
 bool MovesSharedToTmem(const ir::CopyNode* op);
 
-// Why tcgen05.cp cannot do such a copy, as far as its two regions tell; empty when it can if the
-// layouts fit.
+// Returns why tcgen05.cp cannot do the copy, as far as its two regions tell. Returns an empty
+// string if it can when the layouts fit.
 std::string TmemCpObstacle(const ir::CopyNode* op);
 
 class TmemCpPlanNode : public TilePlanNode {

@@ -11,7 +11,8 @@ inline constexpr int64_t kPairBlocks = 2;
 // An annotation (bool) of gemms that both CTAs of a pair compute: T.gemm(..., use_2cta=True).
 inline constexpr const char* kInPairs = "use_2cta";
 bool IsInPairs(const ir::GemmNode* op);
-// Of copies: tcgen05.cp by which both CTAs of a pair bring factors for such gemms.
+// Returns whether the copy is a tcgen05.cp by which both CTAs of a pair bring factors for a GEMM of
+// the pair.
 bool IsInPairs(const ir::CopyNode* op);
 // All gemms of a kernel are, or none is.
 bool HasGemmsInPairs(const ir::Stmt& s);
@@ -24,10 +25,10 @@ ir::Expr IsPairLeader();
 // An annotation (bool) of loads by TMA that complete on the barrier of the pair's leader, whichever
 // CTA's memory they fill.
 inline constexpr const char* kCompletesAtLeader = "completes_at_leader";
-// Those that have it; in kernels of pairs also those of the program whose barrier is one of
-// T.alloc_cluster_barrier.
+// Returns whether a load completes at the leader. It does if it has the annotation, or if, in a
+// kernel of pairs, its barrier is one of T.alloc_cluster_barrier.
 bool CompletesAtLeader(const ir::CopyNode* op, bool in_pairs);
-// Whether the program allocated the barrier for the blocks of a cluster.
+// Returns whether the program allocated the barrier for the blocks of a cluster.
 bool IsOfCluster(const ir::Buffer& barrier);
 
 }  // namespace tilelang::op

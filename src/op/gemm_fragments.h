@@ -16,14 +16,14 @@ struct GemmFragments {
   std::optional<Fragment> a;
   std::optional<Fragment> metadata;
 };
-// Those of an instruction that computes C, or C^T.
+// Returns the layouts of an instruction that computes C, or C^T.
 GemmFragments FragmentsOf(const ir::GemmNode* op, const layout::MmaAtom& atom,
                           const layout::WarpGrid& grid, const ThreadRange& threads,
                           bool transposed = false);
 
 // Gives them to the buffers that have none yet and are operands as a whole.
 void OfferFragments(const ir::GemmNode* op, const GemmFragments& wanted, Context* ctx);
-// Whether the operands have them.
+// Returns whether the operands have these layouts.
 bool HoldFragments(const ir::GemmNode* op, const GemmFragments& wanted, Context* ctx);
 // The gemm on copies of the fragments that have others, or of which it takes a slice.
 Alternative OnFragmentsOf(const TileInstruction* instruction, const ir::GemmNode* op,

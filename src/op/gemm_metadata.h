@@ -26,8 +26,8 @@ Stmt WithMetadataInRegisters(const ir::GemmNode* op);
 ir::GemmOperand MetadataToTmem(const ir::GemmNode* op, std::vector<Stmt>* stmts);
 // Columns of it that an instruction reads.
 int64_t MetadataColumnsOfInstruction(const ir::GemmNode* op);
-// How an instruction is told that it reads from the column at this address on: an address, and bits
-// of its descriptor.
+// Says how an instruction is told that it reads metadata from the column at this address on: an
+// address, and bits of its descriptor.
 struct MetadataColumns {
   Expr address, selector;
 };

@@ -22,12 +22,12 @@ struct MmaKind {
 };
 MmaKind ChooseMmaKind(ir::DType a, ir::DType b, ir::DType c, const Target& target);
 
-// Why no such instruction multiplies tiles of these types and shapes; empty when one does.
+// Returns why no mma.sync multiplies tiles of these types and shapes, or an empty string.
 std::string MmaObstacle(const ir::GemmNode* op, const Context& ctx);
 
-// How `warps` warps share an M x N tile; nothing when no grid divides it. Square makes the parts of
-// C as square as they can be, so that fewest operands are read; FullRow divides rows, and FullCol
-// columns, among as many warps as there are atoms.
+// Says how `warps` warps share an M x N tile. Square makes the parts of C as square as they can be,
+// so that the fewest operands are read. FullRow divides rows, and FullCol columns, among as many
+// warps as there are atoms.
 enum class WarpPolicy { kSquare, kFullRow, kFullCol };
 // policy= of the program; nothing where it leaves the choice.
 std::optional<WarpPolicy> PolicyOf(const ir::GemmNode* op);

@@ -14,7 +14,7 @@ inline const ir::Region& MatrixB(const ir::GemmNode* op) {
   return op->Operand(ir::GemmOperandKind::kB)->region;
 }
 inline const ir::Region& MatrixC(const ir::GemmNode* op) { return op->result(); }
-// Of a sparse gemm.
+// Returns the metadata of a sparse GEMM.
 inline const ir::Region& Metadata(const ir::GemmNode* op) {
   return op->Operand(ir::GemmOperandKind::kMetadata)->region;
 }
@@ -27,7 +27,7 @@ inline bool IsTransposedB(const ir::GemmNode* op) {
   return op->Operand(ir::GemmOperandKind::kB)->transposed;
 }
 
-// What A's and B's elements, and their scale factors, are.
+// Return the formats of the elements of A and B, and of their scale factors.
 inline ir::GemmFormat FormatOfMatrices(const ir::GemmNode* op) {
   return op->Operand(ir::GemmOperandKind::kA)->element_format();
 }

@@ -1,15 +1,16 @@
-// The scale factors of block-scaled gemms: where they lie, and how they come to tensor memory.
+// Places the scale factors of block-scaled GEMMs, and brings them to tensor memory.
 //
-// In shared memory a tile of factors is a matrix of atoms of 512 bytes: the factors of 128 rows of
-// A (or columns of B) and four blocks of K, that of row r and block j in byte
-// 16 (r mod 32) + 4 (r / 32) + j. Its region ends with the 512 bytes of an atom, in one dimension
-// or several; before those are the atoms along the rows, then along K, where they are several.
-// Source: cuBLAS 13.0, "Layout of scaling factors for block-scaled formats".
+// In shared memory a tile of factors is a matrix of atoms of 512 bytes. An atom has the factors of
+// 128 rows of A (or columns of B) and four blocks of K; the factor of row r and block j is in byte
+// 16 (r mod 32) + 4 (r / 32) + j. The region of the tile ends with the 512 bytes of an atom, in one
+// dimension or several. Dimensions before them count atoms along the rows, and dimensions before
+// these count atoms along K, if there are several. Source: cuBLAS 13.0, "Layout of scaling factors
+// for block-scaled formats".
 //
-// tcgen05.cp.32x128b.warpx4 brings an atom to four columns of tensor memory: row r to lane
-// r mod 32 of each quarter and column r / 32, its four blocks to the bytes of the cell. That is
-// what tcgen05.mma reads (PTX ISA 9.0, "tcgen05.mma: scale factors"). The atoms of the same blocks
-// lie side by side, so that an instruction of 256 columns finds its rows in eight columns.
+// tcgen05.cp.32x128b.warpx4 brings an atom to four columns of tensor memory: row r to lane r mod 32
+// of each quarter and column r / 32, its four blocks to the bytes of the cell. tcgen05.mma reads
+// this layout (PTX ISA 9.0, "tcgen05.mma: scale factors"). The atoms of the same blocks lie side by
+// side, so that an instruction of 256 columns finds its rows in eight columns.
 #ifndef TILELANG_OP_GEMM_SCALE_FACTORS_H_
 #define TILELANG_OP_GEMM_SCALE_FACTORS_H_
 
@@ -60,14 +61,14 @@ class ScaleFactors {
 
   // Brings them to tensor memory, unless the program has.
   void Copy(std::vector<Stmt>* stmts) const;
-  // The addresses of those of rows of A, and of columns of B, from there on, for the instruction
-  // at `k` (in elements of the buffers).
+  // Return the addresses of the factors of rows of A, and of columns of B, from there on, for the
+  // instruction at `k` (in elements of the buffers).
   Expr OfA(int64_t m, int64_t k) const { return AddressOf(a_, m, k); }
   Expr OfB(int64_t n, int64_t k) const { return AddressOf(b_, n, k); }
-  // Which bytes of the cells, as bits of the instruction descriptor.
+  // Returns which bytes of the cells have the factors, as bits of the instruction descriptor.
   Expr Selection(int64_t k) const;
-  // What the instruction at `k` reads of tensor memory whose arguments `a` and `b` are those
-  // addresses, for so many rows and columns.
+  // Returns what the instruction at `k` reads of tensor memory for this many rows and columns. Its
+  // arguments `a` and `b` are the addresses.
   std::vector<Array<int64_t>> Reads(int64_t a, int64_t b, int64_t rows, int64_t columns,
                                     int64_t k) const;
 

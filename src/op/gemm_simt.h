@@ -8,7 +8,7 @@
 
 namespace tilelang::op {
 
-// Whether threads can reach the operands, those in fragments by way of shared memory.
+// Returns whether threads can reach the operands, if fragments are copied to shared memory.
 bool CanBeByThreads(const ir::GemmNode* op);
 // The gemm as a loop over the elements of C, which sums in C's type.
 Stmt GemmByThreads(const ir::GemmNode* op);

@@ -26,21 +26,23 @@ int64_t WholeColumns(const ir::GemmNode* op, const Target& target);
 // These columns where the tile of B has as many (lower/pad_operands.h); N elsewhere.
 int64_t ColumnsWithRoom(const ir::GemmNode* op, const Target& target);
 
-// Why tcgen05.mma is no instruction for the shape, types, threads and annotated layouts of a gemm
-// into a fragment, which then stays in registers, for mma.sync; empty when it is.
+// Returns why tcgen05.mma does not fit the shape, types, threads and annotated layouts of a GEMM
+// into a fragment, or an empty string. If it does not fit, the GEMM stays in registers, for
+// mma.sync.
 std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
                          const LayoutMap& annotated, const Target& target);
 
-// Where an instruction reads an input that the program has in registers: the scope of a copy of it;
-// nothing: in registers. result_in_registers: of instructions whose C is a fragment.
+// Returns the scope of the copy of an input that the program has in registers, from which an
+// instruction reads it. Returns nothing if the instruction reads registers. `result_in_registers`
+// is true for instructions whose C is a fragment.
 std::optional<std::string> ScopeOfCopy(const ir::GemmOperandNode* input, bool result_in_registers);
 
-// Whether all threads wait for the gemm: it has no barrier of the user's, nor is it
+// Returns whether all threads wait for the GEMM: it has no barrier of the user's, and it is not
 // T.tcgen05_gemm, which the user commits.
 bool WaitsItself(const ir::GemmNode* op);
 
-// A gemm has this annotation (bool) if the compiler's MMA warp issues it: those who wait for it say
-// what tensor memory it uses (ir/async.h).
+// A GEMM has this annotation (bool) if the compiler's MMA warp issues it. The statements that wait
+// for it then say what tensor memory it uses (ir/async.h).
 inline constexpr const char* kByMmaWarp = "by_mma_warp";
 bool IsByMmaWarp(const ir::GemmNode* op);
 

@@ -40,13 +40,13 @@ struct UmmaProblem {
   bool a_in_tmem = false;
   bool b_mn_major = false;
   int64_t n_unit = 8;  // where in N an instruction may begin: a swizzle atom of an MN-major B
-  // By a pair of CTAs, each with M rows of A and C, and half of the N columns of B.
+  // A pair of CTAs computes the GEMM. Each has M rows of A and C, and half of the N columns of B.
   bool in_pairs = false;
   bool sparse = false;  // A has half of the elements along K, which `k` counts
   bool long_k = false;  // an instruction has 48 bytes of an operand row, 96 elements of float4
 };
 
-// How a tile is cut into instructions of the shapes that the hardware has.
+// Says how a tile is cut into instructions of the shapes that the hardware has.
 struct UmmaTiling {
   int64_t m = 0;       // of one instruction
   int64_t n = 0;       // likewise; the last ones along N may be narrower

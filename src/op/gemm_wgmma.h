@@ -27,18 +27,20 @@ class WgmmaPlanNode : public TilePlanNode {
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.op.WgmmaPlan", WgmmaPlanNode, TilePlanNode);
 };
 
-// Whether a gemm that wgmma cannot carry out has its size and types, so that it is worth saying.
+// Returns whether a GEMM that wgmma cannot carry out has its size and types, so that a remark is
+// useful.
 bool IsWgmmaSized(const ir::GemmNode* op, const Context& ctx);
 
-// Whether C^T = B^T A^T is what wgmma computes of the gemm, if it can: a pass asks for it, or M is
+// Returns whether wgmma computes C^T = B^T A^T for the GEMM, if it can: a pass asks for it, or M is
 // no multiple of the instruction's rows.
 bool PrefersTransposed(const ir::GemmNode* op);
-// Whether so many warpgroups can each have a multiple of the instruction's rows.
+// Returns whether each of `warpgroups` warpgroups can have a multiple of the instruction's rows.
 bool DividesRows(const ir::GemmNode* op, int64_t warpgroups);
 
 // T.wgmma_gemm, which no other instruction may carry out.
 bool MustBeWgmma(const ir::GemmNode* op);
-// How many groups of wgmma may stay in flight after the gemm, -1: all of them (wg_wait=).
+// Returns how many groups of wgmma may stay in flight after the GEMM. -1 stands for all of them
+// (wg_wait=).
 int64_t GroupsInFlight(const ir::GemmNode* op);
 
 // The registers of A and C of the gemms, each once.

@@ -15,8 +15,8 @@ struct Guard {
   bool holds;
 };
 
-// Of each load and store in a statement; a load that stands in several places has what they have in
-// common.
+// Returns the guards of each load and store in a statement. A load that stands in several places
+// has the guards that all places have in common.
 std::unordered_map<const tvm::ffi::Object*, std::vector<Guard>> GuardsOfAccesses(
     const ir::Stmt& body);
 

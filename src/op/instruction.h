@@ -22,7 +22,7 @@ class TileInstruction;
 
 using ir::Engine;
 
-// How an operator is carried out. Instructions derive their own.
+// Says how an operator is carried out. Instructions derive their own plans.
 class TilePlanNode : public ffi::Object {
  public:
   const TileInstruction* instruction = nullptr;
@@ -44,14 +44,14 @@ struct PlanResult {
   std::string reason;
 };
 
-// What takes the place of an operator for which there is no plan.
+// Takes the place of an operator that has no plan.
 struct Alternative {
   Stmt stmt;
   std::string remark;         // to which the reason is added; empty: not worth one
   bool needs_layouts = true;  // of statements that have not been asked for theirs
 };
 
-// What instructions are written with.
+// Holds the tools that instructions are written with.
 struct Lowering {
   Context* ctx;
   PhysicalBuffers* buffers;
@@ -61,7 +61,7 @@ struct Lowering {
   int64_t multicast = 0;  // the blocks for which TMA loads, a mask; 0: for its own
   // Gemms by wgmma that the program leaves in flight somewhere, whose fragments exist here.
   std::vector<const ir::GemmNode*> in_flight = {};
-  // What threads do before the fence in front of the wgmma of a group.
+  // Statements of threads before the fence in front of the wgmma of a group.
   std::vector<Stmt> setup = {};
 };
 
@@ -72,21 +72,24 @@ class TileInstruction {
   virtual const char* Name() const = 0;  // "tcgen05.cp"
   virtual Engine engine() const = 0;
 
-  // Whether it is an instruction for these operands at all, as far as their memories tell.
+  // Returns whether the instruction is made for these operands at all, as far as their memories
+  // tell.
   virtual bool IsFor(const ir::TileOpNode* op) const = 0;
-  // Why it cannot, or should not, carry out such an operator, as far as the program tells; empty
-  // when it can if the layouts fit. For gemms the context has the layouts that the program gives.
+  // Returns why it cannot, or should not, carry out the operator, as far as the program tells.
+  // Returns an empty string if it can when the layouts fit. For GEMMs the context has the layouts
+  // that the program gives.
   virtual std::string Obstacle(const ir::TileOpNode* op, Context* ctx) const { return ""; }
 
   // Gives the operands the layouts that it reads or writes. Raises LayoutError where another
   // operator dictates one that it cannot.
   virtual void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const {}
-  // Whether it could work if `buffer` had this layout; others that may choose it ask.
+  // Returns whether it could work if `buffer` had this layout. Operators that may choose the layout
+  // ask this.
   virtual bool Accepts(const ir::TileOpNode* op, const Buffer& buffer, const Layout& layout,
                        Context* ctx) const {
     return true;
   }
-  // How it carries out the operator in the layouts that the operands got.
+  // Plans how it carries out the operator in the layouts that the operands got.
   virtual PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const = 0;
   // For an operator without one. By default there is none: the reason is an error.
   virtual Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const { return {}; }

@@ -15,7 +15,8 @@ Buffer MakeRingBarrier(const std::string& name, int64_t slots, const Expr& arriv
                        const Span& span);
 // An attribute (true) of barriers on which what other blocks send arrives once, behind all loops.
 inline constexpr const char* kOfExchange = "of_exchange";
-// Whether the program allocated the barrier, and orders with it what the compiler does not know of.
+// Returns whether the program allocated the barrier, and orders with it operations that the
+// compiler does not know of.
 bool IsProgramBarrier(const Buffer& barrier);
 
 // `body` executed by one elected thread of a warp, which is whole.
@@ -25,10 +26,10 @@ Stmt ByElected(Stmt body, const ThreadRange& warp, const Span& span);
 Stmt ByOneThread(Stmt body, const ThreadRange& threads, const Expr& thread,
                  arith::Analyzer* analyzer, const Span& span);
 Stmt ByOneThread(Stmt body, const Context& ctx, const Span& span);
-// Whether a condition chooses one thread of each warp, the same one each time.
+// Returns whether a condition chooses one thread of each warp, the same one each time.
 bool IsElection(const Expr& condition);
-// Whether a branch is part of an operator of these threads: one of them issues, or some of them
-// copy.
+// Returns whether a branch is part of an operator of these threads: one of them issues, or some of
+// them copy.
 bool IsOperatorOf(const Stmt& s, const ThreadRange& threads);
 // An attribute of calls that tell so: first thread, number of threads.
 inline constexpr const char* kOperatorThreads = "operator_threads";
@@ -37,11 +38,12 @@ inline constexpr const char* kOperatorThreads = "operator_threads";
 Expr BarrierAddress(const Expr& mbar);
 // The element that such an address is of.
 Expr ElementAt(const Expr& address);
-// What asks an engine for work that completes on `phase`, for which its threads wait.
+// Asks an engine for work that completes on `phase`, for which its threads wait.
 Stmt IssueFor(const Phase& phase, ir::Engine engine, Stmt body, const Span& span);
 
-// Arrives at a barrier's address, in kernels of pairs at that of both CTAs, when what the thread
-// has issued is complete; at those of the blocks of a mask, if there is one.
+// Arrives at a barrier's address when the operations that the thread has issued are complete. In
+// kernels of pairs it arrives at the barriers of both CTAs, and with a mask at the barriers of its
+// blocks.
 Stmt CommitTcgen05(const Expr& barrier, const Context& ctx, const Span& span,
                    const Expr& blocks = Expr());
 // Instructions of the tcgen05 pipe, issued by one thread, and their arrival at a barrier's address

@@ -12,17 +12,19 @@
 
 namespace tilelang::op {
 
-// The extents of an operand of a gemm: the last two of the region, those before are 1.
+// Returns the extents of an operand of a GEMM: the last two of the region. The extents before them
+// are 1.
 std::pair<int64_t, int64_t> MatrixExtents(const Region& region, const Span& span);
 
-// How a descriptor describes the last two dimensions of a buffer. Major-ness as in
+// Describes the last two dimensions of a buffer for a descriptor. Major-ness as in
 // layout/matrix_operand.h: `mn_major` says that M or N is the contiguous dimension.
 layout::MatrixOperandResult DescribeOperand(const Buffer& buffer, const Layout& layout,
                                             bool mn_major);
-// Where along M or N an instruction may begin in such an operand, in elements.
+// Returns the multiple along M or N, in elements, at which an instruction may begin in such an
+// operand.
 int64_t UnitAlongMn(const Buffer& buffer, const Layout& layout, bool mn_major);
-// Why one descriptor cannot walk the region from its corner in equal steps, and what to do; empty
-// when it can.
+// Returns why one descriptor cannot walk the region from its corner in equal steps, and what to do.
+// Returns an empty string if it can.
 std::string CornerProblem(const Region& region, const Layout& layout, bool mn_major,
                           arith::Analyzer* analyzer);
 
@@ -41,18 +43,18 @@ uint64_t SharedDescriptor(const layout::MatrixOperand& operand, DescriptorFormat
 Expr DescriptorAt(const Expr& address, const layout::MatrixOperand& operand,
                   DescriptorFormat format);
 
-// Of equal parts of an operand along M or N, the one that the threads use.
+// The part of an operand that the threads use, if it is divided into equal parts along M or N.
 struct OperandPart {
   Expr index;  // undefined: the only one
   int64_t size = 0;
 };
 
-// An operand without CornerProblem: a descriptor, and what to add to it for an instruction's
-// corner.
-// The attributes of a call that has the tensor core read those of the operands that are in shared
-// memory: which, and in what part of a buffer of several matrices.
+// Returns the attributes of a call that lets the tensor core read operands in shared memory: which
+// operands, and in what part of a buffer of several matrices.
 Map<String, Any> ReadsOfOperands(const std::vector<Region>& operands, const Lowering& lowering);
 
+// An operand without CornerProblem: a descriptor, and what to add to it for an instruction's
+// corner.
 class SharedOperand {
  public:
   SharedOperand(const Region& region, bool mn_major, DescriptorFormat format, const char* name,
@@ -64,7 +66,7 @@ class SharedOperand {
   Expr At(int64_t mn, int64_t k) const;
 
  private:
-  // What tells where rows go on that begin at (mn, k).
+  // Returns bits that say where rows continue that begin at (mn, k).
   Expr NextBuffer(int64_t mn, int64_t k) const;
   // From one descriptor to another.
   Expr Step(int64_t mn, int64_t k) const;

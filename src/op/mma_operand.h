@@ -32,7 +32,7 @@ class MmaOperand {
   Expr Address(const Expr& line, const Expr& k) const;
   Stmt LoadMatrices(const Expr& line, const Expr& k, const Buffer& regs, const Expr& at) const;
   Stmt LoadElements(const Expr& line, const Expr& k, const Buffer& regs, const Expr& at) const;
-  // Which register of the load holds half `half` of the lines and `k_half` of K.
+  // Returns the register of the load that holds half `half` of the lines and `k_half` of K.
   Expr RegisterOf(const Expr& half, const Expr& k_half) const;
 
   Region region_;

@@ -39,7 +39,7 @@ class ParallelInfo {
   bool TouchesMemory() const;
   // The body reads nothing and writes registers alone.
   bool OnlyFillsRegisters() const;
-  // What the body writes: registers of the thread (fragments and private arrays) and memory that
+  // The body may write registers of the thread (fragments and private arrays) and memory that
   // threads share.
   bool WritesRegisters() const { return writes_registers_; }
   bool WritesMemory() const { return !written_memory_.empty() || has_effects_; }
@@ -82,7 +82,7 @@ class ParallelInfo {
 // iterations of T.Parallel run in no order. Variables around the loop take their lowest values.
 void CheckIndependent(const ParallelInfo& info, Context* ctx);
 
-// Infers the loop's layout and those of the fragments it touches. Returns the loop's layout when
+// Infers the layout of the loop and of the fragments that it touches. Returns the loop's layout if
 // it is known at this level.
 std::optional<Fragment> InferParallel(const ParallelInfo& info, InferLevel level, Context* ctx);
 

@@ -24,7 +24,7 @@ Phase MakePhase(const std::string& engine, const ThreadRange& threads, const Spa
                 int64_t arrivals = 1);
 // The threads that wait on the barrier of such a phase; none: it is no phase's.
 std::optional<ThreadRange> ThreadsWaitingOn(const Buffer& barrier);
-// Those of an element of a ring's barrier.
+// Returns the phase of an element of a ring's barrier.
 Phase PhaseOf(const Buffer& barrier, const Expr& slot);
 
 // The barrier's address as an argument of device functions.

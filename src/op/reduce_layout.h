@@ -1,4 +1,4 @@
-// How the threads that hold a row exchange partial results of a reduction over it.
+// Finds how the threads that hold a row exchange partial results of a reduction over it.
 #ifndef TILELANG_OP_REDUCE_LAYOUT_H_
 #define TILELANG_OP_REDUCE_LAYOUT_H_
 
@@ -31,7 +31,7 @@ RowExchange FindRowExchange(const Fragment& source, int64_t dim, const Fragment&
 // A layout whose rows along `dim` the threads can exchange.
 Fragment ExchangeableLayout(const Coord& extents, int64_t dim, const ThreadRange& threads);
 
-// Whether rows along `dim` can be reduced in this layout; empty or why not.
+// Returns why rows along `dim` cannot be reduced in this layout, or an empty string.
 std::string ReductionObstacle(const Fragment& source, int64_t dim, const ThreadRange& threads);
 
 }  // namespace tilelang::op

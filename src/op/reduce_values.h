@@ -1,4 +1,4 @@
-// What a reduction does with single values.
+// Defines the operations of a reduction on single values.
 #ifndef TILELANG_OP_REDUCE_VALUES_H_
 #define TILELANG_OP_REDUCE_VALUES_H_
 

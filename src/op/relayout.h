@@ -17,7 +17,7 @@ Fragment LayoutOf(const ir::Region& region, Context* ctx);
 void Relayout(const ir::Region& from, const ir::Region& to, const ir::Span& span, Context* ctx,
               std::vector<ir::Stmt>* stmts);
 
-// Whether each of these threads holds all elements of the fragment.
+// Returns whether each of these threads holds all elements of the fragment.
 bool IsHeldByAll(const Fragment& fragment, const ThreadRange& threads);
 // Appends a copy of a constant region of a fragment to shared memory; returns that.
 ir::Buffer StageRead(const ir::Region& read, const ir::Span& span, Context* ctx,

@@ -6,14 +6,15 @@
 
 namespace tilelang::op {
 
-// Whether any flag that the warp's threads hold is set; `flags` is a fragment of one dimension. The
-// condition of a branch around work that changes nothing on rows whose flag is not set.
+// Returns whether any flag that the warp's threads hold is set; `flags` is a fragment of one
+// dimension. It is the condition of a branch around work that changes nothing on rows whose flag is
+// not set.
 Expr AnyRow(const Buffer& flags, const Span& span);
 // The flags, where `condition` is the above; else null.
 Buffer FlagsOf(const Expr& condition);
 
-// Whether the flag of row i is in the warps that hold elements [i, ...] of fragments that the
-// copies in `body` move: else some would skip what they have to do.
+// Returns whether the flag of row i is in all warps that hold elements [i, ...] of fragments that
+// the copies in `body` move. If it is not, some warps would skip work that they have to do.
 bool WarpsHoldFlags(const Buffer& flags, const Stmt& body, const Context& ctx);
 
 // The vote, over what the threads have in their registers.

@@ -8,7 +8,7 @@
 
 namespace tilelang::op {
 
-// What a Reduce named "cumsum", "cummax", or "reverse_" and one of these does: its result has the
+// Describes a Reduce named "cumsum", "cummax", or "reverse_" and one of these. Its result has the
 // shape of the source.
 struct ScanKind {
   ir::String combine;  // "sum" or "max"

@@ -1,4 +1,4 @@
-// Where the elements of a tile lie while prefixes of its rows are computed.
+// Places the elements of a tile while prefixes of its rows are computed.
 #ifndef TILELANG_OP_SCAN_LAYOUT_H_
 #define TILELANG_OP_SCAN_LAYOUT_H_
 

@@ -14,10 +14,10 @@ Stmt SyncThreads(const ThreadRange& threads, int64_t cta_threads, const Span& sp
 bool IsWarpgroups(const ThreadRange& threads);
 // Each of these warpgroups waits for its own threads.
 Stmt SyncWarpgroups(const ThreadRange& threads, const Span& span);
-// Of the threads that execute the operator.
+// Makes a barrier of the threads that execute the operator.
 Stmt SyncThreads(const Context& ctx, const Span& span);
-// The threads that a barrier brings together; nothing: those of each warp or warpgroup, or some of
-// the CTA that its number does not tell.
+// Returns the threads that a barrier brings together. Returns nothing if it brings together the
+// threads of each warp or warpgroup, or some threads of the CTA that its number does not tell.
 std::optional<ThreadRange> ThreadsMeetingAt(const ir::BarrierNode* barrier, int64_t cta_threads);
 
 }  // namespace tilelang::op

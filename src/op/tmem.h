@@ -6,7 +6,7 @@
 
 namespace tilelang::op {
 
-// What a buffer in tensor memory is for. Accumulators have a 32-bit cell for every element, A
+// Says what a buffer in tensor memory is for. Accumulators have a 32-bit cell for every element; A
 // operands are packed.
 enum class TmemRole { kAccumulator, kOperandA };
 
@@ -14,7 +14,8 @@ enum class TmemRole { kAccumulator, kOperandA };
 // where that one's do.
 inline constexpr const char* kColumnsOf = "columns_of";
 
-// A tile of 64 rows takes 16 lanes of each 32: those from lane 0 on, or those from this one on.
+// The first upper lane. A tile of 64 rows takes 16 of each 32 lanes, from lane 0 or from this lane
+// on.
 inline constexpr int64_t kUpperLane = 16;
 
 // The layout of a whole buffer [stages.., M, N]. Blocks of 128 rows, then stages, lie side by
@@ -36,15 +37,16 @@ TmemTile TileOf(const Region& region, const Span& span, Context* ctx);
 
 // Columns of 32 bits that the buffer takes.
 int64_t ColumnsOf(const Buffer& buffer, const TmemLayout& layout);
-// Columns of all tiles that are allocated in `s`, if none shares those of another.
+// Returns the columns of all tiles that are allocated in `s`, if none shares the columns of
+// another.
 int64_t ColumnsOfTiles(const Stmt& s);
 // An attribute of tiles (bool) that roles use at different times: they share no columns.
 inline constexpr const char* kOfRoles = "of_roles";
-// What a call does to tensor memory at an address among its arguments (ir::TmemEffect): an element
-// of its attrs["tmem"].
+// Describes what a call does to tensor memory at an address among its arguments (ir::TmemEffect),
+// as an element of its attrs["tmem"].
 Array<int64_t> TmemBox(int64_t argument, int64_t lanes, int64_t columns, bool writes,
                        const Buffer& buffer, const Context& ctx);
-// Whether two buffers have a column in common.
+// Returns whether two buffers have a column in common.
 bool ShareColumns(const Buffer& a, const Buffer& b, const LayoutMap& layouts,
                   const TensorMemory& memory);
 

@@ -1,4 +1,4 @@
-// What tcgen05.mma can take of a tile in tensor memory.
+// Finds which parts of a tile in tensor memory tcgen05.mma can take.
 #ifndef TILELANG_OP_TMEM_OPERAND_H_
 #define TILELANG_OP_TMEM_OPERAND_H_
 
@@ -8,8 +8,8 @@
 
 namespace tilelang::op {
 
-// Why instructions of `rows` rows and at most `columns` columns (of N in an accumulator, of K in
-// an A operand) cannot take `tile` piece by piece; empty when they can.
+// Returns why instructions of `rows` rows and at most `columns` columns (of N in an accumulator, of
+// K in an A operand) cannot take `tile` piece by piece, or an empty string.
 std::string TmemOperandProblem(const TmemLayout& tile, TmemRole role, int64_t rows,
                                int64_t columns);
 

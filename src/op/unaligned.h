@@ -9,10 +9,11 @@
 
 namespace tilelang::op {
 
-// A vector that begins anywhere is loaded as the two aligned ones that it lies in, and stored
-// together with those of the neighbouring lanes (tl_templates/cuda/vector.h). So threads load what
-// others may be writing, and store what others have: only tensors of which a kernel either reads
-// or writes elements are accessed so: those of the body of a launch.
+// Finds the tensors whose vectors may begin anywhere. Such a vector is loaded as the two aligned
+// vectors that it lies in, and stored together with vectors of the neighbouring lanes
+// (tl_templates/cuda/vector.h). Threads then load elements that other threads may write, and store
+// elements of other threads. So a tensor qualifies only if the body of the launch either reads or
+// writes its elements.
 class OneWayTensors {
  public:
   explicit OneWayTensors(const Stmt& launch_body);
@@ -23,11 +24,11 @@ class OneWayTensors {
   std::vector<Buffer> tensors_;
 };
 
-// Whether runs of `width` elements at an access may begin anywhere.
+// Returns whether runs of `width` elements at an access may begin anywhere.
 bool MayBeginAnywhere(const Access& access, int64_t width, const ir::ParallelForNode* loop,
                       Context* ctx);
 
-// Where the two vectors that such a load is made of lie in the tensor, as conditions on the loop's
+// Returns the bounds in the tensor of the two vectors of such a load, as conditions on the loop's
 // iterations.
 std::vector<RaggedCondition> BoundsOfUnaligned(const Access& access, int64_t width,
                                                const ir::ParallelForNode* loop, Context* ctx);

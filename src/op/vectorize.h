@@ -1,4 +1,4 @@
-// Which memory accesses of a loop move several elements at once.
+// Finds the memory accesses of a loop that move several elements at once.
 #ifndef TILELANG_OP_VECTORIZE_H_
 #define TILELANG_OP_VECTORIZE_H_
 
@@ -9,11 +9,11 @@
 
 namespace tilelang::op {
 
-// How many consecutive iterations of the last loop variable run as one, at most `limit`: 1, or a
-// number for which some access is a vector and no access is a run of elements that is none: that
-// may be misaligned or longer than 16 bytes. Of such numbers the one with the fewest accesses: 16
-// elements of float8 are a vector, but where they become float16 in a swizzled tile, 8 are.
-// Conditions around accesses have one value in a group of so many, or are ragged.
+// Returns how many consecutive iterations of the last loop variable run as one, at most `limit`.
+// The result is 1, or a number for which some access is a vector, and no access is a run of
+// elements that may be misaligned or longer than 16 bytes. Of these numbers it is the one with the
+// fewest accesses: 16 elements of float8 are a vector, but where they become float16 in a swizzled
+// tile, 8 are. Conditions around accesses have one value in a group of this size, or are ragged.
 int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx);
 
 // The same of the iterations that a thread has in a layout. Where no vectors are aligned they may
@@ -29,7 +29,7 @@ struct Vectors {
   // The buffers in global and shared memory of which every access that follows the last loop
   // variable is a vector.
   Array<Buffer> buffers;
-  Array<Buffer> unaligned;  // those of them in which it may begin at any element
+  Array<Buffer> unaligned;  // the buffers in which it may begin at any element
   // The comparisons in the body, and bounds of unaligned vectors, that may hold for a part of a
   // group of iterations.
   std::vector<RaggedCondition> ragged;

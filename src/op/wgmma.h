@@ -18,11 +18,11 @@ struct WgmmaKind {
   std::string a;
   std::string b;
   std::string d;
-  // Of what a warp holds: rows of 16, K of one instruction.
+  // The part of a warp: rows of 16, and K of one instruction.
   layout::MmaAtom atom;
 
   bool IsInteger() const { return d == "s32"; }
-  // Whether operands in shared memory may have M or N contiguous.
+  // Returns whether operands in shared memory may have M or N contiguous.
   bool HasMnMajor() const { return a == "f16" || a == "bf16"; }
   bool HasWidth(int64_t n) const;
   // 32-bit registers that hold D.

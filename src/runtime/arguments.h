@@ -17,7 +17,7 @@
 
 namespace tilelang::runtime {
 
-// What one call knows after its arguments were bound.
+// The state of one call after its arguments were bound.
 struct CallState {
   std::vector<int64_t> values;  // by slot: integers, bits of a double, or addresses
   std::vector<const ffi::TensorObj*>
@@ -40,21 +40,21 @@ class Signature {
   // Tells that launches need the variables of `expr` (None for a tensor leaves some without value).
   void Require(const ir::Expr& expr, VarSlots* slots);
 
-  // To be called once, when every expression that reads the slots was compiled. Throws
+  // Must be called once, when every expression that reads the slots was compiled. Throws
   // ArgumentError if a symbolic dimension is determined by no argument.
   void Seal(const VarSlots& slots);
 
-  // Binds the arguments of a call; allocates outputs and workspaces, but for zeroed ones and those
-  // in whose place the call has a tensor (ir/stand_in.h). Where no tensor is passed, a further
-  // argument may be one that tells the device.
+  // Binds the arguments of a call. Allocates outputs and workspaces, except zeroed ones and ones
+  // that a tensor of the call replaces (ir/stand_in.h). If no tensor is passed, a further argument
+  // may tell the device.
   void Bind(ffi::PackedArgs args, CallState* state) const;
   // Binds zeroed workspaces, for a launch in `stream`.
   void BindZeroed(ZeroedMemory* memory, driver::Stream stream, CallState* state) const;
   // After a launch on the emulator.
   void GiveBackZeroed(ZeroedMemory* memory, const CallState& state) const;
 
-  // Whether two tensors that were passed may share memory that the kernel writes to. Compares the
-  // ranges of addresses, so interleaved views count as sharing.
+  // Returns whether two tensors that were passed may share memory that the kernel writes to.
+  // Compares the ranges of addresses, so interleaved views count as sharing.
   bool Overlap(const CallState& state) const;
 
   // Position of a tensor parameter or workspace in CallState::tensors.
@@ -85,7 +85,7 @@ class Signature {
     std::optional<PassedInstead> passed_instead;
   };
 
-  // How a variable follows from a dimension or a stride that is more than the variable.
+  // Says how a variable follows from a dimension or a stride that is more than the variable.
   struct Solution {
     size_t param;
     bool of_stride;
@@ -103,14 +103,15 @@ class Signature {
   void MarkBinding(Param* param);
   // Solves products and sums for the variables that remain.
   void SolveRemaining(VarSlots* slots);
-  // Whether the dimension or stride gives a value to a variable that had none.
+  // Returns whether the dimension or stride gives a value to a variable that had none.
   bool TrySolve(size_t param, bool of_stride, size_t dimension, VarSlots* slots);
 
-  // Checks all that needs no symbolic dimension, and binds those that the tensor gives.
+  // Checks everything that needs no symbolic dimension, and binds the dimensions that the tensor
+  // gives.
   const ffi::TensorObj* BindTensor(const Param& param, ffi::AnyView arg, CallState* state) const;
   // Gives the variable of a solution its value, unless its tensor is None.
   void Solve(const Solution& solution, CallState* state) const;
-  // Gives values to the variables that tensors would determine for which None is passed: those of
+  // Gives values to the variables that only tensors passed as None would determine: values from
   // other tensors, or 0. Refuses None where the launch or another tensor depends on the variable.
   void BindUndetermined(CallState* state) const;
   bool BindByOthers(int slot, CallState* state) const;
@@ -129,7 +130,7 @@ class Signature {
 
   std::vector<Param> params_;
   std::vector<Param> workspaces_;
-  std::vector<Solution> solutions_;  // each uses those before it
+  std::vector<Solution> solutions_;  // each uses earlier solutions
   bool compares_addresses_ = false;  // several tensors are passed, and one of them is written
   std::unordered_map<const void*, int> tensor_index_;
   std::unordered_map<int, std::string> origin_;  // where the value of a slot comes from

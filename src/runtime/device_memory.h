@@ -29,8 +29,8 @@ struct GpuAllocator {
 
 inline bool HasLentAllocator() { return TVMFFIEnvGetDLPackManagedTensorAllocator() != nullptr; }
 
-// By the allocator that the caller's library lends to tvm-ffi, such as torch's, whose memory is in
-// the order of its stream; else by the driver.
+// Allocates by the allocator that the caller's library lends to tvm-ffi, such as torch's, whose
+// memory is in the order of its stream; otherwise allocates by the driver.
 inline tvm::ffi::Tensor Allocate(tvm::ffi::ShapeView shape, DLDataType dtype, DLDevice device) {
   if (!HasLentAllocator()) {
     return tvm::ffi::Tensor::FromNDAlloc(GpuAllocator(), shape, dtype, device);

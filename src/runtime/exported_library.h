@@ -1,4 +1,4 @@
-// What every library that `kernel.export_library` writes has in common (tilelang/jit/library.py):
+// The common code of all libraries that `kernel.export_library` writes (tilelang/jit/library.py):
 // checking tensors and launching, without the compiler. It is compiled where the library is.
 #ifndef TILELANG_RUNTIME_EXPORTED_LIBRARY_H_
 #define TILELANG_RUNTIME_EXPORTED_LIBRARY_H_
@@ -106,7 +106,8 @@ struct Passed {
   bool written;
 };
 
-// Whether two tensors may share memory that the kernel writes to. Compares ranges of addresses.
+// Returns whether two tensors may share memory that the kernel writes to. Compares ranges of
+// addresses.
 inline bool Overlap(std::initializer_list<Passed> tensors) {
   auto begin = [](const Passed& each) { return Address(each.tensor); };
   auto end = [&](const Passed& each) {

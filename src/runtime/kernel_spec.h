@@ -1,4 +1,4 @@
-// What the host must know to launch a compiled function: its parameters and its grids.
+// Describes what the host must know to launch a compiled function: its parameters and its grids.
 #ifndef TILELANG_RUNTIME_KERNEL_SPEC_H_
 #define TILELANG_RUNTIME_KERNEL_SPEC_H_
 

@@ -6,7 +6,7 @@
 
 namespace tilelang::runtime {
 
-// How to launch what the compiler made. Tensors are aligned as the widest vector access of the
+// Returns how to launch a compiled function. Tensors are aligned as the widest vector access of the
 // code, or a tensor map, asks.
 KernelSpec SpecOf(const CompiledFunc& compiled);
 

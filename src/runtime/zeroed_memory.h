@@ -42,7 +42,7 @@ class ZeroedMemory {
   ffi::Tensor OnHost(size_t which, int64_t elements, const Allocate& allocate);
 
   std::mutex mutex_;
-  // Of the host, by which one and how many elements.
+  // Free memory of the host, by the number of the workspace and its elements.
   std::map<std::pair<size_t, int64_t>, std::vector<ffi::Tensor>> free_;
   std::map<std::tuple<int, driver::Stream, size_t>, std::optional<ffi::Tensor>> of_stream_;
 };

@@ -28,7 +28,7 @@ struct Channel {
   std::vector<ir::Buffer> tiles;
   int64_t slots = 0;
   std::vector<Handover> handovers;
-  int64_t blocks = 0;   // a mask: those of the cluster that get the tiles of one; 0: each its own
+  int64_t blocks = 0;   // a mask of the cluster's blocks that get the tiles of one; 0: each its own
   int64_t cluster = 1;  // its size
 
   std::string Name() const { return tiles.front()->name; }

@@ -17,7 +17,7 @@ std::vector<ir::Buffer> LoadedTiles(const ir::Stmt& s);
 // Bytes of the shared tiles of a launch; a tile that a pipelined loop loads counts for each stage.
 int64_t SharedBytes(const ir::KernelLaunchNode* launch);
 
-// Whether a pipelined loop loads shared tiles ahead: it has two stages at least.
+// Returns whether a pipelined loop loads shared tiles ahead, that is, it has at least two stages.
 bool LoadsAhead(const ir::KernelLaunchNode* launch);
 
 }  // namespace tilelang::schedule

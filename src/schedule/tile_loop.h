@@ -34,7 +34,7 @@ class TileLoops {
   TileLoops& operator=(const TileLoops&) = delete;
 
   bool empty() const { return channels_.empty(); }
-  // Why no thread of its own can ask; nothing when one can.
+  // Returns why no thread of its own can ask, or an empty string when one can.
   const std::string& obstacle() const { return obstacle_; }
   // Makes the channels, and has the roles read numbers from them.
   void Connect(const std::vector<TileReader>& readers, Description* description);

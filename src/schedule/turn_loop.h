@@ -16,7 +16,7 @@ namespace tilelang::schedule {
 // given by their index in the body of the loop.
 struct Turn {
   std::vector<size_t> gemms;  // of this iteration
-  bool leads = false;         // then those that the next iteration begins with
+  bool leads = false;         // then the GEMMs that the next iteration begins with
   size_t after = 0;           // begins when the threads have executed this statement
 };
 
@@ -70,7 +70,7 @@ struct TurnLoop {
 // A gemm by tcgen05 that the compiler waits for; null for other statements.
 const ir::GemmNode* AsTurnGemm(const ir::Stmt& s);
 bool HasTurnGemm(const ir::Stmt& s);
-// Whether TMA is planned for the copy, to a shared tile; not for null.
+// Returns whether TMA is planned for the copy, to a shared tile. Returns false for null.
 bool IsLoadByTma(const ir::CopyNode* copy);
 // The channel that brings a tile; null for none.
 const Channel* ChannelOf(const ir::Buffer& tile, const std::vector<Channel>& channels);

@@ -147,8 +147,8 @@ class SyncPlacer {
   BulkStores stores_;
   TensorOrder tensor_;
   Team team_;
-  // Whether barriers of the program order the current statements. The program is then responsible
-  // for them, and threads of one branch may wait for threads of another one.
+  // Says whether barriers of the program order the current statements. The program is then
+  // responsible for them, and threads of one branch may wait for threads of another one.
   bool program_orders_ = false;
   WorkInFlight in_flight_;
   int depth_ = 0;                       // loops around

@@ -1,4 +1,4 @@
-// What a GPU does in a clock, for choices that compare programs before they are scheduled.
+// The rates of a GPU in a clock, for choices that compare programs before they are scheduled.
 #ifndef TILELANG_TARGET_RATES_H_
 #define TILELANG_TARGET_RATES_H_
 

@@ -8,7 +8,7 @@
 namespace tilelang {
 
 // What the compiler may use and must respect on one architecture. Sizes are bytes unless the name
-// says otherwise; numbers are those of the CUDA C++ Programming Guide, "Compute Capabilities".
+// says otherwise; the numbers come from the CUDA C++ Programming Guide, "Compute Capabilities".
 class TargetObj : public tvm::ffi::Object {
  public:
   tvm::ffi::String arch;      // as ptxas spells it: "sm_90a"

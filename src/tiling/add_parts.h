@@ -8,10 +8,11 @@
 
 namespace tilelang::tiling {
 
-// Whether blocks can share the iterations of a plain gemm (tiling/plain_gemm.h) of so many, and
-// each of them store as many rows (kM) or columns (kN) of the tile: the launch does nothing else
-// than to copy the result to its tensor, once, and threads hold rows or columns in 8s in registers
-// of fixed numbers. wgmma does so with rows of the transposed product, tensor memory with columns.
+// Returns whether `parts` blocks can share the iterations of a plain GEMM (tiling/plain_gemm.h),
+// and each of them store as many rows (kM) or columns (kN) of the tile. The launch does nothing
+// else than copy the result to its tensor, once, and threads hold rows or columns in 8s in
+// registers of fixed numbers. wgmma does so with rows of the transposed product, tensor memory with
+// columns.
 bool CanShareIterations(const ir::KernelLaunchNode* launch, const PlainGemm& plain, int64_t parts,
                         ir::GemmDim along);
 
@@ -23,10 +24,11 @@ ir::Stmt InParts(const ir::KernelLaunchNode* launch, int64_t parts);
 int64_t BytesOfExchange(const PlainGemm& plain, int64_t parts);
 
 // Returns the launch whose clusters of `parts` blocks share the iterations: the grid gets another
-// dimension, along which blocks are clusters. Each block adds up the products of its iterations,
-// sends to each other block, by a bulk copy between shared memories, what that one stores, and adds
-// to its own rows or columns those of the others: of the block after it in the cluster first, of
-// the one before it last. So sums are the same each time, though not those of one block.
+// dimension, along which blocks are clusters. Each block adds up the products of its iterations. By
+// bulk copies between shared memories it sends each other block the part that this one stores. To
+// its own rows or columns it adds the parts of the others: first of the next block in the cluster,
+// last of the previous one. Sums are therefore the same each time, although they differ from the
+// sums of one block.
 ir::Stmt WithParts(const ir::KernelLaunchNode* launch, int64_t parts, ir::GemmDim along);
 
 // Carries out kPartsOfK, by rows.

@@ -19,9 +19,9 @@ struct EvenTiles {
   int64_t Threads() const;
 };
 
-// For a launch of kNarrow tiles (tiling/retile.h), and `rows` rows: those of the tensors, or as
-// many as calls of one kernel have at most. All blocks are there at a time. Which tiles, says
-// tiling/tile_cost.h, beside what CutTiles and WidenTiles would make.
+// Chooses the tiles of a launch of kNarrow tiles (tiling/retile.h) with `rows` rows: the rows of
+// the tensors, or the largest number in calls of one kernel. All blocks run at the same time.
+// tiling/tile_cost.h compares the tiles with the ones that CutTiles and WidenTiles would make.
 EvenTiles ChooseEvenTiles(const ir::Func& func, const ir::KernelLaunchNode* op,
                           const PlainGemm& plain, int64_t rows, const Target& target);
 

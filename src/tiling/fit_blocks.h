@@ -6,18 +6,19 @@
 
 namespace tilelang::tiling {
 
-// Fits blocks of plain gemms (tiling/plain_gemm.h) to a multiprocessor of a target with wgmma:
+// Fits blocks of plain GEMMs (tiling/plain_gemm.h) to a multiprocessor of a target with wgmma:
 //
-// * 256 threads beside a warpgroup that loads take all registers for one block. While it stores its
-//   result, or begins, nothing multiplies. Where 128 threads can hold the fragments, two blocks of
-//   them and of a warp that loads have room, and take turns. Of grids of more than a wave alone:
-//   others leave an SM one block anyway.
-// * A loop gets as many stages as shared memory has room for without fewer blocks on an SM, where
-//   the program says fewer; and fewer where two blocks then have room instead of one.
-// * Where threads load the tiles, those of rows that the accelerator cannot load, and the sums take
-//   half of the registers of 128 threads, 256 compute a block.
+// * 256 threads beside a warpgroup that loads take all registers for one block. While this block
+//   stores its result, or begins, nothing multiplies. If 128 threads can hold the fragments, two
+//   blocks of 128 threads and of a warp that loads have room, and take turns. This applies only to
+//   grids of more than a wave: other grids leave an SM one block anyway.
+// * If the program has fewer stages, a loop gets as many as shared memory has room for without
+// fewer
+//   blocks on an SM. It gets fewer stages if two blocks then have room instead of one.
+// * If threads load the tiles, because TMA cannot load their rows, and the sums take half of the
+//   registers of 128 threads, 256 threads compute a block.
 //
-// Remarks say each.
+// A remark names each choice.
 ir::Func FitBlocks(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::tiling

@@ -25,7 +25,7 @@ struct LoopStages {
   int64_t iterations;
 
   int64_t Bytes(int64_t stages) const { return others + stages * bytes; }
-  // Whether a block can have so many.
+  // Returns whether a block can have `stages` stages.
   bool Fits(int64_t stages, const Target& target) const {
     return Bytes(stages) + kBlockBytes <= target->shared_memory_per_block;
   }
@@ -37,7 +37,7 @@ LoopStages StagesOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 // `s` with as many stages of that loop.
 ir::Stmt WithStages(const ir::Stmt& s, const ir::ForNode* loop, int64_t stages);
 
-// Whether the tensor memory accelerator can load all tiles of the loop.
+// Returns whether TMA can load all tiles of the loop.
 bool LoadsByTma(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
                 const Target& target);
 

@@ -8,10 +8,10 @@
 
 namespace tilelang::tiling {
 
-// Whether two blocks, of tiles one below the other, can compute the GEMM of a launch as a pair:
-// each loads its own rows of A and half of the columns of B, and tcgen05.mma with .cta_group::2
-// multiplies with both halves. The blocks must load the same tile of B, and the block behind the
-// last row of an odd grid must store nothing.
+// Returns whether two blocks, of tiles one below the other, can compute the GEMM of a launch as a
+// pair: each loads its own rows of A and half of the columns of B, and tcgen05.mma with
+// .cta_group::2 multiplies with both halves. The blocks must load the same tile of B, and the block
+// behind the last row of an odd grid must store nothing.
 bool CanPair(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
              const Target& target);
 

@@ -9,7 +9,8 @@
 
 namespace tilelang::tiling {
 
-// Of elements of a result that go through shared memory (epilogue/stage_results.h), by stmatrix.
+// Bits of the elements of a result that goes through shared memory (epilogue/stage_results.h), by
+// stmatrix.
 inline constexpr int64_t kResultBits = 16;
 
 struct PlainGemm {
@@ -45,10 +46,10 @@ std::optional<size_t> DimOfTensor(const ir::CopyNode* load, size_t dim_of_tile);
 // where none is found.
 ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along);
 
-// Whether it fills all of the tile with zeros.
+// Returns whether the statement fills all of the tile with zeros.
 bool IsZeroFill(const ir::Stmt& s, const ir::Buffer& tile);
 
-// Whether such a launch does nothing else than to copy the result, through shared memory or not.
+// Returns whether the launch does nothing else than copy the result, through shared memory or not.
 bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 
 // Whether what follows the loop of such a launch treats elements of the result one by one: parallel

@@ -6,19 +6,19 @@
 
 namespace tilelang::tiling {
 
-// Copies the tensors of a plain gemm (tiling/plain_gemm.h) whose rows begin at no multiple of 16
-// bytes, which the tensor memory accelerator cannot load, to memory of the call in which they do:
-// by a launch before that of the gemm, which loads the copies. Zeros fill their rows up to whole
-// lines of L2, as those beyond the tensor's would be.
+// Copies tensors of a plain GEMM (tiling/plain_gemm.h) whose rows begin at no multiple of 16 bytes,
+// which TMA cannot load, to memory of the call in which they do. Another launch makes the copies
+// before the GEMM, which loads them. Zeros fill the rows up to whole lines of L2, as TMA fills
+// elements beyond the tensor.
 //
-// Threads load such tiles element by element, and once for each block that has them. Only where
-// that is long: the copy is read and written once. Of tensors of two or three dimensions, on
-// targets with wgmma. A remark says so.
+// Without the copies, threads load such tiles element by element, once for each block that has
+// them. The pass applies only where that takes long, because each copy is written and read once; to
+// tensors of two or three dimensions, on targets with wgmma. A remark says so.
 //
-// Where the length of rows is one of the call, the gemm loads each tensor itself in calls in which
-// its rows begin at vectors (ir/stand_in.h), and its copy in others. In calls that copies take
-// longer for, another launch runs, whose threads load; functions with the attribute
-// ir::kOneForAllCalls stay as they are where there would be one.
+// If the length of rows is dynamic, the GEMM loads each tensor itself in calls in which its rows
+// begin at vectors (ir/stand_in.h), and its copy in other calls. In calls for which copies take
+// longer, another launch runs, whose threads load. Functions with the attribute ir::kOneForAllCalls
+// stay as they are where they would get another launch.
 ir::Func RealignRows(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::tiling

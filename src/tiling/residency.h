@@ -1,4 +1,5 @@
-// How many blocks of a kernel an SM holds, as far as the program tells before it is scheduled.
+// Estimates how many blocks of a kernel an SM holds, as far as the program tells before it is
+// scheduled.
 #ifndef TILELANG_TILING_RESIDENCY_H_
 #define TILELANG_TILING_RESIDENCY_H_
 
@@ -14,8 +15,8 @@ int64_t BlocksOf(const ir::KernelLaunchNode* launch);
 int64_t MostBesideLoader(int64_t threads);
 // Registers of a thread for the elements of fragments, the most that it holds at a time.
 int64_t FragmentRegisters(const ir::KernelLaunchNode* launch);
-// Whether two or three warpgroups beside one that loads have registers for the fragments, and as
-// many as a thread needs for the rest.
+// Returns whether two or three warpgroups beside one that loads have registers for the fragments,
+// and the registers that a thread needs for everything else.
 bool HasRegisters(const ir::KernelLaunchNode* launch);
 
 // An estimate of the blocks that an SM of `target` holds at a time, at least one, if each takes
@@ -23,7 +24,7 @@ bool HasRegisters(const ir::KernelLaunchNode* launch);
 // by registers for the elements of fragments and what else threads compute.
 int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target, int64_t shared_bytes);
 
-// What decides it, of a block.
+// The resources of a block that decide it.
 struct BlockNeeds {
   int64_t shared_bytes = 0;
   int64_t threads = 0;       // of the program

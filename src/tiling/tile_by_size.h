@@ -6,17 +6,18 @@
 
 namespace tilelang::tiling {
 
-// Plain gemms (tiling/plain_gemm.h) of 16-bit operands whose blocks have 128 x 128 of them, with
-// rows or columns whose number is known at the call only, on targets with wgmma. Which tiles are
-// best depends on it, so the launch is there several times, and each call runs one:
+// Chooses tiles at the call for plain GEMMs (tiling/plain_gemm.h) of 16-bit operands with blocks of
+// 128 x 128 elements and dynamic rows or columns, on targets with wgmma. The best tiles depend on
+// the sizes, so the launch is written several times, and each call runs one of them:
 //
-// * where all blocks are in one wave, tiles of 128 x 128 with all the stages that fit, and of fewer
-//   rows and columns as long as more multiprocessors then load; where only the rows are of the
-//   call, for few of them and few columns those of tiling/even_tiles.h whose blocks share K;
-// * else, where they only copy their results, wide tiles: the ones of which tiling/tile_cost.h
-//   says that they take the least time. The host computes it from the sizes.
+// * If all blocks are in one wave: tiles of 128 x 128 with all the stages that fit, and tiles of
+// fewer
+//   rows and columns as long as more multiprocessors then load. If only the rows are dynamic, and
+//   rows and columns are few: tiles of tiling/even_tiles.h whose blocks share K.
+// * Otherwise, if blocks only copy their results: wide tiles, the ones that take the least time by
+//   tiling/tile_cost.h. The host computes the time from the sizes.
 //
-// Sums of elements keep their order, but where blocks share K. A remark names the tiles.
+// Sums of elements keep their order, except where blocks share K. A remark names the tiles.
 ir::Func TileBySize(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::tiling

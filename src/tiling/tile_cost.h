@@ -1,4 +1,4 @@
-// What the tiles of a gemm's grid cost: the one estimate by which passes choose among them.
+// Estimates the cost of the tiles of a GEMM's grid. All passes choose among tiles by this estimate.
 #ifndef TILELANG_TILING_TILE_COST_H_
 #define TILELANG_TILING_TILE_COST_H_
 
@@ -18,9 +18,9 @@ struct TileExtents {
 // The time of L2 for 128 lines, relative to that of the tensor core for 128 x 128 x 64 products.
 inline constexpr double kLines = 0.59;
 
-// What 128 bytes of a tile of A or B take from the L2 cache, relative to one of its lines: more
-// where they lie in two, since rows of the tensor are no multiple of 128 bytes; most where they
-// begin between its sectors of 32.
+// The cost of 128 bytes of a tile of A or B in the L2 cache, relative to one of its lines. It is
+// more if they lie in two lines, because rows of the tensor are no multiple of 128 bytes, and most
+// if they begin between sectors of 32 bytes.
 struct TileLines {
   double of_a = 1;
   double of_b = 1;
@@ -41,9 +41,9 @@ struct TileGrid {
 
   double CostOfTile() const;
   double Cost(const Target& target) const;
-  // Of one wave, where clusters of so many blocks share the iterations of a tile and exchange sums
-  // of float32. Measured on an H200, with tiles of 16 x 64 to 128 x 128 and two to four blocks.
-  // At least `memory` passes until they have their operands.
+  // Returns the cost of one wave in which clusters of `parts` blocks share the iterations of a tile
+  // and exchange sums of float32. It was measured on an H200, with tiles of 16 x 64 to 128 x 128
+  // and two to four blocks. At least `memory` passes until the blocks have their operands.
   double CostOfParts(int64_t parts, double memory) const;
   // The same grid where two blocks, of tiles one below the other in `rows` rows, load tiles of B
   // together: half of its lines for each, and as many tiles of both. They wait for each other.
@@ -53,9 +53,10 @@ struct TileGrid {
 // The tiles of a launch whose grid is constant.
 TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 
-// How persistent blocks compute a grid: whole waves, and the tiles of the last one, where `parts`
-// are more than one, in another launch and in as many parts each, of fewer columns; or all of them
-// in pairs of blocks that load tiles of B together, of a grid of `rows` rows (0: they cannot).
+// Says how persistent blocks compute a grid. They compute whole waves; if `parts` is more than one,
+// another launch computes the tiles of the last wave, in that many parts each, of fewer columns. Or
+// pairs of blocks that load tiles of B together compute all tiles, of a grid of `rows` rows (0:
+// they cannot).
 struct PersistentPlan {
   int64_t parts = 1;
   bool shares_loads = false;

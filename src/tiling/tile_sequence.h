@@ -37,13 +37,13 @@ int64_t PanelOf(const ir::KernelLaunchNode* op);
 ir::KernelLaunch InOneDimension(const ir::KernelLaunchNode* op, const ir::Var& block,
                                 const ir::Expr& blocks, const std::vector<ir::Stmt>& body);
 
-// Whether a block can compute several tiles in turn and leave what one block for each would: only
-// fragments and shared tiles last, each tile fills its sums anew, blocks do not see each other, and
-// the loop has as many iterations in each.
+// Returns whether a block can compute several tiles in turn with the same results as one block for
+// each. Only fragments and shared tiles last, each tile fills its sums anew, blocks do not see each
+// other, and the loop has as many iterations in each.
 bool CanTakeTurns(const ir::KernelLaunchNode* op, const PlainGemm& plain);
 
-// How many blocks take the tiles of a grid: `clusters` clusters of `cluster` blocks, whose blocks
-// take tiles one below the other.
+// Says how many blocks take the tiles of a grid: `clusters` clusters of `cluster` blocks, whose
+// blocks take tiles one below the other.
 struct TileSequence {
   int64_t clusters;
   int64_t cluster = 1;

@@ -1,5 +1,5 @@
-// What a kernel takes of which only the sizes are known: for choices made before there is a
-// program.
+// Estimates the time of a kernel of which only the sizes are known, for choices made before there
+// is a program.
 #ifndef TILELANG_TILING_TILING_TIME_H_
 #define TILELANG_TILING_TILING_TIME_H_
 

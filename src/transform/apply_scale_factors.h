@@ -6,9 +6,9 @@
 
 namespace tilelang::transform {
 
-// Where the tensor core takes no scale factors, a gemm with such becomes parallel loops that
-// multiply A and B by theirs, and a gemm of the products in bfloat16, which holds them exactly but
-// beyond its range. They stand in the sequence of the gemm.
+// Replaces a GEMM with scale factors, if the tensor core takes none, by parallel loops that
+// multiply A and B by their factors, and a GEMM of the products in bfloat16. bfloat16 holds the
+// products exactly, except beyond its range. The loops stand in the sequence of the GEMM.
 ir::Func ApplyScaleFactors(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::transform

@@ -1,4 +1,4 @@
-// Whether the values that a tile has at some point are used later.
+// Finds whether the values that a tile has at some point are used later.
 #ifndef TILELANG_TRANSFORM_DEAD_AFTER_H_
 #define TILELANG_TRANSFORM_DEAD_AFTER_H_
 

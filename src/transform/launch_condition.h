@@ -1,4 +1,4 @@
-// Launches of which each call runs those whose condition holds.
+// Finds the conditions of launches: each call runs the launches whose condition holds.
 #ifndef TILELANG_TRANSFORM_LAUNCH_CONDITION_H_
 #define TILELANG_TRANSFORM_LAUNCH_CONDITION_H_
 

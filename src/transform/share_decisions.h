@@ -5,10 +5,10 @@
 
 namespace tilelang::transform {
 
-// Elements of fragments that decide which tile operators run, how often, or on which tiles are one
-// value for all threads, those of roles that do not hold them among them. Such a fragment gets a
-// twin in shared memory, to which it is copied whenever an operator has written it; the decisions
-// read the twin.
+// Makes one value for all threads of the elements of fragments that decide which tile operators
+// run, how often, or on which tiles. Roles that do not hold the elements get the value, too. Such a
+// fragment gets a twin in shared memory, to which it is copied whenever an operator has written it;
+// the decisions read the twin.
 ir::Func ShareDecisions(const ir::Func& func);
 
 }  // namespace tilelang::transform

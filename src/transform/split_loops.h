@@ -6,10 +6,11 @@
 
 namespace tilelang::transform {
 
-// A loop with gemms, in whose body a branch works on tiles where `var >= bound` (masks on the
-// diagonal, ragged tails), becomes two: over the iterations that skip it, and over those that take
-// it. So the former carry no registers for it and no branch. `bound` does not change in the loop;
-// the iterations keep their order. Runs after PipelineLoops, which cuts roles out of whole loops.
+// Divides a loop with GEMMs, in whose body a branch works on tiles where `var >= bound` (masks on
+// the diagonal, ragged tails), into two loops: over the iterations that skip the branch, and over
+// the iterations that take it. The former then carry no registers for it and no branch. `bound`
+// does not change in the loop; the iterations keep their order. Runs after PipelineLoops, which
+// cuts roles out of whole loops.
 ir::Func SplitLoops(const ir::Func& func);
 
 }  // namespace tilelang::transform

@@ -5,10 +5,10 @@
 
 namespace tilelang::transform {
 
-// The analyzer takes arithmetic on int32 variables not to overflow. Indices of tensors and operands
-// of comparisons of which that is not so are computed in 64 bits afterwards:
-//   * those known to pass 2^31, from the constant ranges of their variables;
-//   * all that may pass it, where the dimension itself may (an extent of 2^31, or one of int64).
+// Computes indices of tensors and operands of comparisons in 64 bits if they may overflow int32.
+// The analyzer assumes that arithmetic on int32 variables does not overflow. Two kinds are widened:
+//   * indices known to pass 2^31, from the constant ranges of their variables;
+//   * all indices that may pass it, if the dimension itself may (an extent of 2^31, or of int64).
 ir::Func WidenIndices(const ir::Func& func);
 
 }  // namespace tilelang::transform

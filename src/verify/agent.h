@@ -1,5 +1,5 @@
-// The threads of a block by what they do: those that take the same part in every operation are one
-// agent, of which one thread stands for all.
+// Divides the threads of a block into agents: threads that take the same part in every operation
+// are one agent, and one thread stands for all of them.
 #ifndef TILELANG_VERIFY_AGENT_H_
 #define TILELANG_VERIFY_AGENT_H_
 
@@ -25,10 +25,10 @@ struct Agents {
   const Agent& operator[](size_t i) const { return all[i]; }
 };
 
-// Of warps whose threads do the same (and, with wgmma and tensor memory, of one warpgroup) one is
-// kept apart from the others, so that what two warps do to each other is seen; the last thread of a
-// warp is the one that elect_one() chooses. Threads that are alone in what they do are agents
-// alone.
+// Finds the agents of a program. Among warps whose threads do the same (with wgmma and tensor
+// memory: warps of one warpgroup), one warp is a separate agent, so that conflicts between two
+// warps are seen. The last thread of a warp is the thread that elect_one() chooses. A thread that
+// does something alone is an agent alone.
 Agents FindAgents(const Program& program);
 
 }  // namespace tilelang::verify

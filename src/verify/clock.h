@@ -1,4 +1,4 @@
-// How much of what others did is known at a point of a run.
+// Tells how much of the work of others is known at a point of a run.
 #ifndef TILELANG_VERIFY_CLOCK_H_
 #define TILELANG_VERIFY_CLOCK_H_
 
@@ -8,9 +8,9 @@
 
 namespace tilelang::verify {
 
-// Of each line, how many of its steps are known to be over. Lines are agents, and the pipes of the
-// engines that work for them. Of its own agent a clock says what that knows of the others that do
-// the same.
+// For each line, counts how many of its steps are known to be over. Lines are agents, and the pipes
+// of the engines that work for them. The entry of an agent's own line is what the agent knows of
+// other threads that do the same.
 class Clock {
  public:
   Clock() = default;
@@ -32,7 +32,7 @@ class Clock {
   std::vector<uint32_t> at_;
 };
 
-// What goes from those who arrive to those who wait.
+// The knowledge that arriving threads pass to waiting threads.
 struct Knowledge {
   explicit Knowledge(size_t lines)
       : reached(lines), happened(lines), fenced(lines), published(lines) {}

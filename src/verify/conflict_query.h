@@ -1,4 +1,4 @@
-// Whether two accesses touch the same memory, by different threads.
+// Decides whether two accesses touch the same memory, by different threads.
 #ifndef TILELANG_VERIFY_CONFLICT_QUERY_H_
 #define TILELANG_VERIFY_CONFLICT_QUERY_H_
 
@@ -30,12 +30,13 @@ class ConflictQuery {
   ConflictQuery(const Program& program, const Agents& agents, const Instances& instances,
                 const Scenario& scenario);
 
-  // Whether the sites may touch the same memory at all, one of them writing.
+  // Returns whether the sites may touch the same memory at all, and one of them writes.
   static bool MayConflict(const Site& a, const Site& b);
-  // Whether these touches may; cheap, and true where only elements tell.
+  // Returns whether these touches may conflict. It is cheap, and returns true where only elements
+  // tell.
   static bool MayConflict(const Touch& a, const Touch& b);
-  // Whether some thread of one agent touches an element that another thread of the other agent, or
-  // its engine, touches in the other access. own: or the same thread.
+  // Returns whether some thread of one agent touches an element that another thread of the other
+  // agent, or its engine, touches in the other access. With `own`, it may be the same thread.
   bool Conflict(const Access& a, const Access& b, bool own = false);
   // None of the agent's threads touches anything of the buffer (or the scenario's indices leave
   // it).
@@ -52,9 +53,9 @@ class ConflictQuery {
     }
   };
 
-  // Of accesses by threads.
+  // Returns whether accesses by threads conflict.
   bool ThreadsConflict(const Access& a, const Access& b, bool own);
-  // What the threads touch of the site's buffer, with the values of the instance.
+  // Returns what the threads touch of the site's buffer, with the values of the instance.
   const Accesses& AccessesOf(const Access& access);
   bool TouchesBytes(const Access& access, int64_t begin, int64_t end);
   // The bytes of shared memory between the first and the last that the agent's threads touch.

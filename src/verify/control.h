@@ -1,4 +1,4 @@
-// Which statements decide what the others of a launch do.
+// Finds the statements that decide what other statements of a launch do.
 #ifndef TILELANG_VERIFY_CONTROL_H_
 #define TILELANG_VERIFY_CONTROL_H_
 
@@ -18,8 +18,8 @@ class Control {
   bool Has(const ir::Stmt& s) const { return control_.count(s.get()) != 0; }
 
  private:
-  // Of an execution of the branch all threads that get there take the same side, and what one
-  // thread does on the one side never runs beside what another does on the other.
+  // Returns whether all threads that get to the branch take the same side in each execution, and no
+  // thread on one side runs beside a thread on the other side.
   bool IsChoice(const ir::Stmt& branch) const { return choices_.count(branch.get()) != 0; }
 
   friend class ControlFinder;

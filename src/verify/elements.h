@@ -1,6 +1,6 @@
-// Which elements of a buffer in shared memory each thread touches in a statement, by running
-// through the values of thread and loop variables. The verifier's own reading of statements: the
-// passes that place barriers have theirs in analysis/memory_access.h.
+// Finds the elements of a buffer in shared memory that each thread touches in a statement, by
+// enumerating the values of thread and loop variables. The verifier reads statements by itself: the
+// passes that place barriers read them in analysis/memory_access.h.
 #ifndef TILELANG_VERIFY_ELEMENTS_H_
 #define TILELANG_VERIFY_ELEMENTS_H_
 
@@ -26,14 +26,14 @@ struct ElementAccess {
   int64_t end = 0;
   int64_t base = 0;  // where element 0 lies
   int64_t element_bytes = 0;
-  // Who touches each element; nothing: any thread may touch any byte. The elected thread of a warp
-  // counts as kElected plus the number of the warp.
+  // The thread that touches each element, or nothing if any thread may touch any byte. The elected
+  // thread of a warp counts as kElected plus the number of the warp.
   std::optional<analysis::OwnerMap> owners;
 
   static constexpr int32_t kElected = 1 << 20;
 };
 
-// Where a statement stands.
+// The surroundings of a statement.
 struct Surroundings {
   std::vector<VariableRange> threads;  // x first
   std::vector<ir::Expr> guards;        // conditions that hold

@@ -30,7 +30,7 @@ struct Node {
 
 enum class Dependence : uint8_t { kReadAfterWrite, kWriteAfterRead, kWriteAfterWrite };
 
-// How far the earlier node must have come.
+// The progress that the earlier node must have made.
 enum class Progress : uint8_t {
   kIssued,      // what is asked for later by the same threads of the same engine comes later
   kSourceDone,  // what it reads may be written
@@ -42,14 +42,15 @@ struct Edge {
   int to = 0;
   Dependence kind = Dependence::kReadAfterWrite;
   Progress progress = Progress::kResultDone;
-  // How many iterations of `loop` later; 0: in the same one of all loops around both.
+  // The number of iterations of `loop` between the two. 0 stands for the same iteration of all
+  // loops around both.
   int distance = 0;
   const ir::StmtNode* loop = nullptr;
   ir::Buffer buffer;
 };
 
-// Of one launch of tile IR with planned operators. Effects of one buffer are apart where the
-// analyzer proves it of their regions, as slot n % s and slot (n + 1) % s are.
+// The graph of one launch of tile IR with planned operators. Effects on one buffer are apart if the
+// analyzer proves it for their regions, as for slot n % s and slot (n + 1) % s.
 class Graph {
  public:
   explicit Graph(const ir::KernelLaunchNode* launch);

@@ -10,7 +10,7 @@
 
 namespace tilelang::verify {
 
-// What one access lacks to come after another.
+// The kind of order that an access lacks to come after another one.
 enum class Missing : uint8_t {
   kNothing,
   kBarrier,     // threads do not synchronize in between
@@ -41,7 +41,7 @@ struct AgentState {
   size_t next = 0;  // event
   bool waits = false;
   Knowledge knows;
-  Clock arrived;   // published by those with whom it has synchronized
+  Clock arrived;   // published by agents with whom it has synchronized
   Clock acquired;  // of it, what tcgen05 instructions of the agent come after
   uint32_t register_fence = 0;
   // Lines of its pipes, and how much has been given to each; groups that were committed.
@@ -50,7 +50,7 @@ struct AgentState {
     uint32_t issued = 0;
     std::vector<uint32_t> groups;
 
-    // What is over when all groups but the last `left` are.
+    // Returns the work that is over when all groups except the last `left` are.
     uint32_t Before(int64_t left) const {
       auto count = static_cast<int64_t>(groups.size()) - left;
       return count <= 0 ? 0 : groups[static_cast<size_t>(count) - 1];
@@ -69,7 +69,7 @@ class History {
  public:
   History(const Program& program, const Agents& agents, size_t lines, ConflictQuery* conflict_test);
 
-  // What the access of an agent lacks to come after those before it.
+  // Returns which order between an agent's access and an earlier one is missing.
   std::optional<Finding> Check(const Touch& touch, size_t agent,
                                const std::vector<AgentState>& states);
   // It takes place as step number `time` of a line.
@@ -98,7 +98,7 @@ class History {
   size_t lines_;
   ConflictQuery* conflict_test_;
   std::vector<std::vector<Entry>> entries_;  // by site
-  std::vector<std::vector<int>> conflicts_;  // by site, those that may conflict with it
+  std::vector<std::vector<int>> conflicts_;  // by site, the sites that may conflict with it
 };
 
 }  // namespace tilelang::verify

@@ -1,9 +1,9 @@
-// What a call of the thread IR does to memory through each of its arguments.
+// Describes what a call of the thread IR does to memory through each of its arguments.
 //
-// The passes place waits by what lowering tells of a call in its attributes and by the table of
-// intrinsics (ir/intrinsics.h). The verifier uses neither: it has a table of its own of the device
-// functions, and finds the buffers in the arguments. So an access that lowering, the table or the
-// analysis of the passes forgets is unordered here, and is reported.
+// The passes place waits by the attributes that lowering gives to a call, and by the table of
+// intrinsics (ir/intrinsics.h). The verifier uses neither of them: it has its own table of the
+// device functions, and finds the buffers in the arguments. If lowering, the table or the analysis
+// of the passes forgets an access, the access is unordered here, and is reported.
 #ifndef TILELANG_VERIFY_OPERANDS_H_
 #define TILELANG_VERIFY_OPERANDS_H_
 

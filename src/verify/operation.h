@@ -1,5 +1,5 @@
-// What calls of the thread IR do for the order of accesses: waits, arrivals, fences, and work that
-// engines do beside the threads.
+// Describes what calls of the thread IR do for the order of accesses: waits, arrivals, fences, and
+// work that engines do beside the threads.
 #ifndef TILELANG_VERIFY_OPERATION_H_
 #define TILELANG_VERIFY_OPERATION_H_
 
@@ -54,7 +54,7 @@ enum class OperationKind : uint8_t {
 
 struct Operation {
   OperationKind kind = OperationKind::kNone;
-  // Of a wait: how many groups may be left.
+  // The number of groups that a wait may leave in flight.
   int64_t left = 0;
   // The element of an mbarrier or its address, or the number of a named barrier; null: of none.
   ir::Expr barrier = {};
@@ -65,9 +65,11 @@ struct Operation {
 
 // The name of a function without its namespace and template arguments.
 std::string_view BaseName(std::string_view name);
-// What a call is; kNone: it neither orders nor is ordered, but as its effects on memory say.
+// Returns the operation of a call. kNone means that it neither orders nor is ordered, except by its
+// effects on memory.
 Operation OperationOf(const ir::CallNode* call);
-// Of a statement that orders, or is one call; kNone for others.
+// Returns the operation of a statement that orders, or is one call. kNone stands for other
+// statements.
 Operation OperationOf(const ir::Stmt& s);
 // The call that such a statement is.
 ir::Call CallOf(const ir::Stmt& s);

@@ -25,8 +25,8 @@ struct Site {
   int role = 0;       // the side of a branch that waits on barriers of the program; 0: none
   int64_t begin = 0;  // bytes of the buffer in shared memory
   int64_t end = 0;
-  // Of an engine: the argument that holds the address, and how much from there on it may touch
-  // (elements; of tensor memory 32-bit columns). Of a descriptor: the part of that size.
+  // The argument of an engine that holds the address, and how much of memory it may touch from
+  // there on (elements; 32-bit columns of tensor memory). For a descriptor: the part of that size.
   int argument = -1;
   int64_t extent = 0;
   int64_t lanes = 0;

@@ -15,13 +15,14 @@ class SiteFinder {
  public:
   SiteFinder(const ir::KernelLaunchNode* launch, const Program* program);
 
-  // Of statements without operations: at most one read and one write of each buffer.
+  // Finds the accesses of a statement without operations: at most one read and one write of each
+  // buffer.
   std::vector<Site> Find(const ir::Stmt& s) const;
-  // Of an operation.
+  // Finds the accesses of an operation.
   std::vector<Site> FindOfOperation(const ir::Stmt& s, OperationKind kind) const;
-  // The variables from outside of a statement, and the buffers of its thread, on which depends
-  // what it touches of shared memory. Those that have one value in a launch do not count; of
-  // variables that differ by thread those count of which they are computed.
+  // Returns the variables from outside of a statement, and the buffers of its thread, that decide
+  // what it touches of shared memory. Variables that have one value in a launch do not count.
+  // Variables that differ by thread are replaced by the variables that they are computed from.
   std::vector<ir::ffi::ObjectRef> FreeOf(const ir::Stmt& s) const;
 
  private:
@@ -29,7 +30,7 @@ class SiteFinder {
     return buffer.IsShared() || registers_.count(buffer.get()) != 0;
   }
   Site MakeSite(const ir::Buffer& buffer, const ir::Span& span) const;
-  // number: of the operand among those in shared memory.
+  // `number` counts the operands in shared memory.
   Site EngineSite(const ir::CallNode* call, const Operand& operand, size_t number,
                   OperationKind kind, const ir::Span& span) const;
   static Site TmemSite(const ir::CallNode* call, const Operand& operand, OperationKind kind,

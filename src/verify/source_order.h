@@ -1,5 +1,5 @@
-// Whether a compiled kernel keeps the order of the program it was made from: reads get what the
-// write before them in the program wrote, and not what a later one did.
+// Checks whether a compiled kernel keeps the order of the program that it was made from: a read
+// gets the value of the write before it in the program, and not of a later one.
 #ifndef TILELANG_VERIFY_SOURCE_ORDER_H_
 #define TILELANG_VERIFY_SOURCE_ORDER_H_
 
@@ -20,7 +20,7 @@ struct Requirement {
   // The first loads the rows that its tensor has (ir/existing_rows.h): others may be read, too.
   bool trimmed = false;
 };
-// Those of a program whose statements can be told apart by their places.
+// Returns the requirements of a program whose statements can be told apart by their places.
 std::vector<Requirement> RequirementsOf(const Graph& graph);
 
 // Follows the executions of both in a run.

@@ -1,4 +1,4 @@
-// What one agent does in a launch, one operation and access after the other.
+// Lists what one agent does in a launch, one operation and access after the other.
 #ifndef TILELANG_VERIFY_TRACE_H_
 #define TILELANG_VERIFY_TRACE_H_
 
@@ -10,7 +10,7 @@
 
 namespace tilelang::verify {
 
-// Where and when a site touches memory.
+// Says where and when a site touches memory.
 struct Touch {
   int site = 0;
   // Bytes of shared memory, or 32-bit columns of tensor memory.
@@ -18,7 +18,7 @@ struct Touch {
   int64_t end = 0;
   int64_t first_lane = 0;  // of tensor memory
   int64_t end_lane = 0;
-  // Of threads: the values of the step's free variables, a number of Instances.
+  // For accesses of threads: the number in Instances of the values of the step's free variables.
   int instance = 0;
   uint64_t iteration = 0;  // of the loops around
 
@@ -28,7 +28,7 @@ struct Touch {
 struct Event {
   int step = 0;
   OperationKind kind = OperationKind::kNone;
-  // Of operations on an mbarrier; of kBarrier: null and its number.
+  // The mbarrier of an operation. For kBarrier it is null, and `element` is the barrier's number.
   const ir::BufferNode* barrier = nullptr;
   int64_t element = 0;
   // Arrivals of a phase, bytes, parity, threads of a barrier, groups left.
@@ -61,19 +61,20 @@ class Instances {
   std::vector<std::vector<Value>> values_;
 };
 
-// How the unknown is chosen.
+// Chooses the values that are unknown.
 struct Scenario {
   int64_t block = 0;       // index along each dimension of the grid, or the last one
   int64_t size = 0;        // of tensors, and the value of other parameters
   uint64_t decisions = 0;  // of branches whose condition is not known: 0 none, 1 all, else some
 };
 
-// Which iterations of loops are left out: as many in all executions that belong together, those of
-// the roles that a loop was divided into, or of loops about as long that a program wrote for them.
+// Chooses which iterations of loops are left out. Executions that belong together leave out the
+// same number: the roles that a loop was divided into, or loops of about the same length that a
+// program wrote for them.
 class LeftOut {
  public:
-  // Of an execution of a loop, `extent` iterations, of which `least` and then some are run;
-  // `around` tells the iterations of loops around it.
+  // Returns how many of `extent` iterations of a loop to leave out, so that `least` and a few more
+  // run. `around` identifies the iterations of the loops around it.
   int64_t Of(const ir::Span& loop, uint64_t around, int64_t extent, int64_t least, int64_t period);
 
  private:

@@ -1,4 +1,4 @@
-// What integer expressions of the thread IR come to in one thread, without running the kernel.
+// Evaluates integer expressions of the thread IR in one thread, without running the kernel.
 #ifndef TILELANG_VERIFY_VALUE_H_
 #define TILELANG_VERIFY_VALUE_H_
 

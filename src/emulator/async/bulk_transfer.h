@@ -1,4 +1,4 @@
-// What the one-dimensional and the tensor bulk copies have in common: how they are issued, checked
+// Declares the common parts of one-dimensional and tensor bulk copies: how they are issued, checked
 // and queued, and how they complete.
 #ifndef TILELANG_EMULATOR_ASYNC_BULK_TRANSFER_H_
 #define TILELANG_EMULATOR_ASYNC_BULK_TRANSFER_H_
@@ -18,7 +18,7 @@ namespace tilelang::emulator {
 
 constexpr const char* kBulkEngine = "bulk copy";
 
-// What the decoded forms of both say alike.
+// The common fields of both decoded forms.
 struct TransferForm {
   AddressOperand barrier;
   bool multicast = false;
@@ -36,7 +36,7 @@ enum class Route : uint8_t { kLoad, kSend, kStore };
 // reduces, the operation. `instruction` names it in errors.
 Route TakeRoute(Decoder& d, TransferForm& form, bool reduces, const std::string& instruction);
 
-// Where a load delivers: one place of shared memory and the mbarrier that counts its bytes.
+// The destination of a load: one place of shared memory and the mbarrier that counts its bytes.
 struct LoadTarget {
   Cta* cta = nullptr;
   uint32_t offset = 0;
@@ -62,7 +62,7 @@ using Produce = std::function<void(Loaded& loaded)>;
 using Deposit =
     std::function<void(const std::vector<uint8_t>& bytes, uint8_t* shared, uint32_t offset)>;
 
-// How a load writes shared memory.
+// Says how a load writes shared memory.
 struct Delivery {
   const char* name;                             // of the instruction
   const char* engine = kBulkEngine;             // in messages
@@ -75,7 +75,7 @@ struct Delivery {
   // For timed launches: which work it is, and what it reads in global memory.
   AsyncWork::Kind work = AsyncWork::Kind::kBulkLoad;
   std::vector<GlobalRun> runs = {};
-  // Bytes that the mbarrier counts, if they are not those written.
+  // Bytes that the mbarrier counts, if they differ from the written bytes.
   uint32_t counted = 0;
 };
 
@@ -92,7 +92,7 @@ using Collect =
     std::function<void(std::vector<uint8_t>& bytes, const uint8_t* shared, uint32_t offset)>;
 using Deliver = std::function<void(const std::vector<uint8_t>& bytes)>;
 
-// What one lane stores, and where to.
+// The source and the destination of one lane's store.
 struct StoreRequest {
   const char* name;  // of the instruction
   uint32_t source = 0;
@@ -100,7 +100,7 @@ struct StoreRequest {
   std::vector<uint32_t> units = {};  // of 16 bytes of the window that are read, unless empty
   Collect collect;
   Deliver deliver;
-  // The bytes of those collected that arrive in global memory: first and number of each run.
+  // The collected bytes that arrive in global memory: first and number of each run.
   std::vector<std::pair<uint32_t, uint32_t>> arriving = {};
   std::vector<GlobalRun> runs = {};  // for timed launches
 };

@@ -1,4 +1,4 @@
-// What the asynchronous units keep for one CTA: its mbarriers and its tensor memory.
+// The state of the asynchronous units for one CTA: its mbarriers and its tensor memory.
 #ifndef TILELANG_EMULATOR_ASYNC_CTA_STATE_H_
 #define TILELANG_EMULATOR_ASYNC_CTA_STATE_H_
 
@@ -36,8 +36,8 @@ struct BarrierEntry {
   Knowledge gathering;
   Knowledge completed;
   ActorId transactions = kNoActor;
-  // What happened before the running phase completes, arrivals or not, and the successful waits
-  // for the phase before it.
+  // The steps that happened before the running phase completes, arrivals or not, and the successful
+  // waits for the phase before it.
   VectorClock reached;
   std::vector<PhaseWait> waits;
 };

@@ -50,7 +50,7 @@ class Engines : public AsyncEngines {
   static Engines& Of(Cluster& cluster) { return static_cast<Engines&>(*cluster.engines); }
   static Engines& Of(const Warp& warp) { return Of(warp.cta.cluster); }
 
-  // Queues a step after those of the same thread and kind, or acts at once (schedule "eager").
+  // Queues a step after the steps of the same thread and kind, or acts at once (schedule "eager").
   void Queue(ChannelKind kind, PendingStep step);
   // Queues a step that is ordered with nothing.
   void QueueFree(PendingStep step);
@@ -70,7 +70,7 @@ class Engines : public AsyncEngines {
   // The number that the group under construction will have, from 1 on.
   uint32_t OpenGroup(ChannelKind kind, const Issuer& issuer);
 
-  // What acts now.
+  // Returns the step that acts now.
   const EngineStep& acting() const { return acting_; }
   // Null when the launch does not ask for checks of ordering.
   Sanitizer* sanitizer() { return sanitizer_.get(); }
@@ -84,7 +84,8 @@ class Engines : public AsyncEngines {
   void ActUntil(Cycle now) override;
   Cycle LastReady() const override { return last_ready_; }
 
-  // What a GPU may do at any time, but seldom does: now and then under random schedules.
+  // Returns true now and then under random schedules, for things that a GPU may do at any time, but
+  // seldom does.
   bool RarelyHappens();
 
  private:
@@ -124,7 +125,8 @@ class Engines : public AsyncEngines {
   std::mt19937_64 random_;
   uint64_t next_age_ = 0;
   uint64_t idle_rounds_ = 0;
-  // Of timed launches: when steps that complete on mbarriers are ready, not all of them pending.
+  // Times of timed launches at which steps that complete on mbarriers are ready. Some of these
+  // steps are pending no more.
   std::priority_queue<Cycle, std::vector<Cycle>, std::greater<Cycle>> signals_;
   Cycle last_ready_ = 0;
 };

@@ -11,8 +11,8 @@
 
 namespace tilelang::emulator {
 
-// Whose encoding: they differ in the swizzle codes and in the constant and reserved bits. With
-// K = 96 tcgen05 takes absolute leading offsets.
+// The instruction whose encoding is used. Encodings differ in the swizzle codes and in the constant
+// and reserved bits. With K = 96 tcgen05 takes absolute leading offsets.
 enum class DescriptorFormat : uint8_t { kWgmma, kTcgen05, kTcgen05K96 };
 
 // A decoded descriptor. Offsets are bytes; `start` is relative to the CTA's window, since the
@@ -22,7 +22,7 @@ struct MatrixDescriptor {
   uint32_t leading_offset = 0;
   uint32_t stride_offset = 0;
   Swizzle swizzle = Swizzle::kNone;
-  // Where the swizzle's pattern starts, in 128-byte lines modulo 8; 0 without a swizzle.
+  // The start of the swizzle's pattern, in 128-byte lines modulo 8; 0 without a swizzle.
   uint32_t base_offset = 0;
   // The leading offset is the address of the next buffer, where rows go on that run over the
   // swizzle's width.

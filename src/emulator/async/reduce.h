@@ -16,11 +16,11 @@ enum class ReduceOp : uint8_t { kAdd, kMin, kMax, kInc, kDec, kAnd, kOr, kXor };
 std::optional<ReduceOp> ParseReduceOp(std::string_view name);
 // The elements that a reduction of this PTX type works on; none for other types.
 std::optional<TensorType> ReduceTypeOf(Type type);
-// Whether PTX has this operation on this element type.
+// Returns whether PTX has this operation on this element type.
 bool ReduceExists(ReduceOp op, TensorType type);
 
-// Whether memory is the same after reductions in any order: not with sums that round, nor with
-// counters of different bounds.
+// Returns whether memory is the same after reductions in any order. It is not after sums that
+// round, or with counters of different bounds.
 bool Commutes(ReduceOp op, TensorType type);
 
 // destination[i] = destination[i] op source[i] for every element, each atomically. `flush` makes

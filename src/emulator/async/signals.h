@@ -36,7 +36,8 @@ BarrierEntry& EntryOf(const Issuer& issuer, const BarrierRef& barrier);
 void CompleteTransactions(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes,
                           const Knowledge* before);
 void CompleteByThread(const Issuer& issuer, const BarrierRef& barrier, int64_t bytes);
-// `count` arrivals; `known` is what they make known to those who wait (may be null).
+// Makes `count` arrivals. `known` is the knowledge that they pass to waiting threads, and may be
+// null.
 uint64_t Arrive(const Issuer& issuer, const BarrierRef& barrier, int64_t count, bool drop,
                 const Knowledge* known);
 // An arrival of the issuing thread itself.

@@ -9,7 +9,7 @@
 
 namespace tilelang::emulator {
 
-// Which columns of B an instruction takes: column j + shift for column j of D, or zeros.
+// Says which columns of B an instruction takes: column j + shift for column j of D, or zeros.
 struct ColumnMask {
   int shift = 0;
   std::vector<bool> zero;  // for each column of D

@@ -44,7 +44,7 @@ struct InstructionDescriptor {
   MajorMode b_major = MajorMode::kK;
   bool saturate = false;
   int max_shift = 0;  // of the columns of B, with .ws
-  // Of block-scaled kinds: scale factors of a row, and which byte is the first.
+  // Scale factors of block-scaled kinds: their number in a row, and which byte is the first.
   ScaleType scale_type = ScaleType::kUe8m0;
   int scale_count = 0;
   int scale_a_id = 0;
@@ -53,7 +53,7 @@ struct InstructionDescriptor {
   int ctas() const { return pair ? 2 : 1; }
   // Elements of a column of B.
   int lines() const { return depth * (sparse ? 2 : 1); }
-  // Of A and D, in each CTA.
+  // Returns the rows of A and D in each CTA.
   int rows() const { return m / ctas(); }
 
   // EmulatorError "descriptor" names the illegal field and the legal values.
@@ -65,7 +65,8 @@ struct InstructionDescriptor {
                                            bool sparse, bool long_k);
 };
 
-// Which swizzles go with a major-ness and an element type; EmulatorError "descriptor" otherwise.
+// Checks which swizzles go with a major-ness and an element type. Raises EmulatorError "descriptor"
+// otherwise.
 void CheckOperandLayout(const MatrixDescriptor& matrix, MajorMode major, MatrixType type,
                         const char* operand);
 

@@ -1,4 +1,4 @@
-// Where tcgen05 instructions put and find elements in tensor memory.
+// Computes where tcgen05 instructions put and find elements in tensor memory.
 #ifndef TILELANG_EMULATOR_ASYNC_TCGEN05_LAYOUT_H_
 #define TILELANG_EMULATOR_ASYNC_TCGEN05_LAYOUT_H_
 
@@ -58,9 +58,9 @@ struct TmemRegion {
 };
 
 // The accumulator and a tensor-memory A of one instruction consist, in each of its CTAs, of column
-// segments: segment s holds columns [first_column, first_column + columns) of D from the D address
-// on, row m of the CTA's at lane RowLane(m) + lane_offset; a tensor-memory A is read from those
-// same lanes.
+// segments. Segment s holds columns [first_column, first_column + columns) of D from the D address
+// on. Row m of the CTA is at lane RowLane(m) + lane_offset. A tensor-memory A is read from the same
+// lanes.
 struct AccumulatorSegment {
   int first_column;
   int columns;

@@ -66,7 +66,8 @@ struct MmaPlan {
 // or "unsupported". Does not look at any memory.
 MmaPlan PlanMma(const MmaOperands& operands);
 
-// What an instruction works on in one CTA. `shared` points at offset 0 of the CTA's window.
+// The memories that an instruction uses in one CTA. `shared` points at offset 0 of the CTA's
+// window.
 struct MmaCta {
   const uint8_t* shared;
   TensorMemory* tensor;

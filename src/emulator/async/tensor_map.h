@@ -32,12 +32,13 @@ enum class TensorType : uint8_t {
 const char* TensorTypeName(TensorType type);
 bool IsFloatTensor(TensorType type);
 
-// Which bytes lie together in a tensor: elements of dimension 0, or slices of channels.
+// Says which bytes lie together in a tensor: elements of dimension 0, or slices of channels.
 enum class Interleave : uint8_t { kNone, k16B, k32B };
 
-// Dimension 0 is the contiguous one. With an interleave its positions are slices of channels: a
-// tensor NC/8HWC8 has the dimensions W, H, C, N, where those along W are 16 (or 32) bytes apart
-// and those of C count slices. A copy takes one slice of channels, whatever the box says of C.
+// A decoded tensor map. Dimension 0 is the contiguous one. With an interleave its positions are
+// slices of channels: a tensor NC/8HWC8 has the dimensions W, H, C, N, in which positions along W
+// are 16 (or 32) bytes apart and C counts slices. A copy takes one slice of channels, whatever the
+// box says of C.
 struct TensorMap {
   static constexpr int kMaxRank = 5;
   static constexpr int kBytes = 128;

@@ -44,7 +44,7 @@ class Warpgroup {
   Issuer Owner(const Op& op) const { return {&cta_, &op, static_cast<int>(first_warp_), 0}; }
   // Fails when an instruction was not executed by all warps and nobody is left to do so.
   void CheckComplete() const;
-  // Which warps have not executed which instruction; for deadlock reports.
+  // Describes which warps have not executed which instruction, for deadlock reports.
   std::string DescribeMissing() const;
 
  private:

@@ -19,7 +19,7 @@ constexpr int kWgmmaRows = 64;
 constexpr int kWgmmaDepthBytes = 32;  // that an instruction takes of a row of A
 constexpr int kWgmmaFragments = 4;    // registers of a thread that hold A
 
-// What the modifiers and immediates of one instruction say.
+// The modifiers and immediates of one instruction.
 struct WgmmaForm {
   int n = 0;
   MatrixType a_type = MatrixType::kF16;

@@ -47,9 +47,9 @@ class EmulatorError : public std::runtime_error {
   std::optional<Where> earlier;  // the other of two accesses that conflict
 };
 
-// What the exception that is being handled becomes: an EmulatorError stays itself, a failed
-// allocation is "out-of-memory", all else "internal", a defect of the emulator. `doing` says during
-// what, for example "loading PTX".
+// Returns the exception that is being handled as an EmulatorError. An EmulatorError stays itself, a
+// failed allocation is "out-of-memory", and everything else is "internal", a defect of the
+// emulator. `doing` says during what, for example "loading PTX".
 EmulatorError CurrentError(const std::string& doing);
 
 }  // namespace tilelang::emulator

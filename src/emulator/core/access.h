@@ -14,10 +14,11 @@ struct Op;
 // kLoad: a read into registers; where nothing was written, the values are undefined.
 // kProbe: a read of bytes that no instruction uses; they must exist, and that is all.
 enum class AccessKind : uint8_t { kRead, kWrite, kAtomic, kLoad, kProbe };
-// Which path to memory: the PTX proxies, and tensor memory's own pipes.
+// The path of an access to memory: the PTX proxies, and the pipes of tensor memory.
 enum class Proxy : uint8_t { kGeneric, kAsync, kTensorCore, kTensorMemory };
 
-// Who did something: enough to name thread and line later, cheap to copy into a pending operation.
+// The issuer of an access: enough to name thread and line later, cheap to copy into a pending
+// operation.
 struct Issuer {
   const Cta* cta = nullptr;
   const Op* op = nullptr;

@@ -1,5 +1,5 @@
-// What the core needs of the asynchronous engines (cp.async, TMA, tcgen05, mbarrier): the async
-// library derives from these classes and makes the objects.
+// Declares what the core needs of the asynchronous engines (cp.async, TMA, tcgen05, mbarrier). The
+// async library derives from these classes and makes the objects.
 #ifndef TILELANG_EMULATOR_CORE_ASYNC_H_
 #define TILELANG_EMULATOR_CORE_ASYNC_H_
 
@@ -24,8 +24,9 @@ class AsyncEngines {
   virtual bool Advance(bool stalled) = 0;
   // All threads have exited: perform what is pending (stores drain at kernel end).
   virtual void Drain() = 0;
-  // Of timed launches: when the next operation completes on an mbarrier, what does so until `now`
-  // acts, and when the last of all operations is complete.
+  // Functions for timed launches: NextSignal returns when the next operation completes on an
+  // mbarrier, ActUntil lets operations complete until `now`, and LastReady returns when the last of
+  // all operations is complete.
   virtual Cycle NextSignal() const = 0;
   virtual void ActUntil(Cycle now) = 0;
   virtual Cycle LastReady() const = 0;

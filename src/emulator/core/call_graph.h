@@ -1,4 +1,5 @@
-// Which device functions of a module cannot be inlined, and which are called by their address.
+// Finds which device functions of a module cannot be inlined, and which are called by their
+// address.
 #ifndef TILELANG_EMULATOR_CORE_CALL_GRAPH_H_
 #define TILELANG_EMULATOR_CORE_CALL_GRAPH_H_
 
@@ -15,12 +16,12 @@ using FunctionsByName = std::unordered_map<std::string, const ptx::Function*>;
 
 class CallGraph {
  public:
-  // `functions`: the device functions of `program`, also those without a body.
+  // `functions` holds the device functions of `program`, also functions without a body.
   void Build(const ptx::Program& program, const FunctionsByName& functions);
 
-  // Whether a thread may call it while it executes it; in doubt, yes.
+  // Returns whether a thread may call the function while it executes it. In doubt it returns true.
   bool IsReentrant(const ptx::Function& function) const { return reentrant_.count(&function) != 0; }
-  // Whether each call needs a frame: memory of its own, or registers.
+  // Returns whether each call needs a frame, for memory of its own or for registers.
   bool NeedsFrame(const ptx::Function& function) const {
     return IsReentrant(function) || allocates_.count(&function) != 0;
   }

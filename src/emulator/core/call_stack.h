@@ -11,11 +11,11 @@
 
 namespace tilelang::emulator {
 
-// A thread has its own stack and its own return addresses. Registers of a function have one place
-// in the warp's file, so that instructions find them as they find those of the kernel: a call of a
-// function that may be running already saves the lane's values, and the return restores them.
-// Local variables lie in the frame, since their addresses are passed on; slots that hold such
-// addresses are registers which the call sets.
+// The calls of a warp. A thread has its own stack and its own return addresses. Registers of a
+// function have one place in the warp's file, so that instructions find them like registers of the
+// kernel: a call of a function that may be running already saves the lane's values, and the return
+// restores them. Local variables lie in the frame, since their addresses are passed on. Slots that
+// hold such addresses are registers which the call sets.
 class CallStack {
  public:
   explicit CallStack(Warp& warp) : warp_(warp) { Reset(); }
@@ -27,13 +27,13 @@ class CallStack {
   uint32_t Leave(int lane);
   size_t Depth(int lane) const { return lanes_[lane].calls.size(); }
 
-  // Of a lane's stack: addresses in local memory. What is used ends at `top`.
+  // Returns the end of the used part of a lane's stack, as an address in local memory.
   uint32_t top(int lane) const { return lanes_[lane].top; }
   // Memory until the function returns or the stack is set back; its address.
   uint32_t Allocate(int lane, uint64_t bytes, uint32_t align);
   // Sets the top to what it was before allocations of the function that runs.
   void SetTop(int lane, uint64_t top);
-  // Of where the lane's calls return and of what they saved.
+  // Returns a digest of where the lane's calls return and of what they saved.
   uint64_t Digest(int lane) const;
 
  private:

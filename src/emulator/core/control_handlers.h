@@ -14,11 +14,11 @@ namespace tilelang::emulator {
 class FunctionDecoder;
 
 Handler ExitHandler();
-// Of functions that are not inlined; the first wants a CallSite.
+// Handlers for functions that are not inlined. The first one needs a CallSite.
 Handler CallHandler();
 Handler ReturnHandler();
 Handler BranchHandler();
-// What an instruction of a kernel without calls is followed by.
+// The successors of an instruction in a kernel without calls.
 struct Successors {
   bool jumps = false;  // it is a branch or an exit
   bool next = true;    // by the instruction after it

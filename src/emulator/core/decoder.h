@@ -56,7 +56,7 @@ class Decoder {
 
   const ptx::Instruction& inst;
   const isa::Family& family;
-  Modifiers mods;  // without those that named the family
+  Modifiers mods;  // without the ones that named the family
   Op& op;
 
   size_t size() const { return inst.operands.size(); }
@@ -81,7 +81,8 @@ class Decoder {
   int64_t Integer(const ptx::Operand& operand);
   // Elements of {a, b, c}, or the operand itself.
   std::vector<const ptx::Operand*> Elements(const ptx::Operand& operand);
-  // So many elements of {a, b, c}; `what` they are, in the plural. Without braces it is an error.
+  // Returns the `count` elements of {a, b, c}; `what` names them in the plural. Without braces it
+  // is an error.
   std::vector<const ptx::Operand*> Vector(const ptx::Operand& operand, int count,
                                           const std::string& what);
   uint32_t Constant(Type type, uint64_t bits);

@@ -13,7 +13,7 @@ namespace tilelang::emulator {
 // Addresses of functions lie here: no memory is at them. Each function has so many bytes.
 constexpr uint64_t kCodeWindow = 0xB'0000'0000;
 constexpr uint64_t kFunctionBytes = 16;
-// Of a thread, for the frames of functions that are called and for alloca.
+// Bytes of a thread's stack, for the frames of functions that are called and for alloca.
 constexpr uint32_t kStackBytes = 64 << 10;
 constexpr uint32_t kFrameAlign = 16;
 
@@ -29,8 +29,8 @@ struct FrameAddress {
   uint32_t offset = 0;
 };
 
-// Where a parameter or a result lies. Of a function: a register, or a place in the frame. Of a
-// call: a register, or the local memory that a 64-bit slot holds the address of.
+// The place of a parameter or a result. In a function it is a register, or a place in the frame. In
+// a call it is a register, or the local memory whose address a 64-bit slot holds.
 struct ValuePlace {
   bool in_register = false;
   uint32_t slot = kNoSlot;
@@ -42,9 +42,9 @@ struct DeviceFunction {
   std::string name;
   uint32_t entry = 0;        // program counter
   uint32_t frame_bytes = 0;  // parameters, results and local variables
-  // Whether a thread may call it while it executes it: then a call saves the registers.
+  // A thread may call the function while it executes it, so a call saves the registers.
   bool reentrant = false;
-  std::vector<FunctionRegister> registers;  // those of `addresses`, too
+  std::vector<FunctionRegister> registers;  // the ones of `addresses`, too
   std::vector<FrameAddress> addresses;
   std::vector<ValuePlace> parameters, results;
 };

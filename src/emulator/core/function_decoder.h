@@ -18,7 +18,7 @@
 
 namespace tilelang::emulator {
 
-// Where a variable lives.
+// The place of a variable.
 struct Placement {
   Space space = Space::kGlobal;
   uint64_t address = 0;   // shared: offset in the window; others: address in their space
@@ -81,10 +81,11 @@ class FunctionDecoder {
   void CallByAddress(Decoder& decoder, const ptx::Operand& address,
                      const std::vector<ptx::Operand>& results,
                      const std::vector<ptx::Operand>& arguments);
-  // Whether the function being decoded names the register of a result in another operand, too.
+  // Returns whether the function being decoded names the register of a result in another operand,
+  // too.
   bool IsResultRead(const ptx::Operand& result) const;
   bool IsInlined() const { return frames_.size() > 1; }
-  // Whether what is being decoded is the body of a function that calls jump to.
+  // Returns whether the decoder is in the body of a function that calls jump to.
   bool IsCalled() const { return called_ != nullptr; }
   void SetReturnTarget(Decoder& decoder);
   Kernel& kernel() { return kernel_; }
@@ -102,7 +103,7 @@ class FunctionDecoder {
   };
   struct Scope {
     NameScope names;
-    // Those that were used: a range may declare any number.
+    // Registers that were used. A range may declare any number of registers.
     std::unordered_map<std::string, Register> registers;
     std::unordered_map<std::string, Placement> variables;
     Labels labels;
@@ -114,8 +115,8 @@ class FunctionDecoder {
   };
 
   void Body(const ptx::Function& function);
-  // The labels of each block by the index of the statement that opens it, those of the function
-  // itself by kWholeBody.
+  // The labels of each block by the index of the statement that opens it. The labels of the
+  // function itself are at kWholeBody.
   static constexpr size_t kWholeBody = ~size_t{0};
   using BlockLabels = std::unordered_map<size_t, Labels>;
   BlockLabels CollectLabels(const ptx::Function& function);
@@ -166,7 +167,8 @@ class FunctionDecoder {
   std::vector<std::pair<uint32_t*, int>> fixups_;
   std::vector<size_t> pool_offsets_;  // of each op's slots
   int pending_target_ = -1;
-  // Functions that are called, those that are still to be decoded, and the one being decoded.
+  // Functions that are called, functions that are still to be decoded, and the function being
+  // decoded.
   std::unordered_map<const ptx::Function*, DeviceFunction*> called_functions_;
   std::deque<const ptx::Function*> undecoded_;
   DeviceFunction* called_ = nullptr;

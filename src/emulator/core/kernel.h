@@ -96,8 +96,8 @@ struct SlotInit {
 struct AddressOperand {
   uint32_t slot = kNoSlot;
   bool wide = false;
-  // Of the variable that the address names; kGeneric when it starts from a register. Parameters
-  // of device functions live in local memory.
+  // The space of the variable that the address names; kGeneric when it starts from a register.
+  // Parameters of device functions live in local memory.
   Space symbol_space = Space::kGeneric;
   int64_t offset = 0;
   inline uint64_t At(const Warp& warp, int lane) const;  // in machine.h
@@ -107,9 +107,10 @@ struct AddressOperand {
 struct OperandUse {
   std::vector<uint32_t> reads, writes;  // without predicates
   std::vector<uint32_t> predicate_reads, predicate_writes;
-  // Of wgmma: the sanitizer follows them in another way than the accesses of threads.
+  // Registers of wgmma. The sanitizer follows them in another way than the accesses of threads.
   std::vector<uint32_t> engine_reads, engine_writes;
-  // Of mma and wmma.mma: what they add to the products, for each register of `writes`.
+  // Accumulators of mma and wmma.mma: the register that is added to the products, for each register
+  // of `writes`.
   std::vector<uint32_t> accumulators;
   std::vector<AddressOperand> addresses;
 };
@@ -138,7 +139,8 @@ struct ParamInfo {
   bool is_array = false;  // an aggregate: .b8 name[size]
 };
 
-// What a kernel uses that is not implemented: the message, its first place, and how often.
+// A use of something that is not implemented: the message, its first place, and how often it
+// occurs.
 struct UnsupportedUse {
   std::string what;
   Where where;
@@ -172,7 +174,7 @@ struct Kernel {
   uint32_t dynamic_shared_offset = 0;    // in the window, after the static part
   uint32_t local_bytes = 0;              // of a thread, without its stack
   bool uses_stack = false;               // by calls that are not inlined, or alloca
-  std::deque<DeviceFunction> functions;  // those that are not inlined
+  std::deque<DeviceFunction> functions;  // functions that are not inlined
   std::unordered_map<uint64_t, const DeviceFunction*> by_address;
   std::vector<int> reqntid, maxntid, reqnctapercluster;
   int minnctapersm = 0, maxnreg = 0;

@@ -23,15 +23,15 @@ namespace tilelang::emulator {
 // When asynchronous operations act: as late as allowed, at once, or in a seeded legal order.
 enum class Schedule : uint8_t { kLate, kEager, kRandom };
 
-// Reports that the user does not want: those of a kind whose instruction, or the earlier one of the
-// two that conflict, is at a place. Fields that are empty or 0 fit all.
+// Reports that the user does not want: reports of a kind in which the instruction, or the earlier
+// one of two conflicting instructions, is at a place. Fields that are empty or 0 fit all.
 struct Suppression {
   std::string kind, kernel, file;
   int line = 0;  // of `file`, or of the PTX text
   bool Covers(const EmulatorError& error) const;
 };
 
-// Whether and how a launch is timed.
+// Options of a timed launch.
 struct TimingOptions {
   std::string gpu;               // its name, "B200"; empty: it is not timed
   bool sampled = false;          // only the CTAs that are timed run
@@ -90,9 +90,10 @@ struct Launch {
   std::vector<bool> timed_clusters;      // have been run
   bool skips_products = false;           // of tensor cores: nothing that is done depends on them
   std::shared_ptr<TimingResult> timing;  // of a timed launch that succeeded
-  // Of a programmatic launch: the grid before this one, which may still run. nullptr: it has ended.
+  // The grid before a programmatic launch, which may still run. nullptr: it has ended.
   std::shared_ptr<PreviousGrid> previous;
-  // What this one does, for the next; with the sanitizer and if it launches dependents.
+  // The accesses of this grid, for the next one; only with the sanitizer, and if it launches
+  // dependents.
   std::shared_ptr<GridFootprint> footprint;
   uint64_t grid_workspace = 0;  // of cooperative groups; 0: the kernel does not ask for it
 
@@ -118,9 +119,10 @@ struct Launch {
   std::function<uint64_t()> pending_cluster;
 
   uint64_t clusters() const { return options.grid.count() / options.cluster.count(); }
-  // Whether the launch does not want to hear of it; counts it then.
+  // Returns whether the launch suppresses the error, and counts it.
   bool Suppresses(const EmulatorError& error);
-  // What a check of ordering found: throws it, unless it is suppressed or all are collected.
+  // Reports a finding of a check of ordering: throws it, unless it is suppressed or all findings
+  // are collected.
   void Report(const EmulatorError& error);
   bool Lint(const std::string& name) const { return options.lints.count(name) != 0; }
 };

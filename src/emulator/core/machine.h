@@ -32,7 +32,7 @@ constexpr uint32_t kAllLanes = 0xFFFFFFFFu;
 // Mostly it is all of them.
 constexpr int LanesOf(uint32_t mask) { return mask == kAllLanes ? kLanes : std::popcount(mask); }
 
-// What a split waits for; turned into text only for a deadlock report.
+// The object that a split waits for. It is turned into text only for a deadlock report.
 struct WaitInfo {
   const char* object = "";  // "mbarrier", "barrier 3", ...
   uint64_t address = 0;
@@ -59,8 +59,8 @@ struct Split {
   // Lanes that have exited leave their split empty until the warp's next turn.
   bool empty() const { return mask == 0; }
   bool runnable() const { return !waiting && !empty(); }
-  // Whether its lanes run first, so that they reach those of the other: out of the deepest call,
-  // and from the lowest program counter.
+  // Returns whether this split runs first, so that its lanes reach the lanes of the other: out of
+  // the deepest call, and from the lowest program counter.
   bool Before(const Split& other) const {
     return depth != other.depth ? depth > other.depth : pc < other.pc;
   }
@@ -106,7 +106,7 @@ class Warp {
   uint64_t cluster_arrived_phase[kLanes] = {};
   const Op* op = nullptr;           // the instruction being executed
   uint64_t changes = 0;             // atomics that changed memory, and prints
-  uint64_t polls = 0, news = 0;     // polls, and those that differed from the one before
+  uint64_t polls = 0, news = 0;     // polls, and polls that differed from the one before
   bool away = false;                // in this round, by the will of a random schedule
   const uint8_t* stored = nullptr;  // what a plain store is about to write for one lane, or null
 
@@ -114,7 +114,7 @@ class Warp {
   const Split& split() const { return splits_[current_]; }
   const std::vector<Split>& splits() const { return splits_; }
   std::vector<Split>& splits() { return splits_; }
-  // Of the instruction being executed.
+  // Returns the program counter of the instruction being executed.
   uint32_t Pc() const;
   bool Converged() const { return split().mask == live; }
 
@@ -151,9 +151,9 @@ class Warp {
   Issuer Here(int lane) const { return Issuer{&cta, op, static_cast<int>(index), lane}; }
 
   uint8_t* local(int lane);
-  // How much of it the lane may use now.
+  // Returns how many bytes of local memory the lane may use now.
   uint64_t local_bytes(int lane) const;
-  // Of kernels that have stacks.
+  // Returns the calls of a kernel that has stacks.
   CallStack& calls() { return *calls_; }
   const CallStack& calls() const { return *calls_; }
   // Ends timed waits as if their time were over; true if there were any.
@@ -202,7 +202,7 @@ class Cta {
   std::unique_ptr<CtaAsyncState> async;
 
   void Reset();
-  // What the CTA's own 32-bit shared addresses start with: rank << 24 in a cluster launch.
+  // Returns the base of the CTA's own 32-bit shared addresses: rank << 24 in a cluster launch.
   uint32_t shared_base() const { return rank << 24; }
 };
 
@@ -222,7 +222,8 @@ class Cluster {
   uint64_t barrier_arrived = 0, barrier_phase = 0;
   GridShadow* grid_shadow = nullptr;  // with the sanitizer: of the host thread's clusters
   Timing* timing = nullptr;           // of timed launches
-  // How often each instruction of the kernel was executed, by all clusters that this object was.
+  // Counts how often each instruction of the kernel was executed, by all clusters that used this
+  // object.
   std::vector<InstructionCount> counts;
 
   const Kernel& kernel() const { return launch.kernel; }
@@ -236,7 +237,7 @@ class Cluster {
 [[noreturn]] void Fail(const Issuer& issuer, const std::string& kind, const std::string& message);
 [[noreturn]] void Fail(const Issuer& issuer, const std::string& kind, const std::string& message,
                        uint64_t address, const std::string& buffer = "");
-// What a check of ordering found: an error, unless the launch suppresses or collects it.
+// Reports a finding of a check of ordering: an error, unless the launch suppresses or collects it.
 void Report(const Issuer& issuer, const std::string& kind, const std::string& message);
 // Reported once for each kind and line.
 void Warn(const Issuer& issuer, const std::string& kind, const std::string& message);
@@ -247,7 +248,7 @@ inline void WarnShared(const Issuer& issuer, const std::string& message, uint64_
   WarnMemory(issuer, true, message, address);
 }
 Where WhereOf(const Issuer& issuer);
-// Of the kernel's instruction `op`.
+// Returns the place of the kernel's instruction `op`.
 Where PlaceOf(const Kernel& kernel, uint32_t op);
 
 // Checked access for instructions and engines alike: bounds, alignment, uninitialised reads
@@ -262,10 +263,10 @@ uint8_t* GlobalAccess(Cluster& cluster, const Issuer& issuer, uint64_t address, 
 // Any space, for one lane of a warp. `space` kGeneric looks at the address.
 uint8_t* ThreadAccess(Warp& warp, int lane, Space space, uint64_t address, uint32_t bytes,
                       uint32_t align, AccessKind kind);
-// Whether something has written these bytes, as far as memory keeps account of it: shared memory,
-// and outputs in global memory that were allocated for a kernel.
+// Returns whether something has written these bytes, as far as memory keeps account of it: shared
+// memory, and outputs in global memory that were allocated for a kernel.
 bool IsDefined(Warp& warp, Space space, uint64_t address, uint32_t bytes);
-// Whether the address lies in shared memory.
+// Returns whether the address lies in shared memory.
 bool IsShared(Space space, uint64_t address);
 // Generic or .shared address of a lane -> 32-bit shared address; fails when it is not shared.
 uint32_t ToSharedAddress(Warp& warp, int lane, Space space, uint64_t address);

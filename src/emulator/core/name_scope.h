@@ -23,7 +23,7 @@ class NameScope {
 
   // Returns a name of `variable` that was declared before, or "".
   std::string Declare(const ptx::Variable& variable);
-  // What declares `name`; nullptr if nothing here does.
+  // Returns the declaration of `name`, or nullptr if this scope has none.
   const Declaration* Find(const std::string& name) const;
 
  private:

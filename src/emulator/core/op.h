@@ -10,7 +10,7 @@ namespace tilelang::emulator {
 class Warp;
 struct Op;
 
-// What the interpreter does after a handler returns.
+// Tells the interpreter what to do after a handler returns.
 enum class Flow : uint8_t {
   kNext,   // done, go on after it
   kJump,   // done, the handler has set the program counter (warp.JumpTo, warp.Diverge, exit)
@@ -40,7 +40,7 @@ enum MemoryOrder : uint8_t {
   kClusterScope = 128,
 };
 
-// Of a scope as PTX writes it; the default of most instructions, "", is the GPU.
+// Returns the bit of a scope as PTX writes it. The default of most instructions, "", is the GPU.
 constexpr uint8_t ScopeBit(std::string_view scope) {
   return scope == "cta" ? 0 : scope == "cluster" ? kClusterScope : kGpuScope;
 }

@@ -1,5 +1,5 @@
-// What the core needs of the checks that follow values through the registers of a warp; the
-// sanitizer's room derives from this class and makes the objects.
+// Declares what the core needs of the checks that follow values through the registers of a warp.
+// The sanitizer's room derives from this class and makes the objects.
 #ifndef TILELANG_EMULATOR_CORE_REGISTER_CHECKS_H_
 #define TILELANG_EMULATOR_CORE_REGISTER_CHECKS_H_
 
@@ -21,11 +21,11 @@ class RegisterChecks {
   // `op` loads into a lane's register what nothing has written, in shared or global memory.
   virtual void LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t address,
                               bool shared) = 0;
-  // Whether a lane's register holds the value of a register that nothing has written.
+  // Returns whether a lane's register holds the value of a register that nothing has written.
   virtual bool IsUnwritten(uint32_t slot, int lane) const = 0;
 };
 
-// Of a warp at its start.
+// Makes the checks of a warp at its start.
 std::unique_ptr<RegisterChecks> MakeRegisterChecks(const Warp& warp);
 
 }  // namespace tilelang::emulator

@@ -52,7 +52,7 @@ class ClusterRunner {
   Status Round();
   Cluster& cluster() { return cluster_; }
 
-  // For those who choose themselves what runs.
+  // Functions for derived runners that choose themselves what runs.
   void CheckLimit(uint64_t executed);
   bool ExpireTimedWaits();
   [[noreturn]] void Deadlock();
@@ -60,8 +60,8 @@ class ClusterRunner {
 
  private:
   uint64_t Budget();
-  // Whether the warp stays away in this round (random schedules: often for long, and most of all
-  // before it waits for others).
+  // Returns whether the warp stays away in this round. In random schedules warps often stay away
+  // for long, and most of all before they wait for others.
   bool StaysAway(size_t warp);
   void MayLeave(size_t warp);
   void AllReturn();

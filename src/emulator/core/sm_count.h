@@ -1,4 +1,4 @@
-// How many SMs the device has that an architecture stands for.
+// Returns how many SMs the device of an architecture has.
 #ifndef TILELANG_EMULATOR_CORE_SM_COUNT_H_
 #define TILELANG_EMULATOR_CORE_SM_COUNT_H_
 

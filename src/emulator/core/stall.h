@@ -11,9 +11,9 @@
 namespace tilelang::emulator {
 
 // Watches the clusters that one host thread runs. Threads whose whole state (registers, local
-// memory, program counters) comes back, while nothing is written and no engine acts, will repeat
-// that for ever: this is proof. Loops that count their tries never come back to a state: those are
-// given up after kMaxPolls rounds in which threads did nothing but poll, all saw the same as
+// memory, program counters) comes back, while nothing is written and no engine acts, will repeat it
+// forever: this is proof. Loops that count their tries never come back to a state. They are given
+// up after kMaxPolls rounds in which threads did nothing but poll, all saw the same values as
 // before, and nothing was written.
 class StallWatch {
  public:
@@ -21,7 +21,8 @@ class StallWatch {
   static constexpr uint64_t kMaxPolls = 200000;
 
   explicit StallWatch(const Kernel& kernel);
-  // To be called after each round of `clusters`. `polling`: all threads waited or polled.
+  // Must be called after each round of `clusters`. `polling` says that all threads waited or
+  // polled.
   Finding Observe(const std::vector<Cluster*>& clusters, bool polling);
   // Clusters have started or ended: all begins anew.
   void Restart();

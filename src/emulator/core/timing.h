@@ -1,5 +1,5 @@
-// What a timed launch hears of its warps and engines, and tells them: src/emulator/timing derives
-// from this class. Launches that are not timed have none.
+// Declares the exchange between a timed launch and its warps and engines: src/emulator/timing
+// derives from this class. Launches that are not timed have no such object.
 #ifndef TILELANG_EMULATOR_CORE_TIMING_H_
 #define TILELANG_EMULATOR_CORE_TIMING_H_
 
@@ -25,7 +25,7 @@ struct GlobalRun {
   uint32_t bytes = 0;
 };
 
-// What an asynchronous operation asks of its engine.
+// The work that an asynchronous operation asks of its engine.
 struct AsyncWork {
   enum class Kind : uint8_t {
     kMarker,       // nothing: complete with what comes before it in its channel
@@ -71,7 +71,7 @@ class Timing {
     kTold,    // the same, and Done wants to hear when it has
   };
 
-  // How far the warp has come, in cycles and in nanoseconds.
+  // Return how far the warp has come, in cycles and in nanoseconds.
   virtual Cycle Clock(const Warp& warp) const = 0;
   virtual double Nanoseconds(const Warp& warp) const = 0;
 

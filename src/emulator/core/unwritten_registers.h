@@ -8,10 +8,10 @@
 
 namespace tilelang::emulator {
 
-// Fills `kernel->unwritten` with those of the declared registers that some path reads before it has
-// written them, and marks the instructions that may see their values (SourceLine::sees_unwritten).
-// A write under a guard does not count, so a path that is never taken may be among them. Leaves the
-// kernel alone where functions are called, and predicates are not looked at.
+// Fills `kernel->unwritten` with the declared registers that some path reads before it has written
+// them, and marks the instructions that may see their values (SourceLine::sees_unwritten). A write
+// under a guard does not count, so a path that is never taken may be among them. Leaves kernels
+// with calls of functions alone, and ignores predicates.
 void FindUnwrittenRegisters(Kernel* kernel, const std::vector<UnwrittenRegister>& declared);
 
 // The index of the first instruction that reads one of the registers found.

@@ -1,4 +1,4 @@
-// The loop over the instructions of a warp's split, for those who know what its clock is.
+// The loop over the instructions of a warp's split, for callers that know its clock.
 #ifndef TILELANG_EMULATOR_CORE_WARP_LOOP_H_
 #define TILELANG_EMULATOR_CORE_WARP_LOOP_H_
 
@@ -19,7 +19,7 @@ void WarpRunner::RunOne(Clock* clock, Warp& warp, uint64_t budget, bool boosted,
   const uint64_t width = static_cast<uint64_t>(LanesOf(mask));
   while (executed < budget) {
     const Op& op = code[pc];
-    // Who has a clock stops by that.
+    // A timed warp stops by its clock instead.
     if (!timed && slice->stops && (op.order & kWaits) && slice->executed + executed != 0) {
       slice->stopped = true;
       break;

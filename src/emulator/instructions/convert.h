@@ -1,4 +1,4 @@
-// What a cvt instruction asks for.
+// Describes what a cvt instruction asks for.
 #ifndef TILELANG_EMULATOR_INSTRUCTIONS_CONVERT_H_
 #define TILELANG_EMULATOR_INSTRUCTIONS_CONVERT_H_
 

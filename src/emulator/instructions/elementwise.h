@@ -14,7 +14,7 @@
 
 namespace tilelang::emulator {
 
-// Whether the host runs code compiled for TL_WIDE_TARGET.
+// Returns whether the host runs code compiled for TL_WIDE_TARGET.
 inline bool HasWideTarget() {
 #if defined(__x86_64__)
   static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&

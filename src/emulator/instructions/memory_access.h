@@ -26,7 +26,7 @@ struct WarpAddresses {
   }
 }
 
-// What the active lanes' addresses have in common.
+// Describes the addresses of the active lanes together.
 struct AddressRange {
   uint64_t low = ~uint64_t{0}, high = 0, bits = 0;
   bool contiguous = false;  // all lanes active, each `bytes` after the one before

@@ -1,4 +1,4 @@
-// What deadlock reports tell of threads that poll memory.
+// Describes threads that poll memory, for deadlock reports.
 #ifndef TILELANG_EMULATOR_INSTRUCTIONS_MEMORY_POLL_H_
 #define TILELANG_EMULATOR_INSTRUCTIONS_MEMORY_POLL_H_
 

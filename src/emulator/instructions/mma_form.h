@@ -1,4 +1,4 @@
-// What the modifiers of a mma.sync say, and where a warp's registers hold its matrices.
+// Describes the modifiers of an mma.sync, and how a warp's registers hold its matrices.
 #ifndef TILELANG_EMULATOR_INSTRUCTIONS_MMA_FORM_H_
 #define TILELANG_EMULATOR_INSTRUCTIONS_MMA_FORM_H_
 
@@ -13,9 +13,9 @@ struct Place {
   int column;
 };
 
-// How registers hold a matrix: PTX ISA, "Matrix Fragments for mma.*". The m8n8k4 of f16 is four
-// multiplications, one for each quad pair (lanes 4q to 4q+3 and 16+4q to 16+4q+3): the rows of A
-// and D and the columns of B are those of all four, eight for each.
+// Says how registers hold a matrix: PTX ISA, "Matrix Fragments for mma.*". The m8n8k4 of f16 is
+// four multiplications, one for each quad pair (lanes 4q to 4q+3 and 16+4q to 16+4q+3). The rows of
+// A and D and the columns of B are the rows and columns of all four, eight for each.
 enum class FragmentLayout : uint8_t {
   kA,
   kB,
@@ -42,7 +42,7 @@ struct Fragment {
 
 enum class MmaKind : uint8_t { kTensor, kDouble, kQuads };
 
-// Of A: mma, mma.sp, mma.sp::ordered_metadata.
+// The sparsity of A: mma, mma.sp, mma.sp::ordered_metadata.
 enum class MmaSparsity : uint8_t { kDense, kSparse, kOrdered };
 
 // The metadata of a sparse A, and the register that holds it.
@@ -60,7 +60,7 @@ void TakeMetadata(Decoder& d, size_t index, SparseOperand& sparse);
 
 struct MmaForm {
   MmaKind kind = MmaKind::kTensor;
-  MultiplierShape shape;  // as the multiplier is started; its types may differ from those below
+  MultiplierShape shape;  // as the multiplier is started; its types may differ from the types below
   MatrixType a_type = MatrixType::kF16;
   MatrixType b_type = MatrixType::kF16;
   AccumulatorType c_type = AccumulatorType::kF32;
@@ -78,7 +78,8 @@ constexpr uint16_t kHasMmaForm = 1;
 // Takes the modifiers; EmulatorError for what does not exist.
 MmaForm TakeMmaForm(Decoder& d, MmaSparsity sparsity);
 
-// Forms with .kind::, which are those of types below eight bits and of scale factors.
+// Returns whether the instruction has .kind::, as instructions with types below eight bits and with
+// scale factors do.
 bool HasMmaKind(const Decoder& d);
 void DecodeMmaOfKind(Decoder& d, MmaSparsity sparsity);
 

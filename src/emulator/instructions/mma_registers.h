@@ -1,4 +1,4 @@
-// How handlers of mma.sync reach the matrices that a warp's registers hold.
+// Gives handlers of mma.sync access to the matrices that a warp's registers hold.
 #ifndef TILELANG_EMULATOR_INSTRUCTIONS_MMA_REGISTERS_H_
 #define TILELANG_EMULATOR_INSTRUCTIONS_MMA_REGISTERS_H_
 

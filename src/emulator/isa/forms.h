@@ -1,4 +1,4 @@
-// Which modifiers and types an instruction may carry together, as the rows have it.
+// Checks which modifiers and types an instruction may carry together, by the rows.
 #ifndef TILELANG_EMULATOR_ISA_FORMS_H_
 #define TILELANG_EMULATOR_ISA_FORMS_H_
 
@@ -9,9 +9,9 @@
 
 namespace tilelang::emulator {
 
-// What is wrong with the modifiers and types of the family's instruction for sm_100a: "" if
-// nothing, or if its row has no forms (its decode function checks them alone). PTX ISA,
-// "Instruction Set"; in doubt as ptxas has it.
+// Returns what is wrong with the modifiers and types of the family's instruction for sm_100a.
+// Returns "" if nothing is, or if its row has no forms, because its decode function then checks
+// them alone. PTX ISA, "Instruction Set"; in doubt as ptxas decides.
 std::string FormMismatch(const ptx::Instruction& instruction, const isa::Family& family);
 
 }  // namespace tilelang::emulator

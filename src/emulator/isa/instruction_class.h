@@ -1,4 +1,4 @@
-// What kind of work an instruction is: launches count their instructions by these classes.
+// Names the classes of instructions, by which launches count them.
 #ifndef TILELANG_EMULATOR_ISA_INSTRUCTION_CLASS_H_
 #define TILELANG_EMULATOR_ISA_INSTRUCTION_CLASS_H_
 
@@ -28,7 +28,7 @@ constexpr int kInstructionClasses = static_cast<int>(InstructionClass::kControl)
 // "integer", "float", ..., "global memory", ...
 const char* ClassName(InstructionClass kind);
 
-// How often something was executed: by warps, and by lanes whose guard was true.
+// Counts how often something was executed: by warps, and by lanes whose guard was true.
 struct InstructionCount {
   uint64_t warps = 0, lanes = 0;
 };

@@ -1,5 +1,5 @@
-// Which registers and constants an operand of a type takes: PTX ISA, "Operand Type Checking" and
-// "Constants", where it is silent as ptxas has it.
+// Checks which registers and constants an operand of a type takes: PTX ISA, "Operand Type Checking"
+// and "Constants", and as ptxas decides where it is silent.
 #ifndef TILELANG_EMULATOR_ISA_OPERAND_RULES_H_
 #define TILELANG_EMULATOR_ISA_OPERAND_RULES_H_
 
@@ -11,7 +11,7 @@
 
 namespace tilelang::emulator {
 
-// What is wrong with a register declared as `declared` where `type` is expected; "" if nothing.
+// Returns what is wrong with a register declared as `declared` where `type` is expected, or "".
 // `any_width` allows wider registers (ld, st, cvt).
 std::string RegisterMismatch(const std::string& name, Type declared, Type type, bool any_width);
 // The same for a constant.

@@ -1,8 +1,8 @@
-// What the emulator states of an instruction family of PTX beside its semantics, in one row: the
-// class by which launches count it, what it does to operands and to memory, what it costs, which
-// targets have it, and its legal forms. A family is named by the leading components of its opcode:
-// "add", "mbarrier.arrive", "cp.async.bulk.tensor". Its semantics are a decode function
-// (core/decoder.h), which a file of instructions/ or async/ registers under the same name.
+// Describes an instruction family of PTX, beside its semantics, in one row: the class by which
+// launches count it, its effects on operands and memory, its cost, the targets that have it, and
+// its legal forms. A family is named by the leading components of its opcode: "add",
+// "mbarrier.arrive", "cp.async.bulk.tensor". Its semantics are a decode function (core/decoder.h),
+// which a file of instructions/ or async/ registers under the same name.
 #ifndef TILELANG_EMULATOR_ISA_ROW_H_
 #define TILELANG_EMULATOR_ISA_ROW_H_
 
@@ -28,11 +28,12 @@ struct ClassRule {
 inline constexpr ClassRule kByTypes = ClassRule::By::kTypes;  // of floats, else of integers
 inline constexpr ClassRule kBySpace = ClassRule::By::kSpace;
 
-// What it changes beside registers and local memory, for launches that cannot go on: nothing new
-// happens while only instructions without effect are executed. Atomics count their changes.
+// The effect on everything beside registers and local memory, for launches that cannot go on:
+// nothing new happens while only instructions without effect are executed. Atomics count their
+// changes.
 enum class Effect : uint8_t { kNone, kWrite, kSync };
 
-// What happens to its operands, for checks of values that nothing has written.
+// The use of its operands, for checks of values that nothing has written.
 enum class Operands : uint8_t {
   kComputed,
   kMoved,
@@ -42,7 +43,7 @@ enum class Operands : uint8_t {
   kTensorWait,
 };
 
-// By which formula timing/op_cost.cc prices it, from the figures of the architecture.
+// The formula by which timing/op_cost.cc prices it, from the figures of the architecture.
 enum class Cost : uint8_t {
   kUnset,
   kFree,  // ptxas makes no instruction of it
@@ -89,7 +90,7 @@ enum class Cost : uint8_t {
   kOther,
 };
 
-// Those from one on, or `only` some, apart by spaces.
+// Targets from one on, or `only` some, separated by spaces.
 struct Targets {
   Target from = {};
   const char* only = nullptr;

@@ -23,7 +23,8 @@ struct Target {
 // sm is 0 if the name is none of a target.
 Target ParseTarget(const std::string& name);
 std::string TargetName(const Target& target);  // "sm_100a"
-// Equal capabilities for `a`, those of the same family for `f`, else all later ones.
+// Returns whether a module for `target` runs on the device: on equal capabilities for `a`, on the
+// same family for `f`, else on all later ones.
 bool RunsOn(const Target& target, const Target& device);
 
 }  // namespace tilelang::emulator

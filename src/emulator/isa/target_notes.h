@@ -1,4 +1,4 @@
-// Which targets have an instruction: the "Target ISA Notes" of the PTX ISA, as the rows have them.
+// Knows which targets have an instruction: the "Target ISA Notes" of the PTX ISA, by the rows.
 #ifndef TILELANG_EMULATOR_ISA_TARGET_NOTES_H_
 #define TILELANG_EMULATOR_ISA_TARGET_NOTES_H_
 
@@ -9,10 +9,11 @@
 
 namespace tilelang::emulator {
 
-// What the target lacks for this instruction of `row`: "sm_90 or higher", or "" if it has it.
+// Returns what the target lacks for this instruction of `row`, such as "sm_90 or higher", or "" if
+// it has it.
 std::string MissingTarget(const ptx::Instruction& instruction, const isa::Row& row,
                           const Target& target);
-// What GPUs of the device's kind lack though ptxas assembles it, or "".
+// Returns what GPUs of the device's kind lack although ptxas assembles it, or "".
 std::string MissingOnDevice(const ptx::Instruction& instruction, const Target& device);
 
 }  // namespace tilelang::emulator

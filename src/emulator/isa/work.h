@@ -1,4 +1,4 @@
-// What kind of work an instruction is, and what it changes: by its row and its modifiers.
+// Returns what kind of work an instruction is, and what it changes, by its row and its modifiers.
 #ifndef TILELANG_EMULATOR_ISA_WORK_H_
 #define TILELANG_EMULATOR_ISA_WORK_H_
 
@@ -8,8 +8,8 @@
 namespace tilelang::emulator::isa {
 
 InstructionClass ClassOf(const ptx::Instruction& instruction, const Row& row);
-// Of an instruction of that class: stores to local memory and to parameters of calls change
-// nothing that others see.
+// Returns the effect of an instruction of that class. Stores to local memory and to parameters of
+// calls change nothing that other threads see.
 Effect EffectOf(const Row& row, InstructionClass kind);
 
 }  // namespace tilelang::emulator::isa

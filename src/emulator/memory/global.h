@@ -66,7 +66,8 @@ class GlobalMemory {
   void MapAt(uint64_t address, uint8_t* host, uint64_t size, std::string name);
   // Zeroed memory of the host. Throws EmulatorError: "too-large", or "out-of-memory".
   uint64_t Allocate(uint64_t size, std::string name);
-  // What several ranges cover may be read, and written if what covers it is writable.
+  // Allows or forbids a range. Bytes that several ranges cover may be read, and may be written if a
+  // writable range covers them.
   void AllowRange(uint64_t address, uint64_t bytes, bool writable);
   void ForbidRange(uint64_t address, uint64_t bytes, bool writable);
   void Unmap(uint64_t address);
@@ -75,7 +76,7 @@ class GlobalMemory {
   // One byte for each byte from `address` to the end of its buffer, 0 where nothing has written it;
   // nullptr where that is not followed.
   uint8_t* WrittenAt(uint64_t address) const { return follows_ ? FindWritten(address) : nullptr; }
-  // What programs may touch, without the heap of device code.
+  // Returns the ranges that programs may touch, without the heap of device code.
   std::vector<HostRange> HostRanges() const;
 
   // Host pointer to [address, address + bytes), or nullptr when out of bounds or (for writes)

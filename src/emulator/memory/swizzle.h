@@ -6,7 +6,7 @@
 
 namespace tilelang::emulator {
 
-// Values are those of the CUDA driver's CUtensorMapSwizzle.
+// The CUDA driver's CUtensorMapSwizzle has the same values.
 enum class Swizzle : uint8_t {
   kNone = 0,
   k32B = 1,
@@ -36,7 +36,7 @@ constexpr int SwizzleRepeat(Swizzle mode) {
   return mode == Swizzle::kNone ? 16 : 8 * SwizzleWidth(mode);
 }
 
-// Where the byte of logical shared address `address` lies.
+// Returns the place of the byte of logical shared address `address`.
 constexpr uint32_t SwizzleAddress(Swizzle mode, uint32_t address) {
   switch (mode) {
     case Swizzle::kNone:

@@ -37,7 +37,7 @@ class TensorMemory {
   // allocation of this CTA asked for), or nothing while no such block is free.
   std::optional<int> Allocate(int64_t columns);
   void CheckAllocation(int64_t columns) const;
-  // The address and the size must be those of one allocation.
+  // Frees one allocation. The address and the size must belong to it.
   void Deallocate(TmemAddress address, int64_t columns);
   void CheckDeallocation(TmemAddress address, int64_t columns) const;
   void Relinquish() { relinquished_ = true; }

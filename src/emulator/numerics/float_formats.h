@@ -14,7 +14,7 @@ namespace tilelang::emulator {
 // PTX .rn, .rz, .rm, .rp and .rna.
 enum class Rounding : uint8_t { kNearestEven, kTowardZero, kDown, kUp, kNearestAway };
 
-// What the codes with the largest exponent mean.
+// The meaning of the codes with the largest exponent.
 enum class SpecialValues : uint8_t {
   kIeee,     // infinity and NaN
   kNanOnly,  // the all-ones code alone is NaN; there is no infinity (e4m3)
@@ -53,8 +53,8 @@ inline constexpr FloatFormat kE2m3{2, 3, 1, true, SpecialValues::kNone};
 inline constexpr FloatFormat kE2m1{2, 1, 1, true, SpecialValues::kNone};
 inline constexpr FloatFormat kUe4m3{4, 3, 7, false, SpecialValues::kNanOnly};
 
-// Whether a discarded remainder rounds the kept magnitude up. `half` is the weight of the first
-// discarded bit.
+// Returns whether a discarded remainder rounds the kept magnitude up. `half` is the weight of the
+// first discarded bit.
 constexpr bool RoundsUp(Rounding mode, bool negative, bool odd, uint64_t remainder, uint64_t half) {
   switch (mode) {
     case Rounding::kNearestEven:
@@ -214,7 +214,7 @@ inline float OddNeighbour(float nearest, Error error) {
   return std::bit_cast<float>(bits + (lost && (bits & 1) == 0 ? step : 0));
 }
 
-// What the sum of a and b lacks.
+// Returns the rounding error of the sum of a and b.
 template <typename T>
 inline T ErrorOfSum(T a, T b, T sum) {
   const T b_part = sum - a;

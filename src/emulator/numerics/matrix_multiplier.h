@@ -9,8 +9,8 @@
 
 namespace tilelang::emulator {
 
-// D [m, n] = A [m, k] * B [k, n] + D; k counts containers of elements, of a sparse A those that a
-// row stores: B has twice as many lines.
+// The shape of D [m, n] = A [m, k] * B [k, n] + D. k counts containers of elements; for a sparse A
+// it counts the containers that a row stores, and B has twice as many lines.
 struct MultiplierShape {
   int m = 0;
   int n = 0;
@@ -35,7 +35,7 @@ class MatrixMultiplier {
   // a sparse A, must follow before Row.
   void Start(const MultiplierShape& shape);
   void StartA();
-  // `bits` are those of a container.
+  // Sets an element of A. `bits` are the bits of its container.
   void SetA(int row, int k, uint32_t bits) {
     const float value = DecodeElement(shape_.a_type, bits);
     if (integer_) {

@@ -37,11 +37,11 @@ struct ScaledShape {
   int lines() const { return sparse ? 2 * k : k; }
 };
 
-// How terms are added. Of kind::mxf8f6f4, whose K is one block, as without scale factors, which add
-// to the exponents of the products. Of e2m1 products of 16 elements are summed exactly, multiplied
-// by the significands of the two scale factors, aligned to the largest exponent (of the scale
-// factors, or of the accumulator), truncated to 35 fractional bits and added exactly; the sum is
-// truncated to f32. Source: MMA-Sim.
+// Multiplies matrices with scale factors. In kind::mxf8f6f4, whose K is one block, terms add as
+// without scale factors, which add to the exponents of the products. For e2m1, products of 16
+// elements are summed exactly, multiplied by the significands of the two scale factors, aligned to
+// the largest exponent (of the scale factors, or of the accumulator), truncated to 35 fractional
+// bits and added exactly; the sum is truncated to f32. Source: MMA-Sim.
 class ScaledMultiplier {
  public:
   // As of MatrixMultiplier, places of a sparse A, too; ScaleA and ScaleB of every row, column and
@@ -60,8 +60,8 @@ class ScaledMultiplier {
 
   ScaledShape shape_;
   MatrixMultiplier fused_;  // of kind::mxf8f6f4
-  // Of e2m1: twice the elements, and the scale factors, by line: rows of A; blocks, then columns of
-  // B.
+  // For e2m1: twice the elements, and the scale factors, by line: rows of A; blocks, then columns
+  // of B.
   std::vector<int16_t> a_, b_;
   std::vector<int32_t> places_;
   std::vector<float> a_significand_, b_significand_;

@@ -16,7 +16,7 @@ namespace tilelang::emulator {
 
 enum class SparsePattern : uint8_t { kDense, kOneOfTwo, kTwoOfFour, kTwoPairsOfFour };
 
-// Which indices an instruction understands: any two that differ, or those that grow; tcgen05.mma
+// The indices that an instruction understands: any two that differ, or growing ones. tcgen05.mma
 // takes 2 before 1, too.
 enum class IndexOrder : uint8_t { kAny, kGrowing, kTensorMemory };
 
@@ -36,7 +36,7 @@ constexpr int PlaceOfStored(SparsePattern pattern, int k, uint32_t index) {
   return k / (2 * pair) * 4 * pair + at * pair + of_chunk % pair;
 }
 
-// What is wrong with the metadata of a chunk; "" if it has a meaning.
+// Returns what is wrong with the metadata of a chunk, or "" if it has a meaning.
 std::string IndexProblem(SparsePattern pattern, IndexOrder order, int row, int chunk,
                          uint32_t index);
 
@@ -58,10 +58,11 @@ std::string VisitPlaces(SparsePattern pattern, IndexOrder order, int rows, int s
   return "";
 }
 
-// Which lanes of a warp hold the metadata of its 16 rows, of mma.sp and wgmma.mma_async.sp alike.
-// Of each group of four lanes, which has the rows g and g + 8, `lanes` do, those that the selector
-// names. Of elements of 16 and 32 bits a word has 16 bits of row g, then as many of g + 8; of
-// narrower ones 32 bits of row g in even lanes, of g + 8 in odd ones.
+// Says which lanes of a warp hold the metadata of its 16 rows, for mma.sp and wgmma.mma_async.sp.
+// Each group of four lanes has the rows g and g + 8, and the `lanes` of it that the selector names
+// hold their metadata. For elements of 16 and 32 bits a word has 16 bits of row g, then 16 bits of
+// row g + 8. For narrower elements even lanes have 32 bits of row g, and odd lanes 32 bits of row g
+// + 8.
 struct WarpMetadata {
   bool halves = true;
   int lanes = 1;

@@ -72,9 +72,10 @@ float DecodeElement(MatrixType type, uint32_t bits);
 void StoreElement(DecodedMatrix& matrix, MatrixType type, int outer, int inner, int line,
                   float value);
 
-// How terms are added: they keep `fraction_bits` (at most 25) below the largest exponent, the
+// Says how terms are added. They keep `fraction_bits` (at most 25) below the largest exponent, the
 // accumulator enters as c * 2^-c_shift, and an f32 result keeps `result_bits` of its 23 fraction
-// bits. `sum_bytes` of a row of A are one sum, which is the accumulator of the next; 0: all k.
+// bits. `sum_bytes` of a row of A are one sum, which is the accumulator of the next one; 0 stands
+// for all k.
 struct FusedSumOptions {
   int fraction_bits = 25;
   int c_shift = 0;
@@ -82,10 +83,10 @@ struct FusedSumOptions {
   int sum_bytes = 0;
 };
 
-// The units whose arithmetic is known; kAmpere and kHopper are those of mma.sync.
+// The units whose arithmetic is known. kAmpere and kHopper belong to mma.sync.
 enum class TensorCore : uint8_t { kAmpere, kHopper, kHopperWarpgroup, kBlackwell };
 
-// How a unit adds products of elements of `type`. Source: MMA-Sim, arXiv 2511.10909.
+// Returns how a unit adds products of elements of `type`. Source: MMA-Sim, arXiv 2511.10909.
 FusedSumOptions AccumulationOf(TensorCore unit, MatrixType type);
 
 // One row of outputs: row `row` of A times columns [first_column, first_column + n) of B, over
@@ -115,8 +116,8 @@ void FusedRowToF32(const FusedRowTask& task, const float* c, float* d);
 // c holds f16 values; d receives f16 codes.
 void FusedRowToF16(const FusedRowTask& task, const float* c, uint16_t* d);
 
-// One row of the integer form: exact products, the sum wraps around or saturates to s32. `places`
-// are those of FusedRowTask.
+// Computes one row of the integer form: exact products, and a sum that wraps around or saturates to
+// s32. `places` are as in FusedRowTask.
 void IntegerRow(const int16_t* a, const int16_t* b, int b_stride, int k, int n, bool saturate,
                 const int32_t* places, const int32_t* c, int32_t* d);
 // The same of b1: a and b hold eight bits each, and their product is the number of bits in both or,

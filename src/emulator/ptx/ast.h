@@ -1,4 +1,5 @@
-// What the PTX parser produces: declarations and instructions, names not yet resolved.
+// Declares what the PTX parser produces: declarations and instructions, with names that are not yet
+// resolved.
 #ifndef TILELANG_EMULATOR_PTX_AST_H_
 #define TILELANG_EMULATOR_PTX_AST_H_
 
@@ -42,7 +43,8 @@ struct Instruction {
   std::vector<Operand> operands;
   std::string guard;  // predicate name; empty when unconditional
   bool guard_negated = false;
-  // Of a load, by .pragma "used_bytes_mask": bit i tells whether a program uses byte i; 0: all.
+  // The bytes of a load that the program uses, by .pragma "used_bytes_mask": bit i stands for byte
+  // i; 0 means all.
   uint64_t used_bytes = 0;
   int line = 0;
   SourceLocation location;        // the user's line

@@ -1,4 +1,4 @@
-// Where in the source an instruction comes from, by the .loc directives in front of it.
+// The place of an instruction in the source, by the .loc directives in front of it.
 #ifndef TILELANG_EMULATOR_PTX_SOURCE_LOCATION_H_
 #define TILELANG_EMULATOR_PTX_SOURCE_LOCATION_H_
 

@@ -31,7 +31,7 @@ class TokenStream {
   std::string Identifier();
   // Two's complement: -1 is 2^64 - 1.
   uint64_t Integer();
-  // What is out of [low, high] is an error that calls the number `what`.
+  // Reads an integer. Outside of [low, high] it is an error that calls the number `what`.
   int64_t IntegerIn(int64_t low, int64_t high, const std::string& what);
   // Throws EmulatorError("syntax") at the line of the next token.
   [[noreturn]] void Error(const std::string& message) const;

@@ -29,7 +29,7 @@ class VectorClock {
       steps_[i] = std::max(steps_[i], other.steps_[i]);
     }
   }
-  // Whether everything that `other` knows is known here.
+  // Returns whether this clock knows everything that `other` knows.
   bool Covers(const VectorClock& other) const {
     for (size_t i = 0; i < other.steps_.size(); ++i) {
       if (At(static_cast<ActorId>(i)) < other.steps_[i]) return false;
@@ -43,7 +43,7 @@ class VectorClock {
   std::vector<uint32_t> steps_;
 };
 
-// What is known of the clusters of a grid: a clock for each, by index. Copies share their clocks.
+// The knowledge of the clusters of a grid: a clock for each, by index. Copies share their clocks.
 class GridClock {
  public:
   // nullptr: nothing.
@@ -63,7 +63,7 @@ class GridClock {
 enum class Scope : uint8_t { kCta, kCluster, kGpu };
 constexpr int kScopes = 3;
 
-// What has happened before a memory fence.
+// The steps that happened before a memory fence.
 struct Covered {
   VectorClock happened;
   GridClock grid;
@@ -75,20 +75,21 @@ struct Covered {
   }
 };
 
-// What a thread knows, and which part of it a proxy fence has made visible to the async proxy.
+// The knowledge of a thread, and the part of it that a proxy fence has made visible to the async
+// proxy.
 struct Knowledge {
   VectorClock happened;
   VectorClock fenced;
   GridClock grid;  // of other clusters
-  // What later tcgen05 operations of this thread are ordered after, and what synchronisation that
-  // follows passes on to the tcgen05 operations of others (tcgen05.fence).
+  // `tensor`: the steps before later tcgen05 operations of this thread. `passed`: the steps that
+  // later synchronisation passes on to the tcgen05 operations of other threads (tcgen05.fence).
   VectorClock tensor;
   VectorClock passed;
-  // What has been executed before in any case, though no memory order follows from that: what the
-  // issuers of asynchronous work did before, for those that have observed its completion.
+  // Steps that have certainly been executed before, although no memory order follows from that: the
+  // steps of issuers of asynchronous work, for threads that have observed its completion.
   VectorClock executed;
-  // What memory fences of each scope, or of a wider one, have covered: relaxed stores and atomics
-  // after them make it known.
+  // The steps that memory fences of each scope, or of a wider one, have covered. Relaxed stores and
+  // atomics after the fences make them known.
   std::array<Covered, kScopes> performed;
 
   const Covered& PerformedFor(Scope scope) const { return performed[static_cast<int>(scope)]; }

@@ -1,5 +1,5 @@
-// What a grid has read and written in global memory, and what was there before. A launch that may
-// begin before that grid has ended (programmatic dependent launch) races with all of it until
+// Records what a grid has read and written in global memory, and the values before. A launch that
+// may begin before that grid has ended (programmatic dependent launch) races with all of it until
 // griddepcontrol.wait.
 //
 // Bytes are known by their place on the host, since arrays are mapped anew for each launch.
@@ -23,7 +23,7 @@ struct Kernel;
 
 // 64 bytes on the host, which start at a multiple of 64.
 using HostBytes = std::array<uint8_t, GridShadow::kLineBytes>;
-// Copies those of the bytes whose bit is set.
+// Copies the bytes whose bit is set.
 void CopyBytes(const uint8_t* from, uint64_t bytes, uint8_t* to);
 
 class GridFootprint {
@@ -45,7 +45,7 @@ class GridFootprint {
     uint32_t op = 0;
   };
   std::optional<Conflict> Find(uintptr_t host, const GridAccess& access) const;
-  // Of an instruction of a conflict.
+  // Returns the place of an instruction of a conflict.
   const Where& Place(uint32_t op) const { return places_.at(op); }
   const std::string& kernel() const { return kernel_; }
 
@@ -63,7 +63,7 @@ class GridFootprint {
   }
 
  private:
-  // By writing and strong accesses: which bytes, and the instruction of one of them.
+  // For writing and strong accesses: which bytes, and the instruction of one of them.
   struct Line {
     std::array<std::array<uint64_t, 2>, 2> bytes{};
     std::array<std::array<uint32_t, 2>, 2> op{};

@@ -56,19 +56,19 @@ class GridShadow {
   // writes at each byte of the line, or null; stores of what is there already do not conflict.
   const GridAccess* Touch(uint64_t address, const GridAccess& access, const Knowledge& knowledge,
                           const uint8_t* values = nullptr);
-  // Whether shadows will be merged: then accesses need a digest.
+  // Returns whether shadows will be merged. Accesses then need a digest.
   bool merges() const { return merges_; }
   static uint32_t Digest(uint64_t bytes, const uint8_t* values);
-  // Of atomics and other strong accesses.
+  // Returns the locations of atomics and other strong accesses.
   SyncLocations& locations() { return locations_; }
-  // What the accesses take on the host.
+  // Returns the bytes on the host that the accesses take.
   uint64_t Bytes() const { return pages_ * sizeof(Page); }
   // Accesses of two clusters are compared only when this is set.
   bool follows_grid() const { return follows_grid_; }
-  // Looks for conflicts of this shadow's accesses with those of another host thread, which nothing
-  // can have ordered, and takes over the latter. Reports to the launch.
+  // Looks for conflicts of this shadow's accesses with the accesses of another host thread, which
+  // nothing can have ordered, and takes over the latter. Reports to the launch.
   void Merge(const GridShadow& other);
-  // What of the cluster comes before all grids that may overlap with this one.
+  // Notes the steps of the cluster that come before all grids that may overlap with this one.
   void Release(uint64_t cluster, const VectorClock& happened) { released_[cluster].Join(happened); }
   // All else that is remembered, for a launch that may overlap with this one.
   void AddTo(GridFootprint& footprint) const;
@@ -94,11 +94,11 @@ class GridShadow {
   GridAccess conflict_;
 };
 
-// Where the line's first byte would be on the host, as one of its `bytes` tells; nothing if that is
-// not mapped any more.
+// Returns the place of the line's first byte on the host, found through one of its `bytes`. Returns
+// nothing if that byte is not mapped any more.
 std::optional<uintptr_t> HostLine(const Launch& launch, uint64_t line, uint64_t bytes);
 
-// What to say of two conflicting accesses, the later one first.
+// Returns the message for two conflicting accesses, the later one first.
 std::string GridRaceMessage(const Launch& launch, const GridAccess& late, const GridAccess& early,
                             uint64_t address);
 

@@ -36,11 +36,11 @@ class PendingLoads {
   };
   // The load that the warp is executing is this step. Later loads are later steps.
   void Issue(const Step& step) { issued_ = step; }
-  // To be called before the lanes execute `op`. Reports "ld-before-wait" when it reads such a
+  // Must be called before the lanes execute `op`. Reports "ld-before-wait" when `op` reads such a
   // register, unless it only moves it.
   void Check(const Warp& warp, const Op& op, uint32_t lanes) const;
-  // To be called when they have executed it: an instruction that waits for lanes of the warp has
-  // no effect before.
+  // Must be called when the lanes have executed `op`: an instruction that waits for lanes of the
+  // warp has no effect before.
   void Executed(const Warp& warp, const Op& op, uint32_t lanes);
 
  private:
@@ -76,7 +76,7 @@ class PendingLoads {
 
   void Set(uint32_t slot, uint32_t lanes, uint32_t op);
   void Clear(uint32_t slot, uint32_t lanes);
-  // Those of `lanes` for which the instruction reads such a register.
+  // Returns the lanes of `lanes` for which the instruction reads such a register.
   Load Read(const OperandUse& use, uint32_t lanes) const;
 
   bool lint_;

@@ -19,8 +19,8 @@ class PreviousGrid {
       : footprint_(std::move(footprint)) {}
 
   const GridFootprint& footprint() const { return *footprint_; }
-  // Whether the host has changed what the grid left in `memory`. On the GPU that is work between
-  // the two launches, which therefore do not overlap.
+  // Returns whether the host has changed the results of the grid in `memory`. On the GPU that is
+  // work between the two launches, which therefore do not overlap.
   bool Overwritten(const GlobalMemory& memory) const;
   // Takes back what it has stored in `memory`, by plain stores that nothing has made visible.
   void Withdraw(const GlobalMemory& memory);

@@ -27,7 +27,7 @@
 
 namespace tilelang::emulator {
 
-// What an actor is; decides the advice in messages.
+// The kind of an actor, which decides the advice in messages.
 enum class ActorKind : uint8_t {
   kWarp,          // generic accesses of a warp
   kTransactions,  // bulk loads that complete on an mbarrier: a step is one phase
@@ -43,7 +43,8 @@ enum class ActorKind : uint8_t {
   kGrid,          // the grid before this one: its only step is its end
 };
 
-// What an engine does when it acts: a step of an actor, and what the issuer knew when it issued.
+// The step of an engine when it acts: a step of an actor, and the knowledge of the issuer when it
+// issued.
 struct EngineStep {
   ActorId actor = kNoActor;
   uint32_t step = 0;
@@ -83,11 +84,12 @@ class Sanitizer {
   // fence.mbarrier_init: what the issuer has done itself becomes visible to the async proxy, and
   // relaxed arrivals tell of it.
   void InitFence(const Issuer& issuer);
-  // What the issuer knows now, for an engine that acts later; later steps of the issuer are told
-  // from earlier ones.
+  // Returns the knowledge of the issuer now, for an engine that acts later. It separates later
+  // steps of the issuer from earlier ones.
   std::shared_ptr<const Knowledge> Snapshot(const Issuer& issuer);
-  // What the steps of `pipe` come after: of tcgen05 its operations on tensor memory, which are
-  // committed with it; of wgmma all that its warps have executed.
+  // Returns the steps before the steps of `pipe`. For tcgen05 they are its operations on tensor
+  // memory, which are committed with it; for wgmma they are everything that its warps have
+  // executed.
   VectorClock& OrderOfPipe(ActorId pipe) { return pipes_[pipe]; }
   PhaseWait WaitBy(const Issuer& issuer);
   // Reports waits for the phase before the one that `issuer` completes, which nothing orders before
@@ -134,11 +136,11 @@ class Sanitizer {
     const Knowledge* knowledge = nullptr;  // null: the issuer's now
   };
   Step ThreadStep(const Issuer& issuer, const char* what, bool write);
-  // The access of its shared memory must be over before the owner ends, of which it is told
-  // through others. So are all those of other CTAs.
+  // Notes that the access of the owner's shared memory must be over before the owner ends. The
+  // owner learns of it through others. The same holds for all accesses by other CTAs.
   void MustEndBefore(const Cta& owner, const Step& step);
   void Shared(const Cta& owner, uint32_t offset, uint32_t bytes, const Step& step);
-  // Of tcgen05 operations, which have an order of their own.
+  // Checks tcgen05 operations, which have an order of their own.
   void Tensor(const Cta& owner, int lane, int lanes, int column, int columns, const Step& step);
   // The columns were freed.
   void ForgetTensor(const Cta& owner, int column, int columns);
@@ -153,14 +155,14 @@ class Sanitizer {
     // The step up to which each lane has met the others; `meets` tells that there is news.
     std::array<uint32_t, kLanes> met{};
     bool meets = false;
-    // What relaxed reads of each scope have been told, known after a fence of that scope.
+    // Knowledge from relaxed reads of each scope, which a fence of that scope makes known.
     std::array<Knowledge, kScopes> pending;
     bool has_pending = false;
     // The phase of each barrier at which the warp arrived last.
     std::array<uint64_t, kClusterBarrierId + 1> arrived{};
   };
-  // What arrivals of one phase of a barrier made known. Two phases are alive at a time: nobody
-  // arrives for the next but one before all have passed.
+  // Knowledge from the arrivals of one phase of a barrier. Two phases are alive at a time: no
+  // thread arrives for the phase after the next one before all threads have passed.
   struct BarrierPhase {
     uint64_t phase = 0;
     Knowledge gathered;
@@ -224,7 +226,7 @@ class Sanitizer {
   std::vector<WarpState> warps_;  // by rank * 32 + warp
   std::map<uint32_t, SharedShadow> shared_;
   std::map<uint32_t, TensorShadow> tensor_;
-  // By rank and id; for barrier.cluster the rank is 0.
+  // Barriers by rank and id; for barrier.cluster the rank is 0.
   std::map<std::pair<uint32_t, uint64_t>, std::array<BarrierPhase, 2>> barriers_;
   SyncLocations shared_locations_;  // by rank << 32 | offset
   struct BulkStore {

@@ -59,8 +59,8 @@ class EpochSets {
   Change added_, removed_;
 };
 
-// The last accesses to a granule. Those that later ones displaced without being ordered after them
-// go to a set.
+// The last accesses to a granule. Accesses that later ones displaced without being ordered after
+// them go to a set.
 struct Granule {
   Epoch writer;
   Epoch thread_reader;
@@ -92,12 +92,13 @@ struct Touch {
   bool write = false;
   // The step of the warp up to which each of its lanes has met the others; null: not followed.
   const uint32_t* met = nullptr;
-  // Of a plain store to shared memory: the bytes to be written, and those that are there; or null.
+  // For a plain store to shared memory: the bytes to be written, and the bytes in memory; or null.
   const uint8_t* values = nullptr;
   const uint8_t* memory = nullptr;
 };
 
-// Whether the lanes of one warp that two accesses come from are one, or have met in between.
+// Returns whether two accesses by lanes of one warp come from one lane, or the lanes have met in
+// between.
 inline bool LanesOrdered(const Epoch& earlier, const Touch& touch) {
   const uint8_t lane = touch.self.lane;
   if (lane >= kSeveralLanes || earlier.lane == lane || earlier.lane == kAnyLane) return true;
@@ -115,8 +116,8 @@ inline bool Conflicts(const Epoch& earlier, const Touch& touch) {
          !(earlier.bytes & touch.self.bytes & Epoch::kStrong) && !Ordered(earlier, touch);
 }
 
-// Whether `one` is a conflict, and `other` is none or a weaker one: a conflict of accesses between
-// which the issuer was synchronised with the earlier one lacks no more than a fence.
+// Returns whether `one` is a conflict, and `other` is none or a weaker one. If the issuer was
+// synchronised with the earlier access, a conflict lacks no more than a fence, and is weaker.
 inline bool IsWorse(const Hazard& one, const Hazard& other, const Touch& touch) {
   const auto rank = [&](const Hazard& hazard) {
     if (hazard.kind == HazardKind::kNone) return 0;
@@ -134,8 +135,8 @@ class Toucher {
   // The worst conflict with what is known of the granule.
   Hazard HazardOf(const Granule& granule, const Touch& touch) const;
   // Takes `touch.self` into the place of `before`, which is kept if nothing orders it earlier.
-  // Lanes that touch the same bytes in one step are remembered together, as `several`; of those
-  // that a later step of their warp displaces, the warp only.
+  // Lanes that touch the same bytes in one step are remembered together, as `several`. If a later
+  // step of their warp displaces them, only the warp is remembered.
   void Replace(Granule& granule, Epoch& before, const Touch& touch, uint8_t several);
   void Write(Granule& granule, const Touch& touch);
 

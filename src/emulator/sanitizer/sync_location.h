@@ -1,5 +1,5 @@
-// What strong writes of one location make known to strong reads of it (PTX ISA, memory consistency
-// model: release and acquire patterns).
+// Tracks what strong writes of one location make known to strong reads of it (PTX ISA, memory
+// consistency model: release and acquire patterns).
 #ifndef TILELANG_EMULATOR_SANITIZER_SYNC_LOCATION_H_
 #define TILELANG_EMULATOR_SANITIZER_SYNC_LOCATION_H_
 

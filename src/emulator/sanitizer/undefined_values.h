@@ -13,17 +13,16 @@
 
 namespace tilelang::emulator {
 
-// Of one warp. Compilers load early and drop the value where the program does not want it, so a
-// report waits until a value is used: stored, compared, or given to other lanes. What is computed
-// from it is undefined, too. Loaded values are the warnings "uninitialised-shared" and
-// "uninitialised-global".
+// Follows the undefined values of one warp. Compilers load early and drop a value that the program
+// does not want, so a report waits until the value is used: stored, compared, or given to other
+// lanes. A value that is computed from it is undefined, too. Loaded values are the warnings
+// "uninitialised-shared" and "uninitialised-global".
 //
 // Registers are the finding "uninitialised-register". Compilers compare them, merge them with
-// others and store them in shared and tensor memory for elements that the program drops later, so
-// only stores and atomics on global memory use them, and bulk stores of shared memory that holds
-// them. Sums and products of floats pass them on, mma
-// and wgmma from accumulator to accumulator, and other instructions where all operands are
-// unwritten.
+// others and store them in shared and tensor memory for elements that the program drops later. So
+// only three instructions use them: stores and atomics on global memory, and bulk stores of shared
+// memory that holds them. Sums and products of floats pass them on, mma and wgmma pass them from
+// accumulator to accumulator, and other instructions pass them on if all operands are unwritten.
 class UndefinedValues {
  public:
   // `op` loads such a value into a lane's register.
@@ -34,10 +33,10 @@ class UndefinedValues {
   uint8_t MarkOf(const Kernel& kernel, uint32_t slot, int lane) const;
   // At the start of a thread.
   void MarkRegisters(const Kernel& kernel, uint32_t lanes);
-  // To be called before `op` executes for the lanes of `mask`.
+  // Must be called before `op` executes for the lanes of `mask`.
   void Check(const Warp& warp, const Op& op, uint32_t mask);
-  // To be called when `op` has executed: what it has stored of an output that nothing has written
-  // is as undefined where that is followed.
+  // Must be called when `op` has executed. What it stored of an unwritten output is undefined as
+  // well, where that is followed.
   void Executed(const Warp& warp, const Op& op);
   bool IsUnwritten(uint32_t slot, int lane) const;
 
@@ -54,7 +53,8 @@ class UndefinedValues {
                    uint32_t lanes);
   void Use(const Warp& warp, const Op& op, const Value& value, uint32_t lanes) const;
   uint32_t Store(const Warp& warp, const Op& op, uint32_t slot, uint32_t lanes);
-  // What `op` computes from loaded values, and reports of those that it uses.
+  // Computes the undefined values that `op` makes of loaded values, and reports the ones that it
+  // uses.
   Value CheckLoaded(const Warp& warp, const Op& op, uint32_t mask);
   Value CheckRegisters(const Warp& warp, const Op& op, uint32_t mask);
   // From accumulators to results of mma.

@@ -24,7 +24,7 @@ struct WgmmaRegisterUse {
 class WgmmaRegisters {
  public:
   explicit WgmmaRegisters(const Warp& warp);
-  // Before any instruction is executed; those of wgmma itself do not count as accesses.
+  // Must be called before each instruction is executed. The accesses of wgmma itself do not count.
   void Check(const Warp& warp, const Op& op);
   void Issue(const Warp& warp, const Op& op, const WgmmaRegisterUse& use);
   // wgmma.fence orders the accesses before it.

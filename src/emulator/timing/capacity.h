@@ -26,7 +26,7 @@ class Capacity {
     const Parts need = takes.parts(), at = std::max(from.parts(), open_);
     Parts& used = used_[IndexOf(at)];
     const Parts offset = at & (width_ - 1);
-    // What is in the bin already comes first.
+    // Earlier claims of the bin come first.
     const Parts end = std::max(used, offset) + need;
     if (end > width_ || at >= limit_) [[unlikely]]
       return ClaimBins(from, takes);
@@ -39,7 +39,7 @@ class Capacity {
   // The same of a resource that many share: what comes in bursts is served at once, as long as a
   // bin has room for it.
   Cycle Take(Cycle from, double units);
-  // How much of it is taken at that time.
+  // Returns how much of the capacity is taken at that time.
   double ShareAt(Cycle time) const {
     const Parts at = time.parts();
     return at < first_ || at >= limit_
@@ -48,7 +48,7 @@ class Capacity {
   }
   // Others take a share of it between these times, before any claim.
   void Occupy(Cycle from, Cycle until, double share);
-  // What all claims take together.
+  // Returns the time that all claims take together.
   Cycle busy() const { return Cycle::OfParts(busy_); }
   double served() const { return busy().cycles() * rate_; }
   double rate() const { return rate_; }
@@ -61,7 +61,8 @@ class Capacity {
   size_t IndexOf(Parts time) const { return static_cast<size_t>(time >> shift_) % kBins; }
   Parts StartOf(Parts time) const { return time & -width_; }
   Cycle ClaimBins(Cycle from, Cycle takes);
-  // Of the first bin from this time on that is not full; not before `limit_` if all are.
+  // Returns the first time from this one on whose bin is not full. It is not before `limit_` if all
+  // bins are full.
   Parts NextOpen(Parts time) const;
   // Takes so much from the bin of that time.
   void Fill(Parts time, Parts parts);

@@ -16,12 +16,12 @@
 
 namespace tilelang::emulator {
 
-// What the clusters of a launch share.
+// Holds the data that the clusters of a launch share.
 struct TimedMachine {
   const Figures& figures;
   const CostTable& costs;
   Recorder& recorder;
-  // By instruction.
+  // Counts of an instruction.
   struct Count {
     int64_t wavefronts = 0, conflicts = 0, sectors = 0;
     InstructionCount left_out;  // executed, but ptxas makes nothing of it
@@ -45,14 +45,15 @@ class ClusterTiming final : public Timing {
     size_t warp = 0;
   };
   const Next& NextWarp();
-  // That warp runs until others come first: those of the cluster, and others than these.
+  // Lets that warp run until other warps come first: warps of the cluster, and others from the time
+  // `others` on.
   Warp& Begin(Cycle others);
   // It has run.
   void End(bool blocked);
   // Something has happened that warps may have waited for.
   void Signal() { ++signals_; }
   Cycle started() const { return started_; }
-  // Of the operation that acts now.
+  // Returns the time of the operation that acts now.
   Cycle now() const { return now_; }
   // Since the last call every warp has polled, or waits.
   bool OnlyPolls();
@@ -88,7 +89,7 @@ class ClusterTiming final : public Timing {
     Reason delay = Reason::kNotSelected;  // why it did not start at once
   };
 
-  // A warp's turn among those of its cluster.
+  // The turn of a warp among the warps of its cluster.
   struct Place {
     Cycle front = 0;    // kNever: it has ended
     uint64_t seen = 0;  // signals before it was blocked; kRuns: it is not
@@ -112,14 +113,15 @@ class ClusterTiming final : public Timing {
   // The running warp goes on until it is far enough ahead of others.
   void GiveWayTo(Cycle others);
 
-  // Of instructions that are not plain. Others come first, though not before all instructions;
-  // ptxas makes none of it this time; it is held until Done.
+  // The next three functions are for instructions that are not plain. They return whether other
+  // warps come first, though not before all instructions; whether ptxas emits nothing for it this
+  // time; and whether Done issues it later.
   bool ComesLater(WarpClock& clock, const OpCost& cost);
   static bool IsLeftOut(WarpClock& clock, uint32_t pc, const OpCost& cost, Cycle ready);
   bool Holds(const Warp& warp, WarpClock& clock, const OpCost& cost, uint32_t mask);
   void AwaitProducts(WarpClock& clock, uint32_t wait);
   Turn LeaveOut(uint32_t pc, const OpCost& cost, uint32_t mask);
-  // Of those that are not quick.
+  // Issues instructions that are not quick.
   Turn IssueSlowly(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask);
   template <bool quick>
   void Commit(Warp& warp, WarpClock& clock, uint32_t pc, const OpCost& cost, uint32_t mask,
@@ -137,7 +139,8 @@ class ClusterTiming final : public Timing {
     const Cycle takes = longer == 0 ? cost.takes : (1 + longer) * cost.takes;
     return pipe.ClaimCycles(at, takes) - takes;
   }
-  // How much longer arithmetic takes a pipe while the tensor core adds up in registers.
+  // Returns how much longer arithmetic occupies a pipe while the tensor core accumulates in
+  // registers.
   double BesideWgmma(const Sm& sm, const SubCore& core, const Capacity* pipe, Cycle at) const {
     if (!beside_wgmma_) return 0;
     const Figures& f = machine_.figures;
@@ -155,7 +158,7 @@ class ClusterTiming final : public Timing {
   Issued GlobalAccess(uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at,
                       const uint64_t* addresses);
   Issued ThreadCopy(Warp& warp, uint32_t pc, const OpCost& cost, uint32_t mask, Cycle at);
-  // Why a full tensor pipe lets a warp issue no earlier.
+  // Returns the earliest time at which a full tensor pipe lets a warp issue.
   Cycle Admission(const Warp& warp, const OpCost& cost);
 
   Cycle Copy(const Issuer& issuer, const AsyncWork& work, Sm& sm);
@@ -165,7 +168,7 @@ class ClusterTiming final : public Timing {
   };
   TensorTime TimeOf(const AsyncWork& work) const;
   Cycle TensorPipe(Sm& sm, Cycle from, double cycles, double wavefronts);
-  // Of an engine of the SM of the CTA of that rank.
+  // Records a slice of an engine on the SM of the CTA of that rank.
   void EngineSlice(int32_t* track, const char* name, const Issuer& issuer, size_t rank, Cycle begin,
                    Cycle end);
 
@@ -177,7 +180,7 @@ class ClusterTiming final : public Timing {
   size_t first_warp_;
   std::vector<std::unique_ptr<WarpClock>> clocks_;
   std::vector<Place> places_;  // in the order of clocks_
-  Earliest turns_;             // of those that are not blocked
+  Earliest turns_;             // of warps that are not blocked
   Next next_;
   uint64_t next_signals_ = kRuns;  // when these were found; kRuns: they are to be found anew
   size_t running_ = 0;             // the warp that runs

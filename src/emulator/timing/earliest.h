@@ -1,4 +1,4 @@
-// Which of many comes first.
+// Finds which of many events comes first.
 #ifndef TILELANG_EMULATOR_TIMING_EARLIEST_H_
 #define TILELANG_EMULATOR_TIMING_EARLIEST_H_
 
@@ -31,7 +31,8 @@ class Earliest {
     }
     nodes_[1] = here;
   }
-  // Of many: each is put, then all take effect.
+  // Put and Rebuild change many times: Put sets each one, and Rebuild makes all of them take
+  // effect.
   void Put(size_t i, Cycle time) { nodes_[i + leaves_].time = time; }
   void Rebuild() {
     for (size_t i = leaves_ - 1; i > 0; --i) {
@@ -39,7 +40,7 @@ class Earliest {
       nodes_[i] = Wins(left, true, right) ? left : right;
     }
   }
-  // Of several at the same time the one with the lowest number.
+  // Returns the first event. Of several at the same time it is the one with the lowest number.
   size_t First() const { return nodes_[1].winner; }
   Cycle FirstTime() const { return nodes_[1].time; }
   // When the next one comes.
@@ -56,7 +57,7 @@ class Earliest {
     Cycle time = kNever;
     size_t winner = 0;
   };
-  // Whether one that is to the left of another, or to the right, comes before it.
+  // Returns whether one event, to the left of another one or to the right, comes before it.
   static bool Wins(const Node& one, bool left, const Node& other) {
     return (one.time < other.time) | (left & (one.time == other.time));
   }

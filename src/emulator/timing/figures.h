@@ -1,5 +1,5 @@
-// What the timing model knows of an architecture. One file for each of them fills this table and
-// names the source of each figure.
+// Defines the figures of an architecture in the timing model. One file for each architecture fills
+// this table and names the source of each figure.
 #ifndef TILELANG_EMULATOR_TIMING_FIGURES_H_
 #define TILELANG_EMULATOR_TIMING_FIGURES_H_
 
@@ -16,7 +16,7 @@ struct Figures {
   const char* gpu = "";
   int sms = 0;
   double clock_mhz = 0;         // of kernels that leave the tensor core alone
-  double tensor_clock_mhz = 0;  // of those that use it, power aside
+  double tensor_clock_mhz = 0;  // of kernels that use it, power aside
   double launch_us = 0;         // from the start of an empty kernel to its end
   // Limits of residence.
   int registers = 65536, register_unit = 256, threads = 2048, ctas = 32;
@@ -49,11 +49,11 @@ struct Figures {
   // Shared memory: 128 bytes are one wavefront.
   int shared_latency = 23, matrix_latency = 29;
   double shared_wavefronts = 1;
-  // Of the time that operands of the tensor core take to be read, what loads and stores lose.
+  // The share of the time of reading operands of the tensor core that loads and stores lose.
   double operand_share = 0.3;
   bool fills_apart = false;  // copies are written past the port of loads and stores
-  // Of cp.async, which loads and stores wait for that come after it: cycles that its warp issues
-  // one in, and that the unit of loads takes for a line; requests of an SM that may be under way.
+  // Figures of cp.async, which later loads and stores wait for: cycles in which its warp issues
+  // one, cycles of the load unit for a line, and requests of an SM that may be in flight.
   int copy_issue = 6;
   double copy_line_cycles = 0.54;
   size_t copy_requests = 640;
@@ -78,24 +78,25 @@ struct Figures {
   double l2_cluster_merge = 1;
   // A load from HBM for four CTAs of a cluster, or more, takes so many times as long.
   double dram_wide_cluster = 1;
-  // Of the bytes of L2 a request for less takes so many:
+  // A smaller request takes as many bytes of L2 as these:
   double l2_request_bytes = 64, l2_store_request_bytes = 64;
   double l2_tensor_request_bytes = 64;  // of TMA
   double l2_capacity = 0;               // bytes
   double dram_gbs = 0;                  // 10^9 bytes a second that loads reach
   double dram_ramp = 7000;  // cycles until HBM is at its rate, if it works for ten times as long
-  // So many cycles from the start of a launch HBM is at a share of its rate.
+  // HBM is at a share of its rate for this many cycles from the start of a launch.
   double dram_start = 0, dram_start_share = 1;
   // A load waits so many cycles longer when HBM is busy for half of the time, and for a share u of
   // it u / (1 - u) times as many.
   double dram_queue = 0;
   double dram_store_cost = 1.2;   // of a byte stored, in bytes loaded
   bool dram_stores_once = false;  // a sector that several stores write in parts goes there once
-  // Where all CTAs are resident, each with its share of the work, the SM that HBM serves worst ends
-  // so much later than all do on average, and so much more for each load of a warp that an SM has
-  // under way.
+  // If all CTAs are resident, each with its share of the work, the SM that HBM serves worst ends
+  // later than the average by the first share, and by the second share for each load of a warp that
+  // an SM has in flight.
   double dram_uneven = 0, dram_uneven_load = 0;
-  // So many bytes more take a line of 128 bytes whose other half of 256 is not accessed with it.
+  // A line of 128 bytes takes this many bytes more if the other half of its 256 bytes is not
+  // accessed with it.
   double dram_lone_load = 0, dram_lone_store = 0;
 
   // TMA.
@@ -123,8 +124,8 @@ struct Figures {
   int tcgen05_ss_latency = 0, tcgen05_ts_latency = 0;
   int tcgen05_half_latency = 0;  // with 64 rows, from shared memory
   int tcgen05_queue = 0;
-  // Of a pair of CTAs: latencies, cycles of the smallest instruction, and what a row of A takes of
-  // the port of shared memory.
+  // Figures of a pair of CTAs: latencies, cycles of the smallest instruction, and how long a row of
+  // A occupies the port of shared memory.
   int pair_ss_latency = 0, pair_ts_latency = 0, pair_half_latency = 0, pair_least = 0;
   double pair_row_cost = 1;
   int commit_latency = 0;
@@ -140,7 +141,7 @@ struct Figures {
   // that cp.async copies in a cycle of an SM, and `power_l2` for a TB/s of L2.
   double power_free = 1, power_slope = 0, power_issue = 0, power_copy = 0, power_l2 = 0;
 
-  // Whether conflicts of banks cost time.
+  // Says whether conflicts of banks cost time.
   bool bank_conflicts = true;
 };
 
@@ -158,11 +159,12 @@ const Figures* UsualGpu(const std::string& arch);
 const Figures* FindGpu(const std::string& name);
 // With the latencies, in cycles of the SMs, at another clock of theirs.
 Figures AtClock(Figures figures, double clock_mhz);
-// What L2 gives all SMs, bytes a cycle of their clock.
+// Returns the bytes that L2 gives all SMs in a cycle of their clock.
 inline double L2BytesAt(const Figures& f, double clock_mhz) {
   return f.l2_total_bytes * (f.l2_own_clock ? f.clock_mhz / clock_mhz : 1);
 }
-// What the costs of schedules take from it, as JSON: work that an SM does in a cycle.
+// Returns the figures that the costs of schedules use, as JSON: the work that an SM does in a
+// cycle.
 std::string DescribeFigures(const Figures& figures);
 // As if some things cost nothing: "bank conflicts", "memory" (latencies and bandwidths of global
 // memory), "tensor pipe", "MUFU", "barriers".

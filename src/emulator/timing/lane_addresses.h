@@ -1,4 +1,4 @@
-// What the lanes of a warp access together.
+// Finds the memory that the lanes of a warp access together.
 #ifndef TILELANG_EMULATOR_TIMING_LANE_ADDRESSES_H_
 #define TILELANG_EMULATOR_TIMING_LANE_ADDRESSES_H_
 
@@ -10,8 +10,8 @@
 
 namespace tilelang::emulator {
 
-// How far lanes are apart if all of a warp access a row of bytes, `bytes` each, or all the same
-// ones, as most do; nothing otherwise.
+// Returns the distance of lanes if all lanes of a warp access a row of bytes, `bytes` each, or all
+// the same bytes, as most do. Returns nothing otherwise.
 std::optional<uint64_t> StepOf(const uint64_t* addresses, uint32_t mask, int bytes);
 
 // The lines of global memory that lanes access, `bytes` each.

@@ -53,9 +53,10 @@ class MemorySystem {
     return l2_.Take(from, figures_.l2_own_clock ? clock_ * bytes : bytes);
   }
   Cycle ClaimDram(Cycle from, double bytes) { return dram_.Claim(from, clock_ * bytes); }
-  // Whether the other half of its 256 bytes has been accessed lately; notes that this one is.
+  // Returns whether the other half of the line's 256 bytes has been accessed lately. Notes that
+  // this half is.
   bool HasNeighbour(uint64_t line);
-  // How much longer a load from HBM takes because of others.
+  // Returns how much longer a load from HBM takes because of other loads.
   double QueueOf(Cycle from);
   // Bytes that HBM has to be asked for, or none, which may be in the other half of L2; notes that
   // they are in L2 then.

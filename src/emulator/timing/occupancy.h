@@ -1,4 +1,4 @@
-// How many CTAs of a launch an SM holds at once.
+// Computes how many CTAs of a launch an SM holds at once.
 #ifndef TILELANG_EMULATOR_TIMING_OCCUPANCY_H_
 #define TILELANG_EMULATOR_TIMING_OCCUPANCY_H_
 
@@ -21,7 +21,8 @@ struct Occupancy {
 
 // `registers`: of 32 bits that a thread needs.
 Occupancy OccupancyOf(const Launch& launch, const Figures& figures, int registers);
-// Those that the launch names; else what is live at the same time, and some for what ptxas adds.
+// Returns the registers of a thread that the launch names. Otherwise estimates them by the
+// registers that are live at the same time, and some more for additions of ptxas.
 int RegistersOf(const Launch& launch, const CostTable& costs);
 
 }  // namespace tilelang::emulator

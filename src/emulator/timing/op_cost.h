@@ -1,4 +1,5 @@
-// What each instruction of a kernel costs a warp, from its PTX text and an architecture's figures.
+// Computes what each instruction of a kernel costs a warp, from its PTX text and an architecture's
+// figures.
 #ifndef TILELANG_EMULATOR_TIMING_OP_COST_H_
 #define TILELANG_EMULATOR_TIMING_OP_COST_H_
 
@@ -16,7 +17,7 @@
 
 namespace tilelang::emulator {
 
-// Who executes an instruction.
+// The unit that executes an instruction.
 enum class Unit : uint8_t {
   kNone,  // it needs no instruction of the machine
   kFma,
@@ -48,7 +49,7 @@ constexpr size_t kUnits = static_cast<size_t>(Unit::kOther) + 1;
 constexpr uint32_t kUnwritten = 0, kUnread = 1;
 
 struct alignas(64) OpCost {
-  // What is asked for of every instruction lies in one line of the cache.
+  // The fields that are read for every instruction lie in one line of the cache.
   Unit unit = Unit::kAlu;
   bool plain = false;    // nothing that is named from `free` to `unrolled`, no early wait
   bool pure = false;     // depends on its operands alone: leaves a loop in which they stay
@@ -58,8 +59,8 @@ struct alignas(64) OpCost {
   bool renewed = false;  // some operand is written anew each time
   uint16_t read_count = 0, write_count = 0;  // registers
   int latency = 0;
-  // Its first registers. The others begin at `more` in CostTable, those it reads before those it
-  // writes.
+  // The first registers of the instruction. The others begin at `more` in CostTable: first the
+  // registers that it reads, then the registers that it writes.
   uint32_t more = 0;
   std::array<uint32_t, 3> reads = {kUnwritten, kUnwritten, kUnwritten};
   std::array<uint32_t, 1> writes = {kUnread};
@@ -95,7 +96,7 @@ class CostTable {
 
   const OpCost& operator[](uint32_t pc) const { return costs_[pc]; }
   size_t size() const { return costs_.size(); }
-  // Beyond those in `cost`.
+  // Return the registers beyond the ones in `cost`.
   std::span<const uint32_t> MoreReads(const OpCost& cost) const {
     return {more_.data() + cost.more, Beyond(cost.read_count, cost.reads)};
   }

@@ -1,4 +1,4 @@
-// Which CTAs of a wave read the same memory: their first reads tell.
+// Finds which CTAs of a wave read the same memory, from their first reads.
 #ifndef TILELANG_EMULATOR_TIMING_PROBE_H_
 #define TILELANG_EMULATOR_TIMING_PROBE_H_
 
@@ -9,8 +9,8 @@
 namespace tilelang::emulator {
 
 // Runs the first instructions of `clusters` clusters, up to their first writes of global memory,
-// and notes what they read; and those of some of the next `wave`, if all of the first one are
-// asked. Leaves no trace in the launch.
+// and notes what they read. If it runs all clusters of the first wave, it also runs some of the
+// next `wave`. Leaves no trace in the launch.
 void ProbeSharing(Launch& launch, const CostTable& costs, uint64_t clusters, uint64_t wave,
                   Sharing* sharing);
 

@@ -1,5 +1,5 @@
-// What a timed launch keeps for its report: slices of warps and engines, what released whom, and
-// sums by warp, reason and instruction.
+// Keeps the data of a timed launch for its report: slices of warps and engines, which slice
+// released which, and sums by warp, reason and instruction.
 #ifndef TILELANG_EMULATOR_TIMING_RECORDER_H_
 #define TILELANG_EMULATOR_TIMING_RECORDER_H_
 
@@ -37,10 +37,10 @@ struct PathStep {
 
 class Recorder {
  public:
-  // `lines`: a number for each instruction, equal for those of one source line.
+  // `lines` has a number for each instruction, equal for instructions of one source line.
   Recorder(std::vector<int> lines, bool keeps);
 
-  // Where the time of a warp goes: that of one track.
+  // Accounts for the time of a warp, on one track.
   class Account {
    public:
     // The warp was at an instruction. Returns the slice, -1 if none are kept.
@@ -66,8 +66,8 @@ class Recorder {
     }
     int32_t AddSlice(uint32_t instruction, Cycle begin, Cycle end, Reason reason);
 
-    // Parts of a cycle by reason and instruction: those of the few usual reasons lie together, most
-    // of the others are never touched. None of engines.
+    // Parts of a cycle by reason and instruction. The sums of the few usual reasons lie together,
+    // and most other sums are never touched. Engines have no sums.
     std::unique_ptr<int64_t, decltype(&std::free)> sums_;
     size_t instructions_;
     Recorder* recorder_;
@@ -93,7 +93,7 @@ class Recorder {
     double cycles = 0;
   };
   std::vector<Stall> Stalls() const;
-  // What each was waiting for, from the end of the last slice back to the start.
+  // Returns the path of waits from the end of the last slice back to the start.
   std::vector<PathStep> CriticalPath() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a timed launch tells.
+// Defines the results of a timed launch.
 #ifndef TILELANG_EMULATOR_TIMING_RESULT_H_
 #define TILELANG_EMULATOR_TIMING_RESULT_H_
 

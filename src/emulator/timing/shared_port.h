@@ -6,9 +6,9 @@
 
 namespace tilelang::emulator {
 
-// Lanes in `mask` access `bytes` each at their `addresses` + `shift`. Lanes that read the same word
-// share it. Accesses of 8 and 16 bytes are served for half and quarter warps, loads for two of
-// those at once where they meet no conflict.
+// Returns the wavefronts of lanes in `mask` that access `bytes` each at their `addresses` +
+// `shift`. Lanes that read the same word share it. Accesses of 8 and 16 bytes are served for half
+// and quarter warps, and loads for two of these parts at once if they meet no conflict.
 int SharedWavefronts(const uint64_t* addresses, uint32_t mask, int bytes, int shift = 0,
                      bool load = false);
 // Wavefronts without any conflict.

@@ -9,18 +9,19 @@
 
 namespace tilelang::emulator {
 
-// Few clusters are timed, of many that read the same lines at the same time. A part of those of the
-// first wave is asked which lines they read first; from that follows how often a line is read, by
-// buffer. A wave is what runs at once; a persistent cluster does one round of its work in it.
+// Estimates how clusters share lines of L2. Only a few clusters are timed, of many that read the
+// same lines at the same time. Some clusters of the first wave are probed for the lines that they
+// read first. From these lines follows how often a line of a buffer is read. A wave is the clusters
+// that run at once; a persistent cluster does one round of its work in it.
 class Sharing {
  public:
   struct Buffer {
     // Sums over the sampled part of the first wave: CTAs and clusters that read a line, and lines.
     double touches = 0, lines = 0, clusters = 0;
     double size = 0;  // bytes; 0: not known
-    // Bytes that all have loaded so far, and in the first wave; those of one wave count once.
+    // Bytes that all CTAs have loaded so far, and in the first wave. Bytes of one wave count once.
     double loaded = 0, first = 0;
-    // Lines that a later wave reads first, and those of them that the first wave has read.
+    // Lines that a later wave reads first, and how many of them the first wave has read.
     double seen = 0, repeated = 0;
     double share = 1;  // of what a wave loads, what has to come from HBM
     // CTAs that read the same line, of a wave; of a cluster.
@@ -41,8 +42,8 @@ class Sharing {
   Buffer& Of(uint64_t line);
   // A cluster that is timed reads a line. It may begin the next round of its work.
   void Follow(Buffer& buffer, uint64_t line);
-  // All together load so many bytes of the buffer, which those that are timed do not have in L2.
-  // The share that HBM has to send.
+  // Notes that all CTAs together load this many bytes of the buffer, which the timed CTAs do not
+  // have in L2. Returns the share that HBM has to send.
   double Load(Buffer& buffer, double bytes);
   // All together store so many bytes.
   void Store(double bytes) { stored_ += bytes; }
@@ -57,7 +58,7 @@ class Sharing {
   double ShareOf(const Buffer& buffer) const;
   // Bytes of the buffer that a wave reads.
   double OfWave(const Buffer& buffer) const;
-  // Whether lines stay in L2 until all others of the buffer have been read.
+  // Returns whether lines stay in L2 until all other lines of the buffer have been read.
   bool Keeps(const Buffer& buffer) const;
 
   std::unordered_map<uint64_t, uint64_t> last_cta_;  // by line
@@ -67,7 +68,7 @@ class Sharing {
   double begun_ = 1;      // waves, or rounds of a persistent cluster
   double first_ = 0;      // lines of a cluster that was asked
   double elsewhere_ = 0;  // lines in a row that the first wave has not read first
-  double compared_ = 0;   // lines of this round that are still compared with those of the first
+  double compared_ = 0;   // lines of this round still to compare with the first round
   int until_plan_ = 0;
 };
 

@@ -10,7 +10,7 @@
 
 namespace tilelang::emulator {
 
-// Why a warp does not go on, or what an engine does. In the order of kReasonNames.
+// The reason why a warp waits, or the work of an engine, in the order of kReasonNames.
 enum class Reason : uint8_t {
   kIssue,
   kDependency,

@@ -26,7 +26,7 @@ struct SubCore {
     const auto pipe = kPipes[static_cast<size_t>(unit)];
     return pipe ? &(this->*pipe) : nullptr;
   }
-  // Which warp loaded last from tensor memory, and when it may again.
+  // The warp that loaded last from tensor memory, and the time when it may load again.
   const void* last_loader = nullptr;
   Cycle next_load = 0;
 
@@ -68,7 +68,7 @@ class L1 {
 
 class Sm {
  public:
-  // `number`: of those that are timed.
+  // `number` counts the SMs that are timed.
   Sm(const Figures& figures, MemorySystem& memory, double l1_bytes, int number);
 
   // Loads and stores of global memory. `lines` lie in one instruction of a warp. What comes past

@@ -28,7 +28,7 @@ class TimedRun {
     size_t slot = 0;  // of its SM
     bool active = false;
   };
-  // SMs that clusters run on, and those that will.
+  // The SMs that clusters run on, and the clusters that will run on them.
   struct Group {
     std::vector<std::unique_ptr<Sm>> sms;
     std::vector<uint64_t> queue;  // of clusters, the next one last
@@ -40,7 +40,7 @@ class TimedRun {
 
   void Choose();
   void MakeGroup(std::vector<uint64_t> clusters);
-  // Which lines CTAs of a wave read in common.
+  // Finds which lines CTAs of a wave read in common.
   void FindSharing();
   // One more cluster of an SM begins.
   void BeginCluster();
@@ -71,8 +71,8 @@ class TimedRun {
   void Forget(Cycle time);
   // Lets memory know of the clock that the power limit leaves for what has worked so far.
   void SlowDown(Cycle time);
-  // Of an SM so far: cycles of its tensor core and of issue, bytes that cp.async and that all load,
-  // cycles that loads of warps past L1 have taken, all added up.
+  // The work of an SM so far: cycles of its tensor core and of issue, bytes of cp.async and of all
+  // loads, and cycles that loads of warps past L1 have taken, all added up.
   struct Work {
     double tensor = 0, issue = 0, copied = 0, l2 = 0, under_way = 0;
   };
@@ -80,12 +80,13 @@ class TimedRun {
   // The clock that the power limit leaves if so many cycles did the work so far, as a share.
   double PowerFactor(double cycles) const;
   TimingResult Result();
-  // How often the machine was given an instruction by what was timed, and for how many lanes.
+  // Returns how often the timed clusters issued an instruction to the machine, and for how many
+  // lanes.
   InstructionCount IssuedOf(uint32_t pc) const;
-  // Where no SM takes over what another one has left to do: how much longer the one works that HBM
-  // serves worst than they do on average, as a share.
+  // Returns, as a share, how much longer the SM works that HBM serves worst than SMs do on average.
+  // This holds if no SM takes over work that another SM has left.
   double Unevenness(double span) const;
-  // What SMs have to do in the grid, over what those that are timed have done.
+  // Returns the work of SMs in the grid, over the work of the timed ones.
   double GridOverTimed() const;
   // Rounds of residence of the grid.
   double Waves() const {
@@ -112,7 +113,7 @@ class TimedRun {
   std::unique_ptr<Earliest> next_;  // when something of each happens; never of one not active
   std::vector<Ended> ended_;
   bool everything_ = false;       // all clusters are timed
-  bool takes_over_ = false;       // those that are timed take over others, of a sample
+  bool takes_over_ = false;       // timed clusters of a sample take over others
   uint64_t enough_ = 0;           // clusters of one kind
   uint64_t taken_ = 0;            // clusters that others have taken over
   std::vector<Cycle> asked_for_;  // when one was asked for

@@ -1,4 +1,4 @@
-// What differs between the lanes of a warp, or between the clusters of a launch.
+// Finds the values that differ between the lanes of a warp, or between the clusters of a launch.
 #ifndef TILELANG_EMULATOR_TIMING_VARYING_H_
 #define TILELANG_EMULATOR_TIMING_VARYING_H_
 
@@ -41,9 +41,9 @@ class Varying {
 // where a cluster lies in the grid nor on values of memory. False when that is not known.
 bool ClustersAreUniform(const Kernel& kernel);
 
-// Which way the program takes, and where it accesses memory, may depend on a value that it loads or
-// that an engine computes. Whether that is a product of tensor cores is not known: those pass
-// through memory.
+// Returns whether the control flow of the program, or the addresses of its accesses, may depend on
+// a value that it loads or that an engine computes. Products of tensor cores pass through memory,
+// so whether the value is such a product is not known.
 bool MemoryDecides(const Kernel& kernel);
 
 }  // namespace tilelang::emulator

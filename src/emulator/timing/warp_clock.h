@@ -29,7 +29,8 @@ class WarpClock {
     for (const uint32_t reg : costs_.MoreReads(cost)) ready = std::max(ready, ready_[reg]);
     return ready;
   }
-  // Why the last of its operands, which come at `ready`, are waited for: by the first of them.
+  // Returns the reason of the wait for the last of the operands, which come at `ready`. If several
+  // come then, it is the reason of the first one.
   Reason ReasonOf(const OpCost& cost, Cycle ready) const {
     for (const uint32_t reg : cost.reads) {
       if (ready_[reg] >= ready) return notes_[reg].reason;
@@ -90,9 +91,9 @@ class WarpClock {
   int32_t await_slice = -1;
   // Memory accesses do not pass stores of their space.
   Cycle last_shared_store = 0, last_global_store = 0;
-  Cycle tensor_loads = 0;  // when those of tensor memory are there
+  Cycle tensor_loads = 0;  // when loads of tensor memory are complete
   Cycle special_free = 0;  // when it may use the MUFU again
-  Cycle products = 0;      // when those of its warpgroup are there
+  Cycle products = 0;      // when products of its warpgroup are complete
   Cycle copies = 0;        // when the last cp.async instruction is done
   Recorder::Account* account = nullptr;
   int sub_core = 0;
