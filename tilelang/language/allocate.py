@@ -67,7 +67,9 @@ def _tile(what: str, shape: Any, dtype: Any, scope: str) -> Any:
             f"unknown memory scope {scope!r}", span=span.here(), notes=[f"known: {list(_SCOPES)}"]
         )
     dims, narrow = _constant_shape(what, shape), narrow_type(dtype)
-    if str(narrow) == _BY_TENSOR_CORE and _SCOPES[scope] == "shared.dyn":
+    # A matrix whose rows the accelerator can fill; others hold the codes of such a tensor.
+    fits = len(dims) > 1 and dims[-1] % 16 == 0
+    if str(narrow) == _BY_TENSOR_CORE and _SCOPES[scope] == "shared.dyn" and fits:
         return _padded(what, dims, NarrowType("float4_e2m1fn"))
     if narrow in _CODES_IN_SHARED and _SCOPES[scope] == "shared.dyn":
         return _packed(what, dims, narrow, _SCOPES[scope])

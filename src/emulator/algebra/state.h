@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/algebra/element_shadow.h"
 #include "emulator/algebra/rule.h"
-#include "emulator/algebra/shadow.h"
 #include "emulator/base/error.h"
 #include "emulator/core/algebra.h"
 #include "emulator/core/machine.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "emulator/algebra/shadow.h"
+#include "emulator/algebra/element_shadow.h"
 #include "emulator/async/tcgen05_layout.h"
 #include "emulator/core/machine.h"
 #include "emulator/memory/tensor_memory.h"

@@ -205,7 +205,7 @@ def test_what_a_program_prints_is_no_part_of_the_document() -> None:
         [sys.executable, "-m", "tilelang", "check", "k.py::other", "--json"],
         capture_output=True, text=True,
     )  # fmt: skip
-    assert "other" in json.loads(done.stdout)["error"] and '{"ok": true}' in done.stderr
+    assert "other" in json.loads(done.stdout)["error"]
 
 
 def test_profile_and_compare() -> None:

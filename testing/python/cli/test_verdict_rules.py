@@ -255,13 +255,17 @@ def test_a_solution_that_ends_the_program_is_wrong(call: str) -> None:
 def test_a_program_that_kills_the_process_leaves_a_document(end: str) -> None:
     Path("model.py").write_text(MODEL)
     Path("end.py").write_text(f"import os\n{end}\n")
+    found = {}
     for line in ("grade model.py end.py", "check end.py"):
         done = subprocess.run(
             [sys.executable, "-m", "tilelang", *line.split(), "--json"],
             capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 1
-        assert "before there was a verdict" in validate(json.loads(done.stdout))["error"]
+        found[line.split()[0]] = validate(json.loads(done.stdout))
+    assert "before there was a verdict" in found["check"]["error"]
+    assert found["grade"]["verdict"] == "failed"
+    assert "ended its process" in found["grade"]["workloads"][0]["runs"][0]["message"]
 
 
 def test_a_check_does_not_import_the_compiler_of_torch() -> None:

@@ -359,7 +359,7 @@ def some_iterations(a, b, c, bx, s):
 
 
 def case_conditions_on_other_numbers():
-    """SemanticsError: is computed by both blocks of a pair, but `i < 2` differs between them"""
+    """SemanticsError: is computed by both blocks of a pair, but `i < 2` may differ between them"""
     pair_kernel(some_iterations)
 
 
@@ -380,7 +380,7 @@ def of_one_block(a, b, c, bx, s):
 
 def case_condition_on_the_rank():
     """SemanticsError: T.gemm with use_2cta=True is computed by both blocks of a pair, but
-    `block_rank_in_cluster() == 0` differs between them
+    `block_rank_in_cluster() == 0` may differ between them
     """
     pair_kernel(of_one_block)
 
@@ -392,7 +392,7 @@ def of_first_block(a, b, c, bx, s):
 
 
 def case_condition_on_the_block():
-    """SemanticsError: is computed by both blocks of a pair, but `bx < 3` differs between them"""
+    """SemanticsError: is computed by both blocks of a pair, but `bx < 3` may differ between them"""
     pair_kernel(of_first_block)
 
 
@@ -418,7 +418,7 @@ def left_loops(a, b, c, bx, s):
 
 
 def case_loops_that_are_left():
-    """SemanticsError: is computed by both blocks of a pair, but `i > bx` differs between them"""
+    """SemanticsError: is computed by both blocks of a pair, but `i > bx` may differ between them"""
     pair_kernel(left_loops)
 
 
@@ -430,7 +430,7 @@ def after_a_return(a, b, c, bx, s):
 
 
 def case_blocks_that_have_gone():
-    """SemanticsError: is computed by both blocks of a pair, but `not (bx == 3)` differs between"""
+    """SemanticsError: is computed by both blocks of a pair, but `not (bx == 3)` may differ between"""
     pair_kernel(after_a_return)
 
 
@@ -444,7 +444,7 @@ def counted_loops(a, b, c, bx, s):
 
 
 def case_variables_that_differ():
-    """SemanticsError: is computed by both blocks of a pair, but `i[0] < s` differs between them"""
+    """SemanticsError: is computed by both blocks of a pair, but `i[0] < s` may differ between them"""
     pair_kernel(counted_loops)
 
 
@@ -459,13 +459,13 @@ def flagged(a, b, c, bx, s):
 
 
 def case_variables_that_are_assigned_in_one_block():
-    """SemanticsError: is computed by both blocks of a pair, but `skip[0] == 0` differs between"""
+    """SemanticsError: is computed by both blocks of a pair, but `skip[0] == 0` may differ between"""
     pair_kernel(flagged)
 
 
 def case_tile_for_blocks_that_do_not_all_ask():
     """SemanticsError: T.copy_cluster with cluster_mask= waits for all blocks of its mask, but
-    `bx < 3` differs between them
+    `bx < 3` may differ between them
     """
 
     @T.prim_func

@@ -68,7 +68,7 @@ def test_a_safe_value_of_one_block_leaves_its_neighbours_alone(target: str) -> N
 
 
 def test_a_copy_that_fills_with_zeros_is_refused() -> None:
-    with pytest.raises(errors.SemanticsError, match=r"T.tma_copy of A fills with zeros .* says -1"):
+    with pytest.raises(errors.SemanticsError, match=r"T.tma_copy of A writes zeros .* asks for -1"):
 
         @T.prim_func
         def main(A: T.Tensor((M, N), "int32")):

@@ -43,7 +43,7 @@ def case_tensor_memory():
 
 
 def case_threads_of_a_tensor_memory_copy():
-    """ResourceError: whole warpgroups (128 threads ... threads 0 to 63 reach this one ...
+    """ResourceError: whole warpgroups (128 threads ... threads 0 to 63 execute this copy ...
     threads=128
     """
 
@@ -98,7 +98,7 @@ def case_gemm_rows():
 
 
 def case_element_of_a_fragment():
-    """SemanticsError: an element of fragment F is written outside T.Parallel"""
+    """SemanticsError: an element of fragment F is written outside of T.Parallel"""
 
     @T.prim_func
     def main(A: T.Tensor((128, 64), "float32"), n: T.int32):

@@ -31,21 +31,6 @@ def case_view_of_strided_memory():
             V[0] = 0
 
 
-def case_view_that_is_no_box_in_a_gemm():
-    """UnsupportedError: A of T.gemm is `a[0:32, 0:128]` of shape (32, 128), a view that is no box
-    of a: float16[64, 64] (shared.dyn) ... T.copy it to a tile of its own
-    """
-
-    @T.prim_func
-    def main(C: T.Tensor((32, N), "float32")):
-        with T.Kernel(1):
-            a = T.alloc_shared((N, N), "float16")
-            b = T.alloc_shared((128, N), "float16")
-            c = T.alloc_fragment((32, N), "float32")
-            T.gemm(T.reshape(a, (32, 128)), b, c)  # WRONG
-            T.copy(c, C)
-
-
 def case_index_outside_of_a_view():
     """BoundsError: index 32 of dimension 0 is outside S: float32[32, 128] ... extent is 32"""
 
@@ -309,20 +294,6 @@ def case_tensor_at_a_short_address():
         with T.Kernel(1):
             B = T.make_tensor(n, (N,), "float32")  # WRONG
             A[0] = B[0]
-
-
-def case_tensor_at_an_address_in_a_gemm():
-    """UnsupportedError: A of T.gemm is `B[0:64, 0:64]` of shape (64, 64), a view that is no box ...
-    T.copy it to a tile of its own
-    """
-
-    @T.prim_func
-    def main(p: T.ptr):
-        with T.Kernel(1):
-            B = T.make_tensor(p, (N, N), "float16")
-            b = T.alloc_shared((N, N), "float16")
-            c = T.alloc_fragment((N, N), "float32")
-            T.gemm(B, b, c)  # WRONG
 
 
 def case_asynchronous_copy_between_other_memories():

@@ -1,4 +1,4 @@
-#include "emulator/algebra/shadow.h"
+#include "emulator/algebra/element_shadow.h"
 
 #include <algorithm>
 

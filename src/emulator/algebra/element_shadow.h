@@ -4,8 +4,8 @@
 // first byte it is and that has an element, or which byte of such a float it is. A float without an
 // element stands for its exact value. Instructions that move bytes move tags and elements with
 // them, whatever the type of the instruction.
-#ifndef TILELANG_EMULATOR_ALGEBRA_SHADOW_H_
-#define TILELANG_EMULATOR_ALGEBRA_SHADOW_H_
+#ifndef TILELANG_EMULATOR_ALGEBRA_ELEMENT_SHADOW_H_
+#define TILELANG_EMULATOR_ALGEBRA_ELEMENT_SHADOW_H_
 
 #include <array>
 #include <cstdint>
@@ -78,4 +78,4 @@ class ShadowMemory {
 
 }  // namespace tilelang::emulator
 
-#endif  // TILELANG_EMULATOR_ALGEBRA_SHADOW_H_
+#endif  // TILELANG_EMULATOR_ALGEBRA_ELEMENT_SHADOW_H_
