@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import weakref
 from typing import Any
 
 from . import warm
@@ -22,11 +23,45 @@ class Died(Exception):
 
 
 class Other:
-    """A process that serves orders on a wire.
+    """A process that serves orders on a wire; it ends with this object.
 
     Args:
         entry: ``"module:function"``; the function gets the wire.
     """
+
+    def __init__(self, entry: str) -> None:
+        self._peer = _Peer(entry)
+        self._end = weakref.finalize(self, self._peer.end)
+
+    def send(self, fields: dict[str, Any], arrays: Any = ()) -> None:
+        """Sends an order, or an answer.
+
+        Raises:
+            Died: the process has ended.
+        """
+        try:
+            self._peer.wire.send(fields, arrays)
+        except Ended:
+            raise Died(self._peer.how()) from None
+
+    def receive(self) -> Message:
+        """Waits for a message.
+
+        Raises:
+            Died: the process has ended.
+        """
+        try:
+            return self._peer.wire.receive()
+        except Ended:
+            raise Died(self._peer.how()) from None
+
+    def end(self) -> None:
+        """Ends the process."""
+        self._end()
+
+
+class _Peer:
+    """A process and this end of its wire."""
 
     def __init__(self, entry: str) -> None:
         own, other = socket.socketpair()
@@ -36,52 +71,37 @@ class Other:
                 self._process = _forked(entry, own, other)
             else:  # a fork of this process would lack the threads that hold its locks
                 self._running = warm.start(entry, other.fileno())
-        self._wire = Wire(own)
-
-    def send(self, fields: dict[str, Any], arrays: Any = ()) -> None:
-        """Sends an order, or an answer.
-
-        Raises:
-            Died: the process has ended.
-        """
-        try:
-            self._wire.send(fields, arrays)
-        except Ended:
-            raise Died(self._how()) from None
-
-    def receive(self) -> Message:
-        """Waits for a message.
-
-        Raises:
-            Died: the process has ended.
-        """
-        try:
-            return self._wire.receive()
-        except Ended:
-            raise Died(self._how()) from None
+        self.wire = Wire(own)
+        self._owner = os.getpid()
 
     def end(self) -> None:
-        """Ends the process."""
-        self._wire.close()
-        if self._process:
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
-                os.kill(self._process, signal.SIGKILL)
-                os.waitpid(self._process, 0)
-            self._process = 0
+        """Ends the process, unless it belongs to a process that has forked this one."""
+        self.wire.close()
+        if self._owner == os.getpid():
+            self._reap(kill=True)
 
-    def _how(self) -> str:
-        if self._death:
-            return self._death
-        self._wire.close()
-        status = -signal.SIGKILL
-        if self._process:
-            status = os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
-            self._process = 0
-        elif self._running is not None:
-            status = self._running.status() or status
-        how = f"with status {status}" if status >= 0 else f"by signal {-status}"
-        self._death = f"the program ended its process {how}"
+    def how(self) -> str:
+        """Returns how the process has ended."""
+        if not self._death:
+            self.wire.close()
+            status = self._reap(kill=False)
+            how = f"with status {status}" if status >= 0 else f"by signal {-status}"
+            self._death = f"the program ended its process {how}"
         return self._death
+
+    def _reap(self, *, kill: bool) -> int:
+        """Waits for the end of the process; returns its status."""
+        process, running = self._process, self._running
+        self._process, self._running = 0, None
+        status: int | None = None
+        if running is not None:
+            status = running.status(0 if kill else None)
+        elif process:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                if kill:
+                    os.kill(process, signal.SIGKILL)
+                status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        return -signal.SIGKILL if status is None else status
 
 
 def _has_one_thread() -> bool:

@@ -359,7 +359,7 @@ def some_iterations(a, b, c, bx, s):
 
 
 def case_conditions_on_other_numbers():
-    """SemanticsError: is computed by both blocks of a pair, but `i < 2` may differ between them"""
+    """SemanticsError: by both blocks of a pair, but `i < 2` may differ between them"""
     pair_kernel(some_iterations)
 
 
@@ -392,7 +392,7 @@ def of_first_block(a, b, c, bx, s):
 
 
 def case_condition_on_the_block():
-    """SemanticsError: is computed by both blocks of a pair, but `bx < 3` may differ between them"""
+    """SemanticsError: by both blocks of a pair, but `bx < 3` may differ between them"""
     pair_kernel(of_first_block)
 
 
@@ -418,7 +418,7 @@ def left_loops(a, b, c, bx, s):
 
 
 def case_loops_that_are_left():
-    """SemanticsError: is computed by both blocks of a pair, but `i > bx` may differ between them"""
+    """SemanticsError: by both blocks of a pair, but `i > bx` may differ between them"""
     pair_kernel(left_loops)
 
 
@@ -430,7 +430,7 @@ def after_a_return(a, b, c, bx, s):
 
 
 def case_blocks_that_have_gone():
-    """SemanticsError: is computed by both blocks of a pair, but `not (bx == 3)` may differ between"""
+    """SemanticsError: by both blocks of a pair, but `not (bx == 3)` may differ between"""
     pair_kernel(after_a_return)
 
 
@@ -444,7 +444,7 @@ def counted_loops(a, b, c, bx, s):
 
 
 def case_variables_that_differ():
-    """SemanticsError: is computed by both blocks of a pair, but `i[0] < s` may differ between them"""
+    """SemanticsError: by both blocks of a pair, but `i[0] < s` may differ between them"""
     pair_kernel(counted_loops)
 
 
@@ -459,7 +459,7 @@ def flagged(a, b, c, bx, s):
 
 
 def case_variables_that_are_assigned_in_one_block():
-    """SemanticsError: is computed by both blocks of a pair, but `skip[0] == 0` may differ between"""
+    """SemanticsError: by both blocks of a pair, but `skip[0] == 0` may differ between"""
     pair_kernel(flagged)
 
 
