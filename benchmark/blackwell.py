@@ -124,7 +124,7 @@ def listed() -> list[Case]:
 
 
 def drawn(seed: int) -> list[Case]:
-    """The same programs with other sizes."""
+    """Returns the same programs with other sizes."""
     draw = random.Random(seed)
 
     def size(extent: int) -> int:

@@ -86,7 +86,7 @@ class VariationFinder : public StmtVisitor {
     same_ = same;
     active_ = rest.empty() ? outer - selection.threads : outer;
     bool known = rest.empty() || (uniform && selection.threads == outer);
-    // Those that the condition selects get there all or not at all; others get there.
+    // The threads that the condition selects run the rest all or not at all; the others run it.
     bool agreed = !known && uniform;
     if (agreed) agreed_.push_back(selection.threads);
     divergent_ |= !known && !agreed;

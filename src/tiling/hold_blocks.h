@@ -6,13 +6,13 @@
 
 namespace tilelang::tiling {
 
-// Has ptxas leave the registers of a second block on a multiprocessor: one block multiplies while
-// the other one computes or stores its results. Without a bound, ptxas gives 160 threads with 64
-// KiB of sums up to 255 registers each as soon as the epilogue is more than a copy, and a
+// Makes ptxas leave registers for a second block on a multiprocessor, so that one block multiplies
+// while the other one computes or stores its results. Without a bound, ptxas gives 160 threads with
+// 64 KiB of sums up to 255 registers each as soon as the epilogue is more than a copy, and a
 // multiprocessor holds one block instead of two.
 //
-// On targets with wgmma, of launches with gemms and more blocks than multiprocessors, whose threads
-// hold their fragments twice on a multiprocessor by the estimate of tiling/residency.h. Launches
+// Applies on targets with wgmma, to launches with gemms and more blocks than multiprocessors, if a
+// multiprocessor holds the fragments of two blocks by the estimate of tiling/residency.h. Launches
 // that say how many blocks a multiprocessor holds (T.annotate_min_blocks_per_sm) keep that. On
 // targets with tensor memory, schedule/fit_turns.h does so for loops whose gemms and threads take
 // turns; elsewhere sums are in tensor memory and leave registers. sm_80 and sm_120a: as written.

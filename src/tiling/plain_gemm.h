@@ -52,8 +52,8 @@ bool IsZeroFill(const ir::Stmt& s, const ir::Buffer& tile);
 // Returns whether the launch does nothing else than copy the result, through shared memory or not.
 bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 
-// Whether what follows the loop of such a launch treats elements of the result one by one: parallel
-// loops and copies, but no reduction, branch or loop of the block.
+// Returns whether what follows the loop of the launch treats elements of the result one by one, by
+// parallel loops and copies, without reductions, branches and loops of the block.
 bool ComputesByElement(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 
 // Bytes of the shared tile that its results of 16 bits go through, beside what the program itself

@@ -115,7 +115,7 @@ uint64_t Digest(const Element& a) {
   return uint64_t{plain.part[first]} << 32 | plain.part[first + 1];
 }
 
-// Of the names of Hash below this the emulator itself uses some.
+// Names of hashes (Hash) that the emulator itself uses.
 enum : uint64_t { kExponentsOfResidues = 1, kResiduesOfExponents = 2, kSine = 3, kCosine = 4 };
 
 Element WithExponents(const Element& a) {

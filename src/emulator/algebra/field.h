@@ -37,7 +37,8 @@ constexpr int kResidues = 2;
 constexpr int kParts = 4;
 constexpr uint32_t kModuli[kParts] = {1073652023, 1073692559, 536826011, 536846279};
 constexpr uint32_t kAbsentPart = uint32_t{1} << 31;
-// Of a residue: times i. Of an exponent: the logarithm of a negative number.
+// Marks a residue that is multiplied by i, or an exponent that is the logarithm of a negative
+// number.
 constexpr uint32_t kTwistBit = uint32_t{1} << 30;
 constexpr Element kUnknownElement{{kAbsentPart, kAbsentPart, kAbsentPart, kAbsentPart}};
 
@@ -63,8 +64,8 @@ inline uint32_t Reduced(uint64_t t, int part) {
 // The exact value of a finite number; unknown for others.
 Element ElementOfFloat(float value);
 Element ElementOf(double value);
-// Of a number in a program's text: fractions, roots of fractions and multiples of log2(e) and ln(2)
-// that were rounded to f32 stand for themselves.
+// Returns the element of a number in a program's text. Fractions, roots of fractions, and multiples
+// of log2(e) and ln(2) that were rounded to f32 stand for their exact values.
 Element ElementOfConstant(double value);
 
 // Each result is unknown if an operand is.
@@ -88,7 +89,7 @@ Element Hash(uint64_t name, const Element& a);
 
 // The element with fixed numbers for its twists: what sums and comparisons see.
 Element Untwisted(const Element& a);
-// With residues, of their own or by a hash.
+// Returns the element with residues: its own, or those of a hash.
 Element WithResidues(const Element& a);
 // Whether they stand for the same number: by their residues, or by exponents where one lacks those.
 bool SameElement(const Element& a, const Element& b);

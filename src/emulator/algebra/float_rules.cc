@@ -39,7 +39,7 @@ Element Signed(bool negative, bool wanted, const Element& element) {
 
 }  // namespace
 
-// Of operands that are equal the same one is chosen in any order.
+// Chooses the same one of equal operands in whatever order they come.
 Element WarpValues::Extreme(const Warp& warp, const Op& op, const ElementRule& rule, int lane,
                             int offset) const {
   Element best = kUnknownElement;
@@ -62,7 +62,7 @@ Element WarpValues::Extreme(const Warp& warp, const Op& op, const ElementRule& r
 Element WarpValues::Result(const Warp& warp, const Op& op, const ElementRule& rule, int lane,
                            int part) const {
   const int offset = part * FloatFormatOfType(rule.type).bytes;
-  // Of mixed precision the last operand has the type of the result.
+  // In operations of mixed precision the last operand has the type of the result.
   const auto operand = [&](int k) {
     const bool mixed = rule.source != rule.type && k != rule.operands;
     const Type type = FloatFormatOfType(mixed ? rule.source : rule.type).type;
@@ -141,7 +141,7 @@ void WarpValues::BeforeFloat(const Warp& warp, const Op& op, const ElementRule& 
   });
 }
 
-// From one register, or from two, of which the first becomes the upper element.
+// Reads elements of one register, or of two, of which the first becomes the upper element.
 void WarpValues::BeforeConvert(const Warp& warp, const Op& op, const ElementRule& rule,
                                uint32_t lanes) {
   const FloatFormatOf to = FloatFormatOfType(rule.type), from = FloatFormatOfType(rule.source);

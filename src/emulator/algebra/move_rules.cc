@@ -9,7 +9,7 @@
 namespace tilelang::emulator {
 namespace {
 
-// Where results are staged: each lane has so many bytes, for each result register.
+// Bytes that a lane has for each result register where results are staged.
 constexpr size_t kLaneBytes = 16;
 
 constexpr size_t StagedAt(int result, int lane) {

@@ -29,7 +29,7 @@ class ElementProduct {
   void Row(int row, int first_column, int columns, Element* sums) const;
 
  private:
-  // What the line of a matrix lacks, as bits.
+  // Bits that tell what the line of a matrix lacks.
   enum Lack : uint8_t { kExponents = 1, kAll = 2 };
 
   const int32_t* PlacesOf(int row) const { return &places_[static_cast<size_t>(row * k_)]; }

@@ -8,7 +8,7 @@
 
 namespace tilelang::emulator {
 
-// Of numbers below 2^31.
+// Returns base to the power of the exponent, modulo a modulus. All are below 2^31.
 constexpr uint64_t PowerOf(uint64_t base, uint64_t exponent, uint64_t modulus) {
   uint64_t result = 1 % modulus;
   for (; exponent; exponent >>= 1, base = base * base % modulus) {
