@@ -18,20 +18,33 @@ from fuzz.rewrites.reference import Racy, expected, initial_values
 from tilelang.jit.lower import lower
 
 _SEEDS, _BATCH = 30, 10
-#: Half of the programs are for sm_90a.
 _REACHING_SEEDS = 200
 #: What remarks of rewrites contain, and how many of these seeds have such a remark at least.
 _REWRITES = {
-    "which tiles are best": 4,
-    "threads compute": 4,
-    "blocks are numbered by panels": 3,
-    "as by T.Persistent": 1,
-    "another launch copies": 4,
-    "can be copied by vectors": 4,
-    "compute a block": 5,
+    "sm_90a": {
+        "which tiles are best": 4,
+        "threads compute": 4,
+        "blocks are numbered by panels": 2,
+        "as by T.Persistent": 1,
+        "another launch copies": 4,
+        "can be copied by vectors": 2,
+        "compute a block": 5,
+    },
+    "sm_100a": {
+        "elements instead of": 10,
+        "share the iterations": 1,
+        "can be copied by vectors": 6,
+    },
 }
 #: Those of rewrites that make blocks compute other elements.
-_OTHER_BLOCKS = ("which tiles", "threads compute", "columns compute", "rows instead", "Persistent")
+_OTHER_BLOCKS = (
+    "which tiles",
+    "threads compute",
+    "columns compute",
+    "rows instead",
+    "Persistent",
+    "elements instead of",
+)
 
 
 @pytest.mark.parametrize("first", range(0, _SEEDS, _BATCH))
@@ -128,17 +141,20 @@ def _remarks(program, folder) -> str:
 
 
 def test_seeds_reach_rewrites(tmp_path, unverified):
-    """Most plain gemms for sm_90a are rewritten, and each rewrite takes place."""
-    plain, reached = Counter(), Counter()
+    """Most plain gemms are rewritten where the target has rewrites; each rewrite takes place."""
+    plain = {target: Counter() for target in _REWRITES}
+    reached = {target: Counter() for target in _REWRITES}
     for seed in range(_REACHING_SEEDS):
         program = generate.generate(seed)
-        if program.target != "sm_90a":
+        if program.target not in _REWRITES:
             continue
         text = _remarks(program, tmp_path)
-        reached.update(rewrite for rewrite in _REWRITES if rewrite in text)
-        plain[bool(text)] += program.kind == "plain"
-    assert plain[True] > 3 * plain[False], plain
-    assert all(reached[rewrite] >= least for rewrite, least in _REWRITES.items()), reached
+        wanted = _REWRITES[program.target]
+        reached[program.target].update(rewrite for rewrite in wanted if rewrite in text)
+        plain[program.target][bool(text)] += program.kind == "plain"
+    for target, wanted in _REWRITES.items():
+        assert plain[target][True] > 3 * plain[target][False], (target, plain)
+        assert all(reached[target][text] >= least for text, least in wanted.items()), reached
 
 
 def test_values_of_the_block_keep_its_tile(tmp_path, unverified):

@@ -49,7 +49,7 @@ class Epilogue:
 
     def __init__(self, gemm: Gemm, tensors: list[Tensor], tiles: list[Tile]) -> None:
         self._gemm, self._tensors, self._tiles = gemm, tensors, tiles
-        self._row, self._column = f"by * {gemm.rows} + i", f"bx * {gemm.columns} + j"
+        self._row, self._column = f"{gemm.first_row} + i", f"{gemm.first_column} + j"
         self._extents = gemm.rows, gemm.columns
         self._residuals: list[str] = []
         self._small = False  # results fit float8
@@ -105,7 +105,7 @@ class Epilogue:
             at = ", ".join(g.at(plus(self._row, shift), self._column))
             return [self._assign(f"c[i, j] + {name}[{at}]")]
         tile = self._tile(f"{name.lower()}_tile", dtype, g.pick(("shared", "fragment")))
-        corner = g.corner(name, plus(f"by * {g.rows}", shift), f"bx * {g.columns}")
+        corner = g.corner(name, plus(g.first_row, shift), g.first_column)
         return [Copy(corner, tile), self._assign(f"c[i, j] + {tile}[i, j]")]
 
     # -------------------------------------------------------------------------------- stores
@@ -135,8 +135,8 @@ class Epilogue:
                 body.append(Copy("c", source))
             corner = g.corner(
                 name,
-                plus(f"by * {g.rows}", first_row),
-                plus(f"bx * {g.columns}", first_column),
+                plus(g.first_row, first_row),
+                plus(g.first_column, first_column),
             )
             return [*body, Copy(source, corner)]
         row, column = plus(self._row, first_row), plus(self._column, first_column)

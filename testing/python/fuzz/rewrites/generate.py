@@ -1,8 +1,9 @@
 """Random programs from seeds: gemms as one first writes them, and programs that are almost that.
 
 What decides whether a rewrite fires, and whether it is right: sizes at the boundaries of tiles,
-known or of the call; stores that are shifted, masked, transposed or doubled; values that depend on
-the position; tensors of one call in the same memory.
+known or of the call; few rows beside a long K; indices that have names; stores that are shifted,
+masked, transposed or doubled; values that depend on the position; tensors of one call in the same
+memory.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from fuzz.rewrites.reference import Racy, expected
 _TRIES = 60
 #: Iterations of the loop: 32 make it long.
 _ITERATIONS = (1, 2, 3, 5, 31, 32, 33, 34, 34, 34, 35)
+#: Of products with few rows, whose K several blocks share.
+_LONG_ITERATIONS = (40, 48, 63, 64, 72)
+_TARGETS = ("sm_90a",) * 4 + ("sm_100a",) * 6 + ("sm_80", "sm_120a")
 _SHAPES = ((128, 128),) * 6 + ((64, 128), (128, 64), (64, 64), (128, 256), (256, 128), (128, 32))
 _MULTIPROCESSORS = (0, 0, 0, 1, 1, 2, 2, 3, 4, 8, 16)
 _OPERANDS = ("float16",) * 6 + ("bfloat16",) * 2 + ("float8_e4m3fn",)
@@ -30,25 +34,32 @@ class Gemm:
 
     def __init__(self, seed: int, rng: random.Random) -> None:
         self.seed, self.rng = seed, rng
-        self.target = self.pick(("sm_90a", "sm_100a"))
+        self.target = self.pick(_TARGETS)
         self.plain = self.chance(0.6)  # as the compiler looks for
         #: Copies of sums follow the loop, and nothing else: blocks may become persistent.
         self.bare = self.plain and self.chance(0.4)
         self.dtype = self.pick(_OPERANDS[:-1] if self.plain else _OPERANDS)
+        self.few_rows = self.chance(0.2)
         self.rows, self.columns = (128, 128) if self.plain else self.pick(_SHAPES)
+        if self.few_rows and self.chance(0.5):
+            self.rows = self.pick((16, 32, 64))
         depths = (32, 32, 64) if self.plain else (16, 16, 32)
         self.depth = 32 if self.dtype.startswith("float8") else self.pick(depths)
         self.threads = self.pick((128, 128, 256))
         wide = self.dtype.startswith("float8")  # both operands lie along K
         self.transpose_a = not wide and self.chance(0.2)
         self.transpose_b = wide or self.chance(0.6)
-        self.batch = "" if self.bare else self.pick(("", "", "", "first", "middle"))
+        self.batch = (
+            "" if self.bare or self.few_rows else self.pick(("", "", "", "first", "middle"))
+        )
         self.known = {
             "M": not self.chance(0.35),
             "N": not self.chance(0.2),
             "K": not self.chance(0.15),
         }
         self.calls = self._sizes()
+        #: Statements before the loop name the block's first row and column.
+        self.named = self.chance(0.2)
         self.almost = self.pick(_ALMOST) if not self.plain and self.chance(0.4) else ""
 
     def chance(self, probability: float) -> bool:
@@ -66,6 +77,14 @@ class Gemm:
         columns = self.pick((64, 96, 128, 160, 192, 224, 256))
         return (("tl.tile_columns", columns), ("tl.tile_parts", parts), ("tl.tile_pairs", pairs))
 
+    @property
+    def first_row(self) -> str:
+        return "first_row" if self.named else f"by * {self.rows}"
+
+    @property
+    def first_column(self) -> str:
+        return "first_column" if self.named else f"bx * {self.columns}"
+
     # ---------------------------------------------------------------------------------- sizes
 
     def _extent(self, tile: int, most: int) -> int:
@@ -78,12 +97,14 @@ class Gemm:
 
     def _sizes(self) -> list[dict[str, int]]:
         iterations = self.pick(_ITERATIONS[4:] if self.plain and self.chance(0.7) else _ITERATIONS)
+        if self.few_rows:
+            iterations = self.pick(_LONG_ITERATIONS)
         unit = 8 if self.plain or self.chance(0.6) else 1  # rows that begin at vectors
         found = []
         for _ in range(1 if all(self.known.values()) else 2):
             most = 2 if self.batch else self.pick((2, 3, 3) if self.bare else (1, 1, 2, 3, 5))
             sizes = {
-                "M": self._extent(self.rows, most),
+                "M": self._extent(self.rows, 1 if self.few_rows else most),
                 "N": self._extent(self.columns, 2 if most > 2 else self.pick((1, 1, 2, 3))),
                 "K": iterations * self.depth - self.pick((0, 0, 0, 8, self.depth // 2)),
                 "H": self.pick((1, 2, 3)),
@@ -123,8 +144,8 @@ class Gemm:
         first_a = self.pick((0, -3, 5, self.rows // 2)) if shifted else 0
         first_b = self.pick((0, 8, -8, self.columns // 2)) if shifted else 0
         row, column, step = (
-            _plus(f"by * {self.rows}", first_a),
-            _plus(f"bx * {self.columns}", first_b),
+            _plus(self.first_row, first_a),
+            _plus(self.first_column, first_b),
             f"k * {self.depth}",
         )
         tensors, tiles, loads = [], [], []
@@ -149,6 +170,12 @@ class Gemm:
         ]
         steps = f"T.ceildiv({self.size('K')}, {self.depth})"
         body: list[model.Statement] = [model.Clear("c")]
+        if self.named:
+            body = [
+                model.Bind("first_row", f"by * {self.rows}"),
+                model.Bind("first_column", f"bx * {self.columns}"),
+                *body,
+            ]
         if self.almost == "value in loop":
             work.append(_for_c(self, "c[i, j] + 1"))
         if self.almost == "triangular loop":
