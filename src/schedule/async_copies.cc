@@ -76,6 +76,11 @@ struct AsyncLoop {
   Objects changing;          // names of values that may not be known ahead, buffers it writes
 };
 
+// Returns how many iterations ahead of their use the loads of a loop run. The slot that a load
+// fills is then the one whose use has just ended, also where memory has fewer slots than the loop
+// stages.
+int64_t Distance(const ir::ForNode* loop) { return std::min(StagesOf(loop), SlotsOf(loop)) - 1; }
+
 class LoopFinder : public ir::StmtVisitor {
  public:
   LoopFinder(const ir::KernelLaunchNode* launch, const Foreseeable& ahead)
@@ -85,7 +90,7 @@ class LoopFinder : public ir::StmtVisitor {
   using StmtVisitor::Visit;
   void Visit(const ir::ForNode* op) override {
     const auto* body = op->body.as<ir::SeqNode>();
-    std::string reason = body != nullptr && StagesOf(op) >= 2 ? WhyNot(op) : "it is none";
+    std::string reason = body != nullptr && Distance(op) >= 1 ? WhyNot(op) : "it is none";
     if (reason.empty()) Add(op, body);
     bool outer = std::exchange(together_, together_ && uniformity_.IsUniformLoop(op));
     StmtVisitor::Visit(op);
@@ -221,7 +226,7 @@ class AsyncWriter : public SlotMutator {
   Stmt Pipelined(const AsyncLoop& loop, const std::vector<const Ring*>& rings) {
     const ir::ForNode* op = loop.loop;
     const ir::Span& span = op->span;
-    int64_t ahead = StagesOf(op) - 1;
+    int64_t ahead = Distance(op);
     auto number = [&](int64_t n) { return ir::Const(op->var.dtype(), n); };
     std::vector<Stmt> stmts;
     for (int64_t i = 0; i < ahead; ++i) {

@@ -161,3 +161,36 @@ def test_rows_that_stay_are_not_rescaled() -> None:
     out = torch.zeros(1, 256, 64)
     kernel(q, k, v, out)
     assert out.isnan().all()
+
+
+@pytest.mark.parametrize("depth", [16, 48, 64, 96, 128, 192])
+@pytest.mark.parametrize("stages", [2, 3, 4, 6])
+def test_tiles_that_threads_load_into_fewer_slots_than_stages(stages: int, depth: int) -> None:
+    """Threads load a tile no further ahead than it has slots."""
+    K, M, N = 400, T.dynamic("M"), 64
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((K, M), "bfloat16"),
+        B: T.Tensor((K, N), "bfloat16"),
+        C: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(M, 128), threads=128) as by:
+            a = T.alloc_shared((depth, 128), "bfloat16")
+            b = T.alloc_shared((depth, N), "bfloat16")
+            c = T.alloc_fragment((128, N), "float32")
+            T.clear(c)
+            for k in T.Pipelined(T.ceildiv(K, depth), num_stages=stages):
+                T.copy(A[k * depth, by * 128], a)
+                T.copy(B[k * depth, 0], b)
+                T.gemm(a, b, c, transpose_A=True)
+                for i, j in T.Parallel(128, N):
+                    c[i, j] += 1
+            T.copy(c, C[by * 128, 0])
+
+    kernel = tilelang.compile(main, target="sm_100a", pass_configs={"tl.keep_stages": False})
+    for rows in (19, 140):
+        a, b = (torch.randint(-3, 4, (K, n)).bfloat16() for n in (rows, N))
+        c = torch.full((rows, N), torch.nan)
+        kernel(a, b, c)
+        assert torch.equal(c, a.float().T @ b.float() + -(-K // depth))
