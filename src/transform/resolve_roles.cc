@@ -16,6 +16,7 @@
 #include "op/copy_tmem.h"
 #include "op/effect.h"
 #include "op/issue.h"
+#include "transform/shared_elements.h"
 
 namespace tilelang::transform {
 
@@ -108,6 +109,9 @@ class RoleResolver : public ir::StmtMutator {
       if (!uniformity_.IsUniform(part, chosen)) {
         bool by_warps = uniformity_.IsUniformInWarps(op->condition, active_) &&
                         AreForWarps(ffi::GetRef<Stmt>(op));
+        if (!by_warps) {
+          if (Stmt agreed = ByOneThread(op); agreed.defined()) return agreed;
+        }
         Side some{active_, by_warps ? nullptr : kUnknown};
         return Under(op, op->condition, some, some);
       }
@@ -153,6 +157,22 @@ class RoleResolver : public ir::StmtMutator {
     std::string what;  // "under `condition`"
     std::string why;
   };
+
+  // Returns the branch, decided for all active threads by elements of tensors that one of them
+  // reads; null if such elements do not decide. Threads that read them themselves might find
+  // different values, because the kernel writes the tensors.
+  Stmt ByOneThread(const ir::IfNode* op) {
+    if (obstacle_ || !active_.AsWarps()) return Stmt();
+    SharedElements shared = ShareElements(op->condition, [&](const ir::LoadNode* load) {
+      return load->buffer.IsGlobal() &&
+             std::all_of(load->indices.begin(), load->indices.end(),
+                         [&](const Expr& i) { return uniformity_.IsUniform(i, active_); });
+    });
+    if (shared.stmts.empty() || !uniformity_.IsUniform(shared.value, active_)) return Stmt();
+    ir::If branch(shared.value, op->then_case, op->else_case, op->span);
+    shared.stmts.push_back(Rewrite(branch.as<ir::IfNode>()));
+    return ir::Seq(ir::Array<Stmt>(shared.stmts.begin(), shared.stmts.end()), op->span);
+  }
 
   // Returns whether some of the threads may do something in the statement.
   bool Reaches(const analysis::ThreadSet& threads, const Stmt& s) const {

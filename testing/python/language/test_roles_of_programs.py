@@ -249,3 +249,39 @@ def test_copies_by_hand_before_wgmma() -> None:
     c = torch.full((64, 64), float("nan"))
     tilelang.compile(main, target="sm_90a")(a, b, c)
     assert torch.equal(c, a.float() @ b.float().T)
+
+
+def decided_by(tensor_is_written: bool) -> Any:
+    """B[i] = A[i] for the rows that Flags selects, which the kernel may reset."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((4, 64, 32), "float16"),
+        Flags: T.Tensor((4,), "int32"),
+        B: T.Tensor((4, 64, 32), "float16"),
+    ):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((64, 32), "float16")
+            if tx < 128:
+                for i in T.serial(4):
+                    if Flags[i] == i + 1:
+                        T.copy(A[i, 0, 0], tile)
+                        T.copy(tile, B[i, 0, 0])
+                    T.sync_threads(1, 128)
+                    if tensor_is_written and tx == 5:
+                        Flags[i] = 0
+
+    return main
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("written", [False, True])
+def test_elements_that_a_kernel_writes_decide(written: bool, target: str) -> None:
+    kernel = tilelang.compile(decided_by(written), target=target)
+    a, b = torch.randn(4, 64, 32).half(), torch.zeros(4, 64, 32).half()
+    flags = torch.tensor([1, 0, 3, 9], dtype=torch.int32)
+    kernel(a, flags, b)
+    assert torch.equal(b, torch.stack([a[0], b[1] * 0, a[2], b[3] * 0]))
+    assert (flags[0] == 0) == written
