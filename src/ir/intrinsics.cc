@@ -146,6 +146,7 @@ constexpr Intrinsic kIntrinsics[] = {
     Atomic("atomic_min", "tl::atomic_min"), Atomic("atomic_and", "tl::atomic_and"),
     Atomic("atomic_or", "tl::atomic_or"), Atomic("atomic_xor", "tl::atomic_xor"),
     Atomic("atomic_exch", "tl::atomic_exch"), Atomic("atomic_cas", "tl::atomic_cas"),
+    Atomic("atomic_insert", "tl::atomic_insert"),  // bits of a byte: (address, bits, mask)
     {.name = "atomic_load", .print = kAtomic, .spelling = "tl::atomic_load", .header = "atomic.h",
      .reads = 1},
     {.name = "atomic_store", .print = kAtomic, .spelling = "tl::atomic_store",

@@ -237,7 +237,7 @@ bool Signature::TrySolve(size_t param, bool of_stride, size_t dimension, VarSlot
   });
   if (count != 1) return false;
   ir::Var extent("extent", ir::dtypes::kInt64);
-  auto value = SolveFor(expr, unknown, extent);
+  auto value = SolveFor(expr, unknown, extent, tensor.is_packed);
   if (!value) return false;
   int extent_slot = slots->Intern(extent);
   std::string place = (of_stride ? "stride " : "dimension ") + std::to_string(dimension) + " of '" +

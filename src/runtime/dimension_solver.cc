@@ -20,7 +20,7 @@ ir::Expr Wide(const ir::Expr& expr) { return ir::CastTo(ir::dtypes::kInt64, expr
 
 // As SolveFor, for the operand of `op` that contains the unknown; `other` is the other one.
 std::optional<ir::Expr> Rest(ir::BinaryOp op, bool unknown_first, const ir::Expr& other,
-                             const ir::Expr& value) {
+                             const ir::Expr& value, bool is_exact) {
   switch (op) {
     case ir::BinaryOp::kAdd:
       return value - Wide(other);
@@ -29,6 +29,9 @@ std::optional<ir::Expr> Rest(ir::BinaryOp op, bool unknown_first, const ir::Expr
     case ir::BinaryOp::kMul:
       // Zero times anything is zero: the tensor has no elements, and any value will do.
       return ir::FloorDiv(value, ir::Max(Wide(other), ir::Const(ir::dtypes::kInt64, 1)));
+    case ir::BinaryOp::kFloorDiv:
+      if (!is_exact || !unknown_first) return std::nullopt;
+      return value * Wide(other);
     default:
       return std::nullopt;
   }
@@ -37,16 +40,16 @@ std::optional<ir::Expr> Rest(ir::BinaryOp op, bool unknown_first, const ir::Expr
 }  // namespace
 
 std::optional<ir::Expr> SolveFor(const ir::Expr& extent, const ir::Var& unknown,
-                                 const ir::Expr& value) {
+                                 const ir::Expr& value, bool is_exact) {
   if (extent.same_as(unknown)) return Wide(value);
-  if (auto* cast = extent.as<ir::CastNode>()) return SolveFor(cast->value, unknown, value);
+  if (auto* cast = extent.as<ir::CastNode>()) return SolveFor(cast->value, unknown, value, is_exact);
   auto* binary = extent.as<ir::BinaryNode>();
   if (binary == nullptr) return std::nullopt;
   bool first = Contains(binary->a, unknown);
   if (first == Contains(binary->b, unknown)) return std::nullopt;
-  auto rest = Rest(binary->Op(), first, first ? binary->b : binary->a, Wide(value));
+  auto rest = Rest(binary->Op(), first, first ? binary->b : binary->a, Wide(value), is_exact);
   if (!rest) return std::nullopt;
-  return SolveFor(first ? binary->a : binary->b, unknown, *rest);
+  return SolveFor(first ? binary->a : binary->b, unknown, *rest, is_exact);
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

@@ -10,9 +10,10 @@ namespace tilelang::runtime {
 
 // The value of `unknown` for which `extent` is `value`, an expression of 64 bits over `value` and
 // the other variables of `extent`; rounded down where there is none exactly. Sums, differences and
-// products that contain `unknown` once are solved; nullopt for other forms.
+// products that contain `unknown` once are solved; nullopt for other forms. With `is_exact`,
+// divisions are solved too, and leave no rest: elements of 4 bits fill bytes.
 std::optional<ir::Expr> SolveFor(const ir::Expr& extent, const ir::Var& unknown,
-                                 const ir::Expr& value);
+                                 const ir::Expr& value, bool is_exact = false);
 
 }  // namespace tilelang::runtime
 

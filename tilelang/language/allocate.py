@@ -14,9 +14,10 @@ from ..ir.expr import Operand, as_expr, check_integer
 from ..ir.stmt import emit
 from .builder import Builder, current, in_block, in_kernel
 from .codec import NarrowType, narrow_type
+from .narrow_view import codes_of, extents_in_bytes, padded_of, tile_of
 from .tensor import check_extent
 from .variable import allocate as allocate_variable
-from .view import PADDED, View, codes_of, extents_in_bytes, padded_of, tile_of
+from .view import PADDED, View
 
 _alloc = _ffi.get("ir.Alloc")
 

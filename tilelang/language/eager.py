@@ -308,6 +308,9 @@ def _equations(parameters: EagerParameters) -> Iterator[_Equation]:
         sides = [("dimension", declared.shape, shape)]
         if declared.strides:
             strides = argument.strides or _contiguous(argument.shape)
+            if declared.narrow is not None:
+                elements, size = declared.narrow.packing
+                strides = (*(stride // size * elements for stride in strides[:-1]), strides[-1])
             sides.append(("stride", declared.strides, strides))
         for side, exprs, values in sides:
             for i, (expr, value) in enumerate(zip(exprs, values, strict=True)):

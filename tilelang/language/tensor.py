@@ -11,7 +11,8 @@ from ..ir.buffer import Buffer, make_buffer
 from ..ir.dtype import dtype_of
 from ..ir.expr import Call, Operand, Var, var
 from .codec import narrow_type
-from .view import View, tensor_of
+from .narrow_view import tensor_of
+from .view import View
 
 Shape = tuple[Any, ...]
 
@@ -36,10 +37,9 @@ class TensorType:
         self.narrow = narrow_type(dtype)
         self.is_of_pointers = dtype is PointerType or isinstance(dtype, PointerType)
         self.dtype: Any = self.narrow or dtype_of("uint64" if self.is_of_pointers else dtype)
-        if self.narrow and (strides or scope != "global"):
-            what = "with strides" if strides else f"in {scope} memory"
+        if self.narrow and scope != "global":
             raise errors.UnsupportedError(
-                f"a tensor of {self.narrow} {what}; it is contiguous, in global memory",
+                f"a tensor of {self.narrow} in {scope} memory; it is in global memory",
                 span=span.here(),
             )
         self.strides = _shape(strides) if strides else ()
@@ -63,9 +63,9 @@ class TensorType:
                 span=span.here(),
             )
         shape = [_symbol(extent, symbols) for extent in self.shape]
-        if self.narrow:
-            return tensor_of(name, shape, self.narrow)
         strides = [_symbol(stride, symbols) for stride in self.strides]
+        if self.narrow:
+            return tensor_of(name, shape, self.narrow, strides)
         # Addresses come as integers of 64 bits, with or without a sign.
         attrs = {"packed": True} if self.is_of_pointers else {}
         return make_buffer(name, self.dtype, shape, "global", strides, attrs)

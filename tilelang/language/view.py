@@ -19,15 +19,17 @@ from ..ir.buffer import (
     plain,
     shape_text,
 )
-from ..ir.dtype import UINT32, DType, dtype_of
-from ..ir.expr import Expr, Operand, as_expr, cast, const
+from ..ir.dtype import HANDLE, UINT32, DType, dtype_of
+from ..ir.expr import Expr, Operand, as_expr, call, cast, const
 from ..ir.stmt import emit, store
 from .builder import in_block
-from .codec import Codec, NarrowType, reinterpreted
+from .codec import Codec, reinterpreted
 from .variable import Ref
 
 tvm_ffi = _ffi.tvm_ffi
 _alloc = _ffi.get("ir.Alloc")
+_evaluate = _ffi.get("ir.Evaluate")
+_UINT8 = dtype_of("uint8")
 _PRIVATE = ("local", "local.var")
 #: Elements, and bytes, of a unit of padded tiles.
 PADDED = 16
@@ -270,9 +272,12 @@ class View:
     def write(self, indices: Sequence[Any], value: Any) -> None:
         """Emits ``view[indices] = value``.
 
+        An element of 4 bits in tensors or shared memory is written by an atomic operation: other
+        threads may write the one that shares its byte.
+
         Raises:
-            UnsupportedError: the element shares an element of memory with others, which other
-                threads may write.
+            UnsupportedError: the element shares several elements of memory with others, or tensor
+                memory.
         """
         outer, number = self._number(indices)
         if self.is_unpacked:
@@ -324,6 +329,9 @@ class View:
 
     def _write_part(self, outer: list[Any], number: Any, raw: Expr) -> None:
         ratio, size = self.sharing, self.filled
+        if size == 1 and self.source.dtype == _UINT8 and self.scope in ("global", "shared.dyn"):
+            self._insert(self._at(outer, number // ratio), number % ratio * self._bits, raw)
+            return
         if self.scope not in _PRIVATE:
             raise errors.UnsupportedError(
                 f"{ratio} elements of {self.describe()} share {'one' if size == 1 else size} of "
@@ -341,6 +349,13 @@ class View:
         old = reinterpreted(as_expr(target), unit)
         new = old & ~mask | cast(raw, unit) << shift
         emit(store(target, reinterpreted(new, self.source.dtype)))
+
+    def _insert(self, target: Load, shift: Any, raw: Expr) -> None:
+        """Replaces bits of a byte whose other bits another thread may write at the same time."""
+        place = cast(as_expr(shift), _UINT8)
+        mask = const((1 << self._bits) - 1, _UINT8) << place
+        operands = [call(HANDLE, "address_of", [target]), cast(raw, _UINT8) << place, mask]
+        emit(_evaluate(call(_UINT8, "atomic_insert", operands), span.current()))
 
     # Boxes ----------------------------------------------------------------------------------
 
@@ -547,47 +562,3 @@ def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) ->
             dims[-1] = dims[-1] * old.bits // dtype_of(dtype).bits
         shape = dims
     return _checked("T.view", src, shape, dtype)
-
-
-def tensor_of(name: str, shape: Sequence[Any], dtype: NarrowType) -> View:
-    """A tensor parameter of a narrow type: bytes, elements that share one in the order of bits.
-
-    Raises:
-        ShapeError: rows that do not fill their bytes.
-    """
-    extents = extents_in_bytes(f"{name}: {dtype}{list(map(plain, shape))}", shape, dtype)
-    source = make_buffer(name, dtype_of("uint8"), extents, "global", attrs={"packed": True})
-    return View(source, shape, dtype, dtype.codec)
-
-
-def extents_in_bytes(what: str, shape: Sequence[Any], dtype: NarrowType) -> list[Any]:
-    """The extents of the bytes that elements lie in, in the order of bits.
-
-    Raises:
-        ShapeError: rows that do not fill their bytes.
-    """
-    last, (elements, size) = plain(shape[-1]), dtype.packing
-    if isinstance(last, int) and last % elements:
-        raise errors.ShapeError(
-            f"the last extent of {what} is no multiple of {elements}; {elements} elements of "
-            f"{dtype.bits} bits share {'a byte' if size == 1 else f'{size} bytes'}",
-            span=span.here(),
-        )
-    return [*shape[:-1], last // elements * size]
-
-
-def tile_of(buffer: Buffer, dtype: NarrowType) -> View:
-    """A tile whose elements are values of a narrow type, each in an element of ``buffer``."""
-    return View(buffer, buffer.shape, dtype, dtype.codec, is_unpacked=True)
-
-
-def codes_of(buffer: Buffer, dtype: NarrowType) -> View:
-    """A tile of elements of a narrow type as they lie in tensors, in the bytes of ``buffer``."""
-    elements, size = dtype.packing
-    shape = [*buffer.shape[:-1], buffer.shape[-1] // size * elements]
-    return View(buffer, shape, dtype, dtype.codec)
-
-
-def padded_of(buffer: Buffer, dtype: NarrowType) -> View:
-    """A tile of elements of 4 or 6 bits, of which 16 begin in each 16 bytes of ``buffer``."""
-    return View(buffer, buffer.shape, dtype, dtype.codec, is_padded=True)

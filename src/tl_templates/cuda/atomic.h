@@ -184,6 +184,21 @@ TL_DEVICE T atomic_cas(T* address, T expected, T desired) {
   return __builtin_bit_cast(T, old);
 }
 
+// Replaces the bits of a byte that `mask` has. Compares the two bytes that the byte is one of.
+template <Order kOrder = Order::kRelaxed>
+TL_DEVICE unsigned char atomic_insert(unsigned char* address, unsigned char bits,
+                                      unsigned char mask) {
+  const auto place = reinterpret_cast<unsigned long long>(address);
+  const int shift = static_cast<int>(place & 1) * 8;
+  auto* target = reinterpret_cast<unsigned short*>(place & ~1ull);
+  fence_before<kOrder>();
+  const unsigned short old = atomic_update(target, [=](unsigned short word) {
+    return static_cast<unsigned short>((word & ~(mask << shift)) | bits << shift);
+  });
+  fence_after<kOrder>();
+  return static_cast<unsigned char>(old >> shift);
+}
+
 // Each of two or four neighbours; the elements are not updated together.
 template <Order kOrder = Order::kRelaxed, typename T>
 TL_DEVICE void atomic_addx2(T* address, T x, T y) {
