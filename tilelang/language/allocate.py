@@ -17,6 +17,7 @@ from .codec import NarrowType, narrow_type
 from .narrow_view import codes_of, extents_in_bytes, padded_of, tile_of
 from .tensor import check_extent
 from .variable import allocate as allocate_variable
+from .vector_tile import VectorTile, allocate_vector, vector_type
 from .view import PADDED, View
 
 _alloc = _ffi.get("ir.Alloc")
@@ -67,7 +68,10 @@ def _tile(what: str, shape: Any, dtype: Any, scope: str) -> Any:
         raise errors.ScopeError(
             f"unknown memory scope {scope!r}", span=span.here(), notes=[f"known: {list(_SCOPES)}"]
         )
-    dims, narrow = _constant_shape(what, shape), narrow_type(dtype)
+    dims, narrow, vector = _constant_shape(what, shape), narrow_type(dtype), vector_type(dtype)
+    if vector is not None:
+        source = _allocate(what, [*dims, vector.lanes], vector.base, _SCOPES[scope], {})
+        return VectorTile(source, vector)
     # A matrix whose rows the accelerator can fill; others hold the codes of such a tensor.
     fits = len(dims) > 1 and dims[-1] % 16 == 0
     if str(narrow) == _BY_TENSOR_CORE and _SCOPES[scope] == "shared.dyn" and fits:
@@ -309,10 +313,10 @@ def empty(*shape: Any, dtype: Any = None) -> Buffer:
 
 
 def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Any:
-    """A mutable scalar, private to each thread: plain assignment updates it.
+    """A mutable scalar or vector, private to each thread: plain assignment updates it.
 
     Args:
-        dtype: its type.
+        dtype: its type; a type of vectors, such as ``T.float16x2``, makes it a vector.
         args: the initial value may be given by position: ``T.alloc_var("int32", 0)``.
         scope: only "local.var".
         init: the initial value; without one it is undefined until assigned.
@@ -329,7 +333,9 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
             raise errors.SemanticsError("T.alloc_var has two initial values", span=span.here())
     if scope != "local.var":
         raise errors.ScopeError(f"T.alloc_var in scope {scope!r}", span=span.here())
-    builder = in_kernel("T.alloc_var")
+    builder, vector = in_kernel("T.alloc_var"), vector_type(dtype)
+    if vector is not None:
+        return allocate_vector(builder.take_hint("v"), vector, init)
     _check_initial(dtype_of(dtype), init)
     return allocate_variable(builder.take_hint("v"), dtype_of(dtype), init)
 

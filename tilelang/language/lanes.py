@@ -103,7 +103,7 @@ def lanewise(function: Callable[..., Any], *operands: Any) -> Lanes:
 
 
 class VectorType(str):
-    """A type of vectors, ``T.float32x4``; calling it converts a vector or repeats a scalar.
+    """A type of vectors, ``T.float32x4``; calling it makes one: of a vector, a scalar or scalars.
 
     Attributes:
         base: the type of a lane.
@@ -124,9 +124,12 @@ class VectorType(str):
     def bits(self) -> int:
         return int(self.base.bits) * self.lanes
 
-    def __call__(self, value: Any) -> Lanes:
-        """Returns the value with its lanes converted."""
-        found = value if isinstance(value, Lanes) else Broadcast(value, self.lanes)
+    def __call__(self, value: Any, *others: Any) -> Lanes:
+        """Returns a vector with its lanes converted, a scalar in each lane, or a scalar a lane."""
+        if others:
+            found = Lanes([value, *others])
+        else:
+            found = value if isinstance(value, Lanes) else Broadcast(value, self.lanes)
         if len(found) != self.lanes:
             raise errors.SemanticsError(f"{len(found)} lanes as {self!s}", span=span.here())
         return found.astype(self.base)

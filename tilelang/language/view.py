@@ -471,8 +471,12 @@ def _is_multiple(value: Any, factor: int) -> bool:
 
 
 def _checked(what: str, source: Any, shape: Any, dtype: Any) -> View | Buffer:
+    from .vector_tile import VectorTile
+
     if isinstance(source, Ref):
         source = source.buffer
+    if isinstance(source, VectorTile):
+        source = source.source
     if isinstance(source, View):
         if source.codec is not None:
             raise errors.UnsupportedError(f"{what} of {source.describe()}", span=span.here())

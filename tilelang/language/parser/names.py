@@ -17,11 +17,14 @@ from ..builder import Builder
 from ..lanes import Lanes
 from ..raw.launch import BoundLoop
 from ..variable import Poison, Ref, Unset
+from ..vector_tile import VectorVariable
 from ..view import Element
 
 _IMMUTABLE = frozenset(
     {int, float, bool, str, type(None), Buffer, Var, IntImm, FloatImm, StringImm}
 )
+
+_MUTABLE = (Ref, VectorVariable)
 
 
 def bind(builder: Builder, name: str, value: Any) -> Any:
@@ -29,12 +32,12 @@ def bind(builder: Builder, name: str, value: Any) -> Any:
     kind = type(value)
     if kind in _IMMUTABLE:
         return value
+    if kind in _MUTABLE and value.fresh:
+        value.fresh = False
+        return value
     if kind is Ref:
-        if value.fresh:
-            value.fresh = False
-            return value
         return builder.bind(name, as_expr(value))
-    if kind is Lanes:
+    if kind in (Lanes, VectorVariable):
         return Lanes([bind(builder, f"{name}_{n}", item) for n, item in enumerate(value)])
     if kind is Element:
         return builder.bind(name, as_expr(value))
@@ -59,7 +62,7 @@ def bind(builder: Builder, name: str, value: Any) -> Any:
 
 def assign(builder: Builder, name: str, value: Any, old: Any) -> Any:
     """Assigns to a name that has the value ``old``: a store if that is mutable."""
-    if type(old) is not Ref or (type(value) is Ref and value.fresh):
+    if type(old) not in _MUTABLE or (type(value) in _MUTABLE and value.fresh):
         return bind(builder, name, value)
     if old.home is not None and old.home not in builder.blocks:
         return bind(builder, name, value)  # its block is over: nobody reads it any more

@@ -20,6 +20,7 @@ from ..builder import Builder
 from ..early_return import leave_kernel
 from ..loops import leave_loop, serial
 from ..variable import Poison, Ref, Unset
+from ..vector_tile import VectorVariable
 from . import names as values
 from .blocks import COMPARISONS, IN_PLACE, For, If, While, known
 from .rewrite import BlockNames, Tables
@@ -146,7 +147,7 @@ class Tracer:
 
     def _lives_on(self, value: Any) -> bool:
         """Returns whether a value exists after the block that has just been closed."""
-        if isinstance(value, Ref):
+        if isinstance(value, (Ref, VectorVariable)):
             return value.home is None or value.home in self._builder.blocks
         return not values.is_traced(value)
 
