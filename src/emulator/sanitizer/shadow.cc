@@ -124,8 +124,14 @@ Hazard Toucher::HazardOf(const Granule& granule, const Touch& touch) const {
                           touch.knowledge->fenced.At(writer.actor) < writer.step;
     return unfenced ? HazardKind::kProxy : HazardKind::kNone;
   };
+  // A thread has the value that it read once it has executed the load. So it does not matter that
+  // the order may pass through asynchronous work, which tells only what was executed.
+  const auto is_over = [&](const Epoch& reader) {
+    return reader.generic() && touch.self.generic() &&
+           touch.knowledge->executed.At(reader.actor) >= reader.step;
+  };
   const auto after_read = [&](const Epoch& reader) {
-    const bool conflicts = touch.write && Conflicts(reader, touch);
+    const bool conflicts = touch.write && Conflicts(reader, touch) && !is_over(reader);
     return conflicts ? HazardKind::kWriteAfterRead : HazardKind::kNone;
   };
   Hazard worst;
