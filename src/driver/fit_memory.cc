@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "epilogue/slice_epilogue.h"
+#include "ir/gemm.h"
 #include "ir/remark.h"
 #include "ir/same.h"
 #include "ir/visitor.h"
@@ -88,6 +90,16 @@ bool HasRolesSharing(const ir::Func& func) {
 
 ir::Func WithoutRolesSharing(const ir::Func& func) {
   return WithAttr(func, memory::kRolesShare, false);
+}
+
+std::optional<ir::Func> WithSlicedResults(const ir::Func& func) {
+  if (func->attrs.count(epilogue::kSlicesOwnWaits) != 0) return std::nullopt;
+  bool waits = ir::HasStmt(func->body, [](const ir::Stmt& s) {
+    const auto* gemm = s.as<ir::GemmNode>();
+    return gemm != nullptr && gemm->mbar.defined();
+  });
+  if (!waits) return std::nullopt;
+  return WithAttr(func, epilogue::kSlicesOwnWaits, true);
 }
 
 std::optional<ir::Func> WithAccumulatorInRegisters(const ir::Func& func) {

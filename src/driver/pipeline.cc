@@ -63,6 +63,7 @@
 #include "tiling/widen_tiles.h"
 #include "transform/apply_scale_factors.h"
 #include "transform/expand_unrolled.h"
+#include "transform/join_vectorized.h"
 #include "transform/lead_pairs.h"
 #include "transform/load_first.h"
 #include "transform/promote_accumulators.h"
@@ -143,6 +144,7 @@ const std::vector<Step>& Pipeline() {
       {"simplify", ForAll(transform::Simplify)},
       {"expand_unrolled", ForAll(transform::ExpandUnrolled)},
       {"trim_parallel", ForAll(transform::TrimParallel)},
+      {"join_vectorized", ForAll(transform::JoinVectorized)},
       {"promote_accumulators", ForAll(transform::PromoteAccumulators)},
       {"apply_scale_factors", transform::ApplyScaleFactors},
       {"share_decisions", ForAll(transform::ShareDecisions)},
@@ -303,6 +305,7 @@ CompiledFunc CompileOnce(const Func& kernel, const Target& target, const PassCon
 std::optional<Func> Smaller(const Func& func, bool shared, const PassConfigs& configs) {
   if (!shared) return WithAccumulatorInRegisters(func);
   if (auto sharing = WithRolesSharing(func)) return sharing;
+  if (auto sliced = WithSlicedResults(func)) return sliced;
   if (IsSet(configs, "tl.keep_stages")) return std::nullopt;
   return WithFewerStages(func);
 }
@@ -324,8 +327,11 @@ CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& 
     } catch (const ffi::Error& error) {
       // The user gets the refusal of the program as it was given, not that of a changed one.
       if (!refusal || !IsRefusal(error)) throw;
-      bool shares = HasRolesSharing(*func);
-      func = shares ? Smaller(WithoutRolesSharing(*func), /*shared=*/true, configs) : std::nullopt;
+      if (!HasRolesSharing(*func)) break;
+      // Slices were chosen because sharing was not enough. They may be enough without it.
+      Func apart = WithoutRolesSharing(*func);
+      bool sliced = apart->attrs.count(epilogue::kSlicesOwnWaits) != 0;
+      func = sliced ? apart : Smaller(apart, /*shared=*/true, configs);
     }
   }
   throw *refusal;

@@ -29,20 +29,25 @@ bool HasGemm(const Stmt& s) {
   return ir::HasStmt(s, [&](const Stmt& inner) { return inner->kind == ir::StmtKind::kGemm; });
 }
 
-// Results of gemms that the compiler waits for.
-void AddAccumulators(const Stmt& s, std::vector<Buffer>* found) {
+// Results of gemms that the compiler waits for; or, with `own`, of gemms that the program waits
+// for.
+void AddAccumulators(const Stmt& s, bool own, std::vector<Buffer>* found) {
   ir::WalkStmts(s, [&](const Stmt& inner) {
     const auto* gemm = inner.as<ir::GemmNode>();
-    if (gemm == nullptr || gemm->mbar.defined() || !gemm->result().IsWhole()) return true;
+    if (gemm == nullptr || gemm->mbar.defined() != own || !gemm->result().IsWhole()) return true;
     const Buffer& c = gemm->result()->buffer;
     if (ir::AsInts(c->shape) && c->shape.size() == 2) ir::AddOnce(c, found);
     return true;
   });
 }
 
-bool StoresToGlobal(const Stmt& s) {
+// Returns whether a statement of the sequence stores to a tensor, from the one at `begin` on.
+bool StoresToGlobal(const ir::SeqNode* seq, size_t begin) {
   bool stores = false;
-  ir::WalkEffects(s, [&](const ir::Effect& e) { stores |= e.Writes() && e.buffer.IsGlobal(); });
+  for (size_t i = begin; i < seq->stmts.size(); ++i) {
+    ir::WalkEffects(seq->stmts[i],
+                    [&](const ir::Effect& e) { stores |= e.Writes() && e.buffer.IsGlobal(); });
+  }
   return stores;
 }
 
@@ -356,14 +361,10 @@ EpilogueCandidate FindEpilogue(const ir::SeqNode* seq) {
   std::vector<Buffer> results;
   for (size_t i = 0; i < seq->stmts.size(); ++i) {
     if (!HasGemm(seq->stmts[i])) continue;
-    AddAccumulators(seq->stmts[i], &results);
+    AddAccumulators(seq->stmts[i], /*own=*/false, &results);
     found.begin = i + 1;
   }
-  bool stores = false;
-  for (size_t i = found.begin; i < seq->stmts.size(); ++i) {
-    stores |= StoresToGlobal(seq->stmts[i]);
-  }
-  if (results.empty() || !stores) return {};
+  if (results.empty() || !StoresToGlobal(seq, found.begin)) return {};
   for (const Buffer& c : results) {
     int uses = 0;
     for (size_t i = found.begin; i < seq->stmts.size(); ++i) {
@@ -372,6 +373,25 @@ EpilogueCandidate FindEpilogue(const ir::SeqNode* seq) {
     if (uses > 0) found.accumulators.push_back(c);
   }
   return found;
+}
+
+EpilogueCandidate FindOwnEpilogue(const ir::KernelLaunchNode* launch, const ir::SeqNode* seq) {
+  std::vector<Buffer> results;
+  AddAccumulators(launch->body, /*own=*/true, &results);
+  EpilogueCandidate found;
+  for (size_t i = 0; i < seq->stmts.size(); ++i) {
+    const Stmt& s = seq->stmts[i];
+    if (HasGemm(s) || ir::HasStmt(s, ir::IsOrdering)) {
+      if (!found.accumulators.empty()) break;
+      found.begin = i + 1;
+      continue;
+    }
+    for (const Buffer& c : results) {
+      if (ir::CountEffects(s, c) > 0) ir::AddOnce(c, &found.accumulators);
+    }
+  }
+  bool follows = found.begin > 0 && StoresToGlobal(seq, found.begin);
+  return follows ? found : EpilogueCandidate();
 }
 
 EpilogueRegion CollectEpilogue(const ir::KernelLaunchNode* launch, const ir::SeqNode* seq,

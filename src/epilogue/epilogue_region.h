@@ -61,6 +61,9 @@ struct EpilogueCandidate {
 };
 // Returns the epilogue after a gemm; it has no accumulators if there is none.
 EpilogueCandidate FindEpilogue(const ir::SeqNode* seq);
+// Returns the epilogue of gemms that the program waits for itself, anywhere in the launch: what
+// follows a wait or barrier of the sequence and uses their results.
+EpilogueCandidate FindOwnEpilogue(const ir::KernelLaunchNode* launch, const ir::SeqNode* seq);
 
 // The reason why tiles stay whole, and the statement that causes it.
 struct EpilogueObstacle {

@@ -141,7 +141,10 @@ void RemarkUnused(const Choices& choices, const std::string& reason) {
 class EpilogueSlicer : public analysis::ScopedMutator {
  public:
   EpilogueSlicer(const ir::Func& func, const Target& target, int64_t columns)
-      : target_(target), columns_(columns), direct_(func->attrs.count(ir::kDirectResults) != 0) {
+      : target_(target),
+        columns_(columns),
+        direct_(func->attrs.count(ir::kDirectResults) != 0),
+        own_(func->attrs.count(kSlicesOwnWaits) != 0) {
     analyzer_.BindParams(func->params);
   }
 
@@ -171,6 +174,8 @@ class EpilogueSlicer : public analysis::ScopedMutator {
 
   Stmt Rewrite(const ir::SeqNode* op) override {
     EpilogueCandidate candidate = FindEpilogue(op);
+    bool own = own_ && candidate.accumulators.empty();
+    if (own) candidate = FindOwnEpilogue(launch_, op);
     if (candidate.accumulators.empty()) return ScopedMutator::Rewrite(op);
     const Buffer& c = candidate.accumulators.front();
     Choice choice = ChoiceFor(c);
@@ -185,7 +190,8 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     if (obstacle.text.empty()) region = Divide(op, candidate, {width / columns}, most, &obstacle);
     if (obstacle.text.empty()) {
       if (choice.slots == kAuto) choice.slots = kSlots;
-      Prepare(op, &region, choice.slots);
+      if (own) RemarkOwn(c, columns);
+      Prepare(op, own, &region, choice.slots);
       bool pays = choice.columns != kAuto || target_->has_tcgen05 || in_loop_ || IsStaged(region);
       return pays ? Slices(op, region, choice.slots) : ScopedMutator::Rewrite(op);
     }
@@ -297,9 +303,16 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     return ir::Seq(ir::Array<Stmt>(stmts.begin(), stmts.end()), op->span);
   }
 
+  static void RemarkOwn(const Buffer& c, int64_t columns) {
+    Remark(c->span, "epilogue",
+           "the results of " + std::string(c->name) + " are stored in slices of " +
+               std::to_string(columns) + " columns: whole, the tiles do not fit shared memory");
+  }
+
   // Writes the statements of a region as slices need them.
-  void Prepare(const ir::SeqNode* op, EpilogueRegion* region, int64_t slots) {
+  void Prepare(const ir::SeqNode* op, bool own, EpilogueRegion* region, int64_t slots) {
     for (EpilogueStep& step : region->steps) step.stmt = transform::WithFixedRounding(step.stmt);
+    if (own) return;
     if (!NamesValues(*region)) {
       HoistLoads(region, [this](const Buffer& buffer) { return IsConstant(buffer); });
     }
@@ -396,6 +409,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
   Target target_;
   int64_t columns_;
   bool direct_;
+  bool own_;
   bool in_loop_ = false;
   ir::Array<ir::Any> notes_;
   Choices asked_;  // that no epilogue was met for

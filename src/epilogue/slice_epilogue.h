@@ -10,6 +10,10 @@ namespace tilelang::epilogue {
 // -1 leaves the number to the compiler.
 inline constexpr const char* kEpilogueChoices = "epilogue_choices";
 
+// An attribute (true) of functions: also gemms that the program waits for itself have slices. It is
+// for kernels that need the memory: nothing else of their epilogues changes.
+inline constexpr const char* kSlicesOwnWaits = "slices_own_waits";
+
 // Divides epilogues (epilogue_region.h) into slices of columns on targets whose accumulators have
 // many columns per thread (wgmma and tcgen05). A thread then needs the registers of a slice and not
 // of the tile, and staging tiles in shared memory shrink to slots of a slice. Runs before
