@@ -137,6 +137,8 @@ constexpr Intrinsic kIntrinsics[] = {
     Math("ieee_add", "__fadd", kRounded), Math("ieee_sub", "__fsub", kRounded),
     Math("ieee_mul", "__fmul", kRounded), Math("ieee_fdiv", "__fdiv", kRounded),
     Math("ieee_fmaf", "__fmaf", kRounded), Mufu(Math("ieee_fsqrt", "__fsqrt", kRounded)),
+    Math("to_float16", "tl::to_float16", kRounded),
+    Math("to_bfloat16", "tl::to_bfloat16", kRounded),
     Mufu(Math("ieee_frcp", "__frcp", kRounded)), Mufu(Math("ieee_frsqrt", "__frsqrt", kRounded)),
 
     As(Builtin::kAtomicAdd, Atomic("atomic_add", "tl::atomic_add")),

@@ -176,6 +176,17 @@ class NarrowType(str):
         return self.codec.bits
 
     @property
+    def greatest(self) -> int | float:
+        """The greatest finite value."""
+        return _GREATEST[str(self)]
+
+    @property
+    def least(self) -> int | float:
+        """The least finite value; of exponents, which have no sign, the least power of two."""
+        by_sign = {"int4": -8, "uint4": 0, "float8_e8m0fnu": 2.0**-127}
+        return by_sign.get(str(self), -self.greatest)
+
+    @property
     def packing(self) -> tuple[int, int]:
         """The least number of elements that fill bytes, and how many: (2, 1) of 4 bits."""
         elements = lcm(self.bits, 8) // self.bits
@@ -206,4 +217,15 @@ CODECS: dict[str, Codec] = {
     "float8_e8m0fnu": Codec(8, dtype_of("float32"), _e8m0_value, _e8m0_bits),
     "float8_e4m3fnuz": Codec(8, _FLOAT16, _E4M3FNUZ.decode, _E4M3FNUZ.encode),
     "float8_e5m2fnuz": Codec(8, _FLOAT16, _E5M2FNUZ.decode, _E5M2FNUZ.encode),
+}
+_GREATEST: dict[str, int | float] = {
+    "int4": 7,
+    "uint4": 15,
+    "float4_e2m1fn": 6.0,
+    "float4_e2m1_unpacked": 6.0,
+    "float6_e2m3fn": 7.5,
+    "float6_e3m2fn": 28.0,
+    "float8_e8m0fnu": 2.0**127,
+    "float8_e4m3fnuz": 240.0,
+    "float8_e5m2fnuz": 57344.0,
 }

@@ -12,6 +12,7 @@ from ..ir.expr import Call, Expr, StringImm, as_expr, call
 from ..ir.extensions import extensions
 from ..ir.stmt import emit
 from .builder import in_kernel
+from .scalar import convert
 from .variable import Ref
 from .view import Element, Part, View
 
@@ -89,6 +90,18 @@ def ldg(element: Any) -> Expr:
     return as_expr(element_of(element))
 
 
+#: Conversions of CUDA's headers, whose 16-bit types are not those of generated code.
+_CONVERSIONS = {
+    "__float2half": ("float16", "rn"),
+    "__half2float": ("float32", "rn"),
+    "__float2bfloat16": ("bfloat16", "rn"),
+    "__bfloat162float": ("float32", "rn"),
+    "__float2bfloat16_rn": ("bfloat16", "rn"),
+    "__float2bfloat16_rz": ("bfloat16", "rz"),
+    **{f"__float2half_{mode}": ("float16", mode) for mode in ("rn", "rz", "ru", "rd")},
+}
+
+
 def call_extern(*args: Any, dtype: Any = None) -> Any:
     """A call of a C++ function that the kernel's prelude or a device header defines.
 
@@ -108,6 +121,8 @@ def call_extern(*args: Any, dtype: Any = None) -> Any:
     """
     in_kernel("T.call_extern")
     result, name, rest = _callee("T.call_extern", args, dtype)
+    if name in _CONVERSIONS and len(rest) == 1:
+        return convert(rest[0], *_CONVERSIONS[name])
     tiles = (Buffer, Region, View, Part)
     values = [address_of(a) if isinstance(a, tiles) else as_expr(a) for a in rest]
     operation = call(result, "call_extern", [name, *values])

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.dtype import GREATEST, DType, dtype_of
+from ..ir.dtype import FLOAT32, GREATEST, DType, dtype_of
 from ..ir.expr import (
     BinaryOp,
     Expr,
@@ -28,6 +28,8 @@ from .codec import narrow_type
 
 _arithmetic = _ffi.get("ir.Arithmetic")
 AND, OR = BinaryOp.AND, BinaryOp.OR
+#: Roundings of conversions other than to the nearest value.
+_ROUNDINGS = {"float16": ("rz", "ru", "rd"), "bfloat16": ("rz",)}
 
 
 def logical(op: int, a: Any, b: Any) -> Expr:
@@ -208,18 +210,25 @@ def convert(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: An
         value: a number or an expression.
         dtype: a type; of a narrow one (int4, float4_e2m1fn, float8_e8m0fnu) the result is the
             nearest value, in the type that holds it.
-        round: "" or "rn", to the nearest value, ties to even.
+        round: "" or "rn", to the nearest value, ties to even; "rz", toward zero, to float16 and
+            bfloat16; "ru", up, and "rd", down, to float16.
         sat: values beyond the range of 8-bit floats become the greatest.
         rbits: random bits of stochastic rounding; not supported.
 
     Raises:
         UnsupportedError: another rounding.
     """
+    if round in _ROUNDINGS.get(str(dtype), ()) and sat and rbits is None:
+        target = dtype_of(dtype)
+        return call(target, f"to_{target}", [cast(as_expr(value), FLOAT32), round])
     if round not in ("", "rn") or not sat or rbits is not None:
         raise errors.UnsupportedError(
             f"T.cast with round={round!r}, sat={sat}, rbits={rbits}",
             span=span.here(),
-            notes=['values are rounded to the nearest ("rn") and saturated'],
+            notes=[
+                'values are rounded to the nearest ("rn") and saturated; float16 has "rz", "ru" '
+                'and "rd" too, bfloat16 has "rz"'
+            ],
         )
     from .lanes import Lanes
 
@@ -290,7 +299,10 @@ def _float_type(dtype: Any, what: str) -> DType:
 
 
 def max_value(dtype: Any) -> Expr:
-    """The greatest finite value of a type."""
+    """The greatest finite value of a type; of a narrow type a Python number."""
+    narrow = narrow_type(dtype)
+    if narrow is not None:
+        return narrow.greatest  # type: ignore[return-value]
     target = dtype_of(dtype)
     if target.is_float:
         return cast(GREATEST[target], target)
@@ -298,7 +310,10 @@ def max_value(dtype: Any) -> Expr:
 
 
 def min_value(dtype: Any) -> Expr:
-    """The least finite value of a type."""
+    """The least finite value of a type; of a narrow type a Python number."""
+    narrow = narrow_type(dtype)
+    if narrow is not None:
+        return narrow.least  # type: ignore[return-value]
     target = dtype_of(dtype)
     if target.is_float:
         return cast(-GREATEST[target], target)

@@ -130,6 +130,8 @@ class _TensorFactory:
 
     @errors.boundary
     def __getitem__(self, item: Any) -> TensorType:
+        if isinstance(item, list) or (isinstance(item, tuple) and len(item) == 1):
+            return TensorType(item, "float32")
         if not (isinstance(item, tuple) and len(item) == 2):
             raise errors.UnsupportedSyntaxError(
                 "T.Tensor[...] takes a shape and a type: T.Tensor[[M, N], dtype]"

@@ -105,6 +105,21 @@ __device__ consteval bfloat16_t operator""_bf(long double x) {
   return bfloat16_t::from_bits(tl::round_constant(static_cast<double>(x), 8, 7));
 }
 
+// Conversions of float32 in a rounding mode: toward zero, up or down.
+namespace tl {
+#define TL_CONVERT(name, type, round, instruction)      \
+  TL_DEVICE type name##_##round(float x) {              \
+    type y;                                             \
+    asm(instruction " %0, %1;" : "=h"(y.raw) : "f"(x)); \
+    return y;                                           \
+  }
+TL_CONVERT(to_float16, half_t, rz, "cvt.rz.f16.f32")
+TL_CONVERT(to_float16, half_t, ru, "cvt.rp.f16.f32")
+TL_CONVERT(to_float16, half_t, rd, "cvt.rm.f16.f32")
+TL_CONVERT(to_bfloat16, bfloat16_t, rz, "cvt.rz.bf16.f32")
+#undef TL_CONVERT
+}  // namespace tl
+
 // The sign is a bit.
 #define TL_SIGN_16(T)                                            \
   TL_DEVICE constexpr T operator-(T a) {                         \

@@ -221,6 +221,13 @@ def test_parameters_declared_in_the_body():
     assert [str(param.name) for param in scale.params] == ["A", "B", "factor"]
 
 
+def test_a_tensor_of_a_shape_alone_is_of_float32():
+    M = T.dynamic("M")
+    for declared in (T.Tensor[(M,)], T.Tensor[[M, 8]]):
+        assert str(declared.dtype) == "float32"
+        assert len(declared.shape) in (1, 2)
+
+
 def test_a_parameter_that_the_body_leaves_undeclared():
     with pytest.raises(errors.SemanticsError, match="parameter B of main was not declared"):
 
