@@ -76,9 +76,12 @@ class ProfileArgs:
     def but(self, **changes: Any) -> ProfileArgs:
         """Returns the settings with some of them changed; None leaves one as it is.
 
+        ``early_stop`` may be True, with the factor as ``early_stop_factor``, or False, for never.
+
         Raises:
             ConfigError: there is no such setting.
         """
+        changes = _with_factor(changes)
         known = {field.name for field in dataclasses.fields(self)}
         for name in changes:
             if name not in known and name not in _WITHOUT_EFFECT:
@@ -88,6 +91,17 @@ class ProfileArgs:
                 )
         given = {k: v for k, v in changes.items() if v is not None and k in known}
         return dataclasses.replace(self, **given)
+
+
+def _with_factor(changes: dict[str, Any]) -> dict[str, Any]:
+    """Returns changes whose ``early_stop`` is a factor, if it is a truth value or has one apart."""
+    rest = dict(changes)
+    factor, stops = rest.pop("early_stop_factor", None), rest.get("early_stop")
+    if stops is False:
+        rest["early_stop"] = float("inf")
+    elif stops is True or (stops is None and factor is not None):
+        rest["early_stop"] = factor
+    return rest
 
 
 def _is_number(value: Any) -> bool:

@@ -72,19 +72,36 @@ def make_swizzled_layout(
     return _call("Padded", shape, 128 // bits if allow_pad and len(shape) > 1 else 0)
 
 
-def make_full_bank_swizzled_layout(tile: Any, *, element_bits: int | None = None) -> Layout:
+def _rows_and_columns(tile: Any, columns: int | None) -> Any:
+    """The tile of a layout that may be given by its rows and its columns."""
+    return tile if columns is None else (tile, columns)
+
+
+def make_full_bank_swizzled_layout(
+    tile: Any, columns: int | None = None, element_bits: int | None = None
+) -> Layout:
     """128-byte swizzle: 16-byte chunk c of row r at c ^ (r % 8)."""
-    return make_swizzled_layout(tile, element_bits=element_bits, swizzle_bytes=128)
+    return make_swizzled_layout(
+        _rows_and_columns(tile, columns), element_bits=element_bits, swizzle_bytes=128
+    )
 
 
-def make_half_bank_swizzled_layout(tile: Any, *, element_bits: int | None = None) -> Layout:
+def make_half_bank_swizzled_layout(
+    tile: Any, columns: int | None = None, element_bits: int | None = None
+) -> Layout:
     """64-byte swizzle: 16-byte chunk c of row r at c ^ (r // 2 % 4)."""
-    return make_swizzled_layout(tile, element_bits=element_bits, swizzle_bytes=64)
+    return make_swizzled_layout(
+        _rows_and_columns(tile, columns), element_bits=element_bits, swizzle_bytes=64
+    )
 
 
-def make_quarter_bank_swizzled_layout(tile: Any, *, element_bits: int | None = None) -> Layout:
+def make_quarter_bank_swizzled_layout(
+    tile: Any, columns: int | None = None, element_bits: int | None = None
+) -> Layout:
     """32-byte swizzle: 16-byte chunk c of row r at c ^ (r // 4 % 2)."""
-    return make_swizzled_layout(tile, element_bits=element_bits, swizzle_bytes=32)
+    return make_swizzled_layout(
+        _rows_and_columns(tile, columns), element_bits=element_bits, swizzle_bytes=32
+    )
 
 
 def make_wgmma_swizzled_layout(

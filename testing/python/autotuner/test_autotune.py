@@ -15,6 +15,7 @@ from autotuner.tuned_kernels import copies, copy_of, scaled
 import tilelang
 import tilelang.language as T
 from tilelang.autotuner import AutoTuner, autotune, set_autotune_inputs
+from tilelang.autotuner.settings import ProfileArgs
 from tilelang.errors import ConfigError
 
 REPEATS = [{"repeat": 4}, {"repeat": 1}, {"repeat": 2}]
@@ -380,6 +381,20 @@ def test_progress_is_shown(capsys):
 def test_wrong_settings(settings, message):
     with pytest.raises(ConfigError, match=message):
         autotune(**settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "factor"),
+    [
+        ({"early_stop": True}, 1.5),
+        ({"early_stop": True, "early_stop_factor": 2.0}, 2.0),
+        ({"early_stop": False, "early_stop_factor": 2.0}, float("inf")),
+        ({"early_stop_factor": 3}, 3),
+        ({"early_stop": 4}, 4),
+    ],
+)
+def test_an_early_stop_may_be_a_truth_value(changes, factor):
+    assert ProfileArgs().but(**changes).early_stop == factor
 
 
 @pytest.mark.parametrize(

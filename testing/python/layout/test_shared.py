@@ -79,6 +79,7 @@ def test_names(make, width):
     layout = make((32, 64), element_bits=16)
     assert layout(7, 3) * 2 == byte_address(7, 6, 32, width)
     assert layout(31, 63) * 2 == byte_address(31, 126, 32, width)
+    assert layout.same_map(make(32, 64, 16))
 
 
 @pytest.mark.parametrize("make", [make_wgmma_swizzled_layout, make_tcgen05mma_swizzled_layout])
