@@ -24,8 +24,9 @@ bool HasRolesSharing(const ir::Func& func);
 // The function after the sharing was found to be wrong.
 ir::Func WithoutRolesSharing(const ir::Func& func);
 
-// For shared memory: returns the function with slices of the results of gemms that the program waits
-// for itself (epilogue::kSlicesOwnWaits); nothing if this was tried, or if there are no such gemms.
+// For shared memory: returns the function with slices of the results of gemms that the program
+// waits for itself (epilogue::kSlicesOwnWaits); nothing if this was tried, or if there are no such
+// gemms.
 std::optional<ir::Func> WithSlicedResults(const ir::Func& func);
 
 // For tensor memory: returns the function with one more accumulator in registers, the widest first;

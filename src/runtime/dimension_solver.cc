@@ -42,7 +42,8 @@ std::optional<ir::Expr> Rest(ir::BinaryOp op, bool unknown_first, const ir::Expr
 std::optional<ir::Expr> SolveFor(const ir::Expr& extent, const ir::Var& unknown,
                                  const ir::Expr& value, bool is_exact) {
   if (extent.same_as(unknown)) return Wide(value);
-  if (auto* cast = extent.as<ir::CastNode>()) return SolveFor(cast->value, unknown, value, is_exact);
+  if (auto* cast = extent.as<ir::CastNode>())
+    return SolveFor(cast->value, unknown, value, is_exact);
   auto* binary = extent.as<ir::BinaryNode>();
   if (binary == nullptr) return std::nullopt;
   bool first = Contains(binary->a, unknown);
