@@ -14,7 +14,7 @@ ROWS, COLUMNS, STEP = 128, 256, 64
 TILES = 2  # of each pair of blocks
 
 
-def pairs(stages: int, depth: int, relu: bool, synced: bool) -> Any:
+def pairs(stages: int, depth: int, relu: bool) -> Any:
     """C = A @ B of pairs of blocks with roles; each pair computes its tiles in turn."""
     half = COLUMNS // 2
 
@@ -39,16 +39,8 @@ def pairs(stages: int, depth: int, relu: bool, synced: bool) -> Any:
                 for n in T.serial(TILES * depth // STEP):
                     s, k = n % stages, n % (depth // STEP) * STEP
                     T.mbarrier_wait_parity(empty[s], n // stages % 2 ^ 1)
-                    T.tma_copy(
-                        A[n * STEP // depth, block * ROWS : (block + 1) * ROWS, k : k + STEP],
-                        a[s, :, :],
-                        barrier=full[s],
-                    )
-                    T.tma_copy(
-                        B[k : k + STEP, rank * half : (rank + 1) * half],
-                        b[s, :, :],
-                        barrier=full[s],
-                    )
+                    T.tma_copy(A[n * STEP // depth, block * ROWS, k], a[s, :, :], barrier=full[s])
+                    T.tma_copy(B[k, rank * half], b[s, :, :], barrier=full[s])
                     T.mbarrier_arrive(full[s], 0)
             elif t < 64 and rank == 0:
                 for tile in T.serial(TILES):
@@ -73,8 +65,6 @@ def pairs(stages: int, depth: int, relu: bool, synced: bool) -> Any:
                         for i, j in T.Parallel(ROWS, COLUMNS):
                             out[i, j] = T.max(out[i, j], 0)
                     T.copy(out, staged)
-                    if synced:
-                        T.sync_threads(1, 128)
                     T.copy(staged, C[tile, block * ROWS, 0])
                     T.mbarrier_arrive(free, 0)
 
@@ -85,7 +75,7 @@ def pairs(stages: int, depth: int, relu: bool, synced: bool) -> Any:
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("depth", [STEP, 3 * STEP])
 def test_results_of_roles(depth: int, relu: bool) -> None:
-    kernel = tilelang.compile(pairs(6, depth, relu, synced=False), target="sm_100a")
+    kernel = tilelang.compile(pairs(6, depth, relu), target="sm_100a")
     a = torch.randn(TILES, 2 * ROWS, depth).bfloat16()
     b = torch.randn(depth, COLUMNS).bfloat16()
     c = torch.full((TILES, 2 * ROWS, COLUMNS), float("nan"), dtype=torch.bfloat16)
