@@ -58,7 +58,8 @@ class VectorTile:
                 span=span.here(),
                 notes=["T.view(tile, shape, dtype) is a tile of their lanes, with slices"],
             )
-        found = [self.source[(*parts, lane)] for lane in range(self.dtype.lanes)]
+        places = [(*parts, lane) for lane in range(self.dtype.lanes)]
+        found = [self.source[place] for place in places]
         return [load(each.buffer, each.indices) for each in found]  # type: ignore[union-attr]
 
     def __getitem__(self, index: Any) -> Lanes:
