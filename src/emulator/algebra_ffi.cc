@@ -5,6 +5,7 @@
 #include <tvm/ffi/reflection/registry.h>
 #include <tvm/ffi/string.h>
 
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -65,15 +66,47 @@ void ApplyProduct(int64_t a, int64_t b, int64_t out, int64_t m, int64_t n, int64
   }
 }
 
-// The elements of an array of floats of a PTX type, in place.
-void ReadElements(AlgebraRef algebra, int64_t host, ffi::String type_name, int64_t count,
+// A row of floats of a PTX type in memory of the host, or of bits of whatever type.
+struct FloatRow {
+  FloatRow(int64_t host, const ffi::String& name, int64_t stride)
+      : type(ParseType(std::string(name))),
+        bytes(TypeBits(type) / 8),
+        at(reinterpret_cast<uint8_t*>(host)),
+        stride(stride) {
+    TVM_FFI_ICHECK(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8)
+        << "elements of " << std::string(name) << " are not followed";
+  }
+  Type type;
+  int bytes;
+  uint8_t* at;
+  int64_t stride;  // in bytes
+};
+
+void ReadElements(AlgebraRef algebra, int64_t host, ffi::String type, int64_t stride, int64_t count,
                   int64_t out) {
-  const Type type = ParseType(std::string(type_name));
-  const int bytes = FloatFormatOfType(type).bytes;
-  const auto* at = reinterpret_cast<const uint8_t*>(host);
-  for (int64_t i = 0; i < count; ++i, at += bytes) {
+  FloatRow row(host, type, stride);
+  for (int64_t i = 0; i < count; ++i, row.at += row.stride) {
     Element& element = Elements(out)[i];
-    if (!algebra->state->memory.Get(at, bytes, &element)) element = ElementOfBits(type, at);
+    if (!algebra->state->memory.Get(row.at, row.bytes, &element)) {
+      element = IsFloat(row.type) ? ElementOfBits(row.type, row.at) : kUnknownElement;
+    }
+  }
+}
+
+// Clears where an element is unknown.
+void WriteElements(AlgebraRef algebra, int64_t host, ffi::String type, int64_t stride,
+                   int64_t count, int64_t elements) {
+  FloatRow row(host, type, stride);
+  const int64_t length = std::abs(stride) * (count - 1) + row.bytes;
+  const auto begin = static_cast<uintptr_t>(stride < 0 ? host + stride * (count - 1) : host);
+  algebra->state->Keep({begin, begin + static_cast<uintptr_t>(length)});
+  for (int64_t i = 0; i < count; ++i, row.at += row.stride) {
+    const Element& element = Elements(elements)[i];
+    if (element.known()) {
+      algebra->state->memory.Set(row.at, row.bytes, element);
+    } else {
+      algebra->state->memory.Clear(row.at, static_cast<size_t>(row.bytes));
+    }
   }
 }
 
@@ -85,6 +118,12 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   registry::Functions()
       .Add("tl.emulator.Algebra", []() { return AlgebraRef(ffi::make_object<AlgebraObj>()); })
       .Add("tl.emulator.AlgebraRead", ReadElements)
+      .Add("tl.emulator.AlgebraWrite", WriteElements)
+      .Add("tl.emulator.AlgebraHas",
+           [](AlgebraRef algebra, int64_t host, int64_t bytes) {
+             return !algebra->state->memory.IsClear(reinterpret_cast<const void*>(host),
+                                                    static_cast<size_t>(bytes));
+           })
       .Add("tl.emulator.AlgebraForget",
            [](AlgebraRef algebra, int64_t host, int64_t bytes) {
              algebra->state->Forget(reinterpret_cast<const void*>(host),

@@ -149,9 +149,9 @@ bool ShadowMemory::IsClear(const void* at, size_t bytes) const {
 void ShadowMemory::KeepOnly(const std::vector<HostRange>& ranges) {
   const auto kept = [&](uintptr_t page) {
     const uintptr_t begin = page * kPageBytes, end = begin + kPageBytes;
-    return std::any_of(ranges.begin(), ranges.end(), [&](const HostRange& range) {
-      return range.begin < end && begin < range.end;
-    });
+    const auto ends_before = [](const HostRange& range, uintptr_t at) { return range.end <= at; };
+    const auto found = std::lower_bound(ranges.begin(), ranges.end(), begin, ends_before);
+    return found != ranges.end() && found->begin < end;
   };
   std::erase_if(pages_, [&](const auto& entry) { return !kept(entry.first); });
   recent_.fill({});

@@ -59,7 +59,7 @@ class ShadowMemory {
   bool IsClear(const void* at, size_t bytes) const;
   void Copy(void* to, const void* from, size_t bytes);
   void ToBlock(ShadowBlock& block, size_t offset, const void* from, size_t bytes);
-  // Forgets what lies outside of these ranges.
+  // Forgets what lies outside of these disjoint ranges, which are in order.
   void KeepOnly(const std::vector<HostRange>& ranges);
   void FromBlock(void* to, const ShadowBlock& block, size_t offset, size_t bytes);
 

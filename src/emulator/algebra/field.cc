@@ -74,6 +74,8 @@ uint32_t AddTwisted(uint32_t a, uint32_t b, int part) {
   if (part >= kResidues) {
     return AddPart(a & ~kTwistBit, b & ~kTwistBit, part) | twist;
   }
+  if (twist && (a & ~kTwistBit) == 0) return b;
+  if (twist && (b & ~kTwistBit) == 0) return a;
   if (twist) return AddPart(UntwistedPart(a, part), UntwistedPart(b, part), part);
   const uint32_t sum = AddPart(a & ~kTwistBit, b & ~kTwistBit, part);
   return sum ? sum | (a & kTwistBit) : 0;

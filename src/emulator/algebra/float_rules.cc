@@ -1,5 +1,6 @@
 // Arithmetic and casts of floats in registers.
 #include <cmath>
+#include <cstring>
 
 #include "emulator/algebra/warp_values.h"
 
@@ -15,22 +16,60 @@ Element Exponential(double argument, const Element& element) {
   return argument < kMaskBelow ? kUnknownElement : Exp2(element);
 }
 
+// tanh of numbers from here on is 1 in f32.
+constexpr double kTanhIsOne = 0x1.205968p+3;
+
+Element HyperbolicTangent(double argument, const Element& element) {
+  if (std::fabs(argument) >= kTanhIsOne) return ElementOfFloat(argument < 0 ? -1 : 1);
+  return Tanh(element);
+}
+
 // A sum with a number so large is rounded to an integer: the float itself is what is meant.
 bool RoundsToInteger(double addend) {
   return std::fabs(addend) >= 0x1p23 && std::fabs(addend) < 0x1p24;
 }
 
-// Polynomials that stand for 2^x, by Horner's rule: their coefficient of x, of 3 to 5 degrees in
-// tl_templates/cuda/math.h. The one after it is 1.
-bool IsExponentialCoefficient(double addend) {
-  return addend == 0.6932829022407532F || addend == 0.6931240751717163F ||
-         addend == 0.6931470036506653F;
+// Functions that programs compute by a polynomial in Horner's form.
+enum class Polynomial : uint8_t {
+  kExp2,   // of 3 to 5 degrees in tl_templates/cuda/math.h
+  kLog1p,  // logf of libdevice
+  kTanh,   // tanhf of libdevice
+  kNone,
+};
+constexpr int kPolynomials = 3;
+
+// Returns the function whose polynomial has a step that adds this coefficient.
+Polynomial PolynomialOf(double addend) {
+  if (addend == 0.6932829022407532F || addend == 0.6931240751717163F ||
+      addend == 0.6931470036506653F) {
+    return Polynomial::kExp2;
+  }
+  if (addend == 0x1.2073ecp-3F) return Polynomial::kLog1p;
+  return addend == -0x1.ac795cp-5F ? Polynomial::kTanh : Polynomial::kNone;
 }
 
-// The sum before the last step of such a polynomial.
-const Element& UnfinishedExponential() {
-  static const Element element = Hash(5, ElementOfFloat(1));
-  return element;
+// The value of an unfinished polynomial.
+const Element& Unfinished(Polynomial polynomial) {
+  static const Element elements[kPolynomials] = {
+      Hash(5, ElementOfFloat(1)), Hash(6, ElementOfFloat(1)), Hash(7, ElementOfFloat(1))};
+  return elements[static_cast<int>(polynomial)];
+}
+
+Polynomial UnfinishedOf(const Element& element) {
+  for (int i = 0; i < kPolynomials; ++i) {
+    const auto polynomial = static_cast<Polynomial>(i);
+    if (std::memcmp(&element, &Unfinished(polynomial), sizeof element) == 0) return polynomial;
+  }
+  return Polynomial::kNone;
+}
+
+// A step a * b + c, where a is an unfinished polynomial.
+Element NextStep(Polynomial polynomial, const Element& a, const Element& b, double b_value,
+                 double c_value, bool same) {
+  if (polynomial == Polynomial::kExp2) return c_value == 1 ? Exponential(b_value, b) : a;
+  if (!same) return a;
+  if (polynomial == Polynomial::kTanh) return Tanh(b);
+  return Multiply(Log2(Add(b, ElementOfFloat(1))), ElementOfConstant(M_LN2));
 }
 
 Element Signed(bool negative, bool wanted, const Element& element) {
@@ -82,16 +121,26 @@ Element WarpValues::Result(const Warp& warp, const Op& op, const ElementRule& ru
       if (single && (rounds(1) || rounds(2))) break;
       if (rule.operation == FloatOperation::kSub) return Subtract(operand(1), operand(2));
       return Add(operand(1), operand(2));
-    case FloatOperation::kMul:
-      return Multiply(operand(1), operand(2));
+    case FloatOperation::kMul: {
+      const Element a = operand(1), b = operand(2);
+      if (UnfinishedOf(a) != Polynomial::kNone) return a;
+      return UnfinishedOf(b) != Polynomial::kNone ? b : Multiply(a, b);
+    }
     case FloatOperation::kFma:
       if (single && rounds(3)) break;
-      if (single && IsExponentialCoefficient(value(3))) return UnfinishedExponential();
-      if (single && value(3) == 1 && SameElement(operand(1), UnfinishedExponential())) {
-        return Exponential(value(2), operand(2));
+      if (single) {
+        const Polynomial begun = PolynomialOf(value(3));
+        if (begun != Polynomial::kNone) return Unfinished(begun);
+        const Element a = operand(1), b = operand(2);
+        const Polynomial polynomial = UnfinishedOf(a);
+        if (polynomial == Polynomial::kNone) return Add(Multiply(a, b), operand(3));
+        return NextStep(polynomial, a, b, value(2), value(3), op.slots[2] == op.slots[3]);
       }
       return Add(Multiply(operand(1), operand(2)), operand(3));
     case FloatOperation::kDiv:
+      if (single && IsConstant(op.slots[2])) {
+        return Multiply(operand(1), ElementOfConstant(1 / value(2)));
+      }
       return Multiply(operand(1), Invert(operand(2)));
     case FloatOperation::kNeg:
       return Negate(operand(1));
@@ -110,7 +159,7 @@ Element WarpValues::Result(const Warp& warp, const Op& op, const ElementRule& ru
     case FloatOperation::kLg2:
       return Log2(operand(1));
     case FloatOperation::kTanh:
-      return Tanh(operand(1));
+      return HyperbolicTangent(value(1), operand(1));
     case FloatOperation::kSin:
       return Sine(operand(1));
     case FloatOperation::kCos:

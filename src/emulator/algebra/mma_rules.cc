@@ -83,7 +83,7 @@ void WarpValues::BeforeMma(const Warp& warp, const Op& op) {
     product.Row(row, 0, n, &elements_[static_cast<size_t>(row * n)]);
 }
 
-// Elements below eight bits and scale factors are taken by their values.
+// Elements below eight bits are taken by their values.
 void WarpValues::BeforeKindMma(const Warp& warp, const Op& op) {
   thread_local ElementProduct product;
   const KindMma& form = op.Extra<KindMma>();
@@ -108,18 +108,24 @@ void WarpValues::BeforeKindMma(const Warp& warp, const Op& op) {
     ForEachPlace(changeable, form.sparse, shape.k,
                  [&](int row, int k, int place) { product.SetPlace(row, k, place); });
   }
-  const auto factor = [&](uint8_t code) {
+  const auto factor = [&](const ScaleSlots& slots, uint8_t code, FactorPlace at) {
+    Element element;
+    const size_t place = Place(slots.word, at.lane) + static_cast<size_t>(at.byte);
+    if (tagged_[slots.word / 32] && registers_.Get(place, 1, &code, &element)) return element;
     const ScaleFactor scale = DecodeScale(shape.scale_type, code);
     return ElementOf(std::ldexp(static_cast<double>(scale.significand), scale.exponent));
   };
   if (form.has_scales) {
     const int a_block = shape.k / shape.blocks, b_block = shape.lines() / shape.blocks;
-    VisitFactors(changeable, form, form.scale_a, true, [&](int row, int j, uint8_t code) {
-      product.ScaleA(row, j * a_block, (j + 1) * a_block, factor(code));
-    });
-    VisitFactors(changeable, form, form.scale_b, false, [&](int column, int j, uint8_t code) {
-      product.ScaleB(column, j * b_block, (j + 1) * b_block, factor(code));
-    });
+    VisitFactors(
+        changeable, form, form.scale_a, true, [&](int row, int j, uint8_t code, FactorPlace at) {
+          product.ScaleA(row, j * a_block, (j + 1) * a_block, factor(form.scale_a, code, at));
+        });
+    VisitFactors(changeable, form, form.scale_b, false,
+                 [&](int column, int j, uint8_t code, FactorPlace at) {
+                   product.ScaleB(column, j * b_block, (j + 1) * b_block,
+                                  factor(form.scale_b, code, at));
+                 });
   }
   const int n = shape.n;
   elements_.resize(static_cast<size_t>(shape.m * n));

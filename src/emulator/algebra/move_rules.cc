@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
 #include "emulator/algebra/warp_values.h"
 #include "emulator/instructions/shuffle.h"
@@ -63,6 +64,10 @@ void WarpValues::BeforeMove(const Warp& warp, const Op& op, const ElementRule& r
   if (rule.kind == RuleKind::kUnpack) results_ = {op.slots + 1, rule.vector};
   if (rule.kind == RuleKind::kElements) results_ = {op.slots, rule.vector};
   const auto whole = static_cast<size_t>(BytesOf(op.slots[0]));
+  const auto moved =
+      rule.kind == RuleKind::kResize
+          ? static_cast<size_t>(std::min(TypeBits(rule.type), TypeBits(rule.source)) / 8)
+          : whole;
   ForEachLane(lanes, [&](int lane) {
     switch (rule.kind) {
       case RuleKind::kUnpack:
@@ -83,7 +88,7 @@ void WarpValues::BeforeMove(const Warp& warp, const Op& op, const ElementRule& r
         }
         return;
       default:
-        Stage(0, 0, op.slots[1], lane, 0, whole);
+        Stage(0, 0, op.slots[1], lane, 0, moved);
     }
   });
 }
@@ -136,6 +141,7 @@ void WarpValues::BeforeBytes(const Warp& warp, const Op& op, const ElementRule& 
     if (rule.kind == RuleKind::kPermute) StagePermuted(warp, op, lane);
     if (rule.kind == RuleKind::kMask) StageMasked(warp, op, lane);
     if (rule.kind == RuleKind::kShift) StageShifted(warp, op, rule, lane);
+    if (rule.kind == RuleKind::kAddBits) StageScaled(warp, op, rule, lane);
     if (staged_.IsClear(StagedAt(0, lane), bytes)) ++lost;
   });
   const bool masks = rule.kind == RuleKind::kMask;
@@ -221,6 +227,27 @@ void WarpValues::StageShifted(const Warp& warp, const Op& op, const ElementRule&
   if (amount % 8 != 0 || amount / 8 >= bytes) return;
   const size_t shift = amount / 8;
   Stage(0, rule.left ? shift : 0, op.slots[1], lane, rule.left ? 0 : shift, bytes - shift);
+}
+
+// x * 2^n: the bits of an f32 and n * 2^23.
+void WarpValues::StageScaled(const Warp& warp, const Op& op, const ElementRule& rule, int lane) {
+  constexpr int kFractionBits = 23;
+  constexpr uint32_t kExponentMask = 0xFF;
+  for (int k = 1; k <= (rule.left ? 2 : 1); ++k) {
+    const uint32_t slot = op.slots[k], other = op.slots[3 - k];
+    Element element;
+    const auto* bits = reinterpret_cast<const uint8_t*>(&warp.Reg<uint32_t>(slot)[lane]);
+    if (!tagged_[slot / 32] || !registers_.Get(Place(slot, lane), 4, bits, &element)) continue;
+    const auto added = static_cast<int32_t>(warp.Reg<uint32_t>(other)[lane]);
+    if (IsTagged(other, lane) || added % (1 << kFractionBits) != 0) continue;
+    const int power = (rule.left ? added : -added) / (1 << kFractionBits);
+    const auto old = static_cast<int>(warp.Reg<uint32_t>(slot)[lane] >> kFractionBits);
+    const int exponent = (old & static_cast<int>(kExponentMask)) + power;
+    const bool normal = (old & static_cast<int>(kExponentMask)) != 0 && exponent > 0 &&
+                        exponent < static_cast<int>(kExponentMask);
+    if (normal)
+      staged_.Set(StagedAt(0, lane), 4, Multiply(element, ElementOf(std::ldexp(1.0, power))));
+  }
 }
 
 void WarpValues::AfterMove(uint32_t lanes) {

@@ -68,12 +68,19 @@ const std::map<std::string_view, RuleKind> kMoves = {
     {"xor", RuleKind::kMask},
     {"shl", RuleKind::kShift},
     {"shr", RuleKind::kShift},
+    {"add", RuleKind::kAddBits},
+    {"sub", RuleKind::kAddBits},
     {"selp", RuleKind::kSelect},
     {"slct", RuleKind::kSelectSign},
     {"ldmatrix", RuleKind::kLoadMatrix},
     {"stmatrix", RuleKind::kStoreMatrix},
     {"movmatrix", RuleKind::kTransposeMatrix},
 };
+
+bool Moves(RuleKind kind, Type type) {
+  if (kind == RuleKind::kAddBits) return type == Type::kS32 || type == Type::kU32;
+  return type != Type::kPred;
+}
 
 bool IsFollowedByEngines(const isa::Row& row) {
   return row.cost == isa::Cost::kTensorLoad || row.cost == isa::Cost::kWgmma;
@@ -91,6 +98,8 @@ void FloatRule(const Op& op, const OpcodeParts& spelling, ElementRule& rule) {
 void ConvertRule(const OpcodeParts& spelling, ElementRule& rule) {
   rule.type = spelling.type(0);
   rule.source = spelling.type(1);
+  const bool integers = !IsFloat(rule.type) && !IsFloat(rule.source);
+  if (integers && !spelling.Has("sat")) rule.kind = RuleKind::kResize;
   const FloatFormatOf to = FloatFormatOfType(rule.type), from = FloatFormatOfType(rule.source);
   const bool rounds =
       spelling.Has("rni") || spelling.Has("rzi") || spelling.Has("rmi") || spelling.Has("rpi");
@@ -167,10 +176,10 @@ ElementRule RuleOf(const Kernel& kernel, const Op& op) {
   } else if (base == "shfl") {
     rule.kind = RuleKind::kShuffle;
   } else if (const auto move = kMoves.find(base);
-             move != kMoves.end() && spelling.type(0) != Type::kPred) {
+             move != kMoves.end() && Moves(move->second, spelling.type(0))) {
     rule.kind = move->second;
     rule.type = spelling.type(0);
-    rule.left = base == "shl";
+    rule.left = base == "shl" || base == "add";
     rule.transposed = spelling.Has("trans");
     rule.space = Space::kShared;
     rule.vector = spelling.Has("x4") ? 4 : spelling.Has("x2") ? 2 : 1;
@@ -203,6 +212,9 @@ FloatFormatOf FloatFormatOfType(Type type) {
       return {Type::kBF16, 2, 2};
     case Type::kF32x2:
       return {Type::kF32, 4, 2};
+    case Type::kE4M3:
+    case Type::kE5M2:
+      return {type, 1, 1};
     case Type::kE4M3x2:
       return {Type::kE4M3, 1, 2};
     case Type::kE5M2x2:

@@ -16,6 +16,7 @@ enum class RuleKind : uint8_t {
   kFloat,     // arithmetic on each lane
   kConvert,   // a cast between floats
   kMove,      // operands of the same width, source after destination
+  kResize,    // a cast between integers, which keeps the bytes that both have
   kUnpack,    // of a register into several
   kPack,      // of several registers into one
   kElements,  // mov.v2, mov.v4
@@ -25,6 +26,7 @@ enum class RuleKind : uint8_t {
   kPermute,  // prmt
   kMask,     // and, or, xor
   kShift,    // shl, shr
+  kAddBits,  // of integers: a multiple of 2^23 scales an f32 by a power of two
   kLoad,
   kStore,
   kLoadMatrix,
@@ -77,7 +79,7 @@ struct ElementRule {
   bool saturates = false;  // to [0, 1]
   bool positive = false;   // negative results become 0
   bool rounds = false;     // to an integer
-  bool left = false;       // of a shift
+  bool left = false;       // of a shift; of kAddBits: adds, else it subtracts
   bool transposed = false;
   bool returns = false;  // of an atomic
   bool narrows = false;  // a cast that drops bits

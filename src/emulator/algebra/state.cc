@@ -1,6 +1,8 @@
 #include "emulator/algebra/state.h"
 
+#include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "emulator/algebra/warp_values.h"
 #include "emulator/base/json.h"
@@ -80,6 +82,21 @@ void AlgebraState::BeginLaunch() {
   by_op_.clear();
 }
 
-void AlgebraState::EndLaunch(const std::vector<HostRange>& kept) { memory.KeepOnly(kept); }
+void AlgebraState::EndLaunch(const std::vector<HostRange>& global) {
+  for (const HostRange& range : global) Keep(range);
+  std::vector<HostRange> ranges;
+  for (const auto& [begin, end] : kept_) ranges.push_back({begin, end});
+  memory.KeepOnly(ranges);
+}
+
+void AlgebraState::Keep(HostRange range) {
+  auto next = kept_.upper_bound(range.begin);
+  if (next != kept_.begin() && std::prev(next)->second >= range.begin) --next;
+  while (next != kept_.end() && next->first <= range.end) {
+    range = {std::min(range.begin, next->first), std::max(range.end, next->second)};
+    next = kept_.erase(next);
+  }
+  kept_.emplace(range.begin, range.end);
+}
 
 }  // namespace tilelang::emulator

@@ -41,8 +41,11 @@ class AlgebraState : public Algebra {
   void Copy(void* to, const void* from, size_t bytes) override { memory.Copy(to, from, bytes); }
 
   void BeginLaunch();
-  // What remains of memory is that of the program: global memory.
-  void EndLaunch(const std::vector<HostRange>& kept);
+  // Drops the elements of the machine's own memory. Those of the program's memory stay: `global` is
+  // what the launch has seen of it.
+  void EndLaunch(const std::vector<HostRange>& global);
+  // Takes a range for memory of the program.
+  void Keep(HostRange range);
 
   const std::vector<ElementRule>& RulesFor(const Kernel& kernel);
   void Remark(RemarkKind kind, const Kernel& kernel, const Op& op, uint64_t count);
@@ -55,6 +58,7 @@ class AlgebraState : public Algebra {
   std::map<const Kernel*, std::vector<ElementRule>> rules_;
   std::map<std::pair<RemarkKind, std::pair<std::string, int>>, AlgebraRemark> remarks_;
   std::map<std::pair<RemarkKind, const Op*>, AlgebraRemark*> by_op_;
+  std::map<uintptr_t, uintptr_t> kept_;  // ends of disjoint ranges of the program's memory by begin
 };
 
 // The exact value of the float at `bits`.

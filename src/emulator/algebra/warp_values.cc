@@ -46,6 +46,7 @@ void WarpValues::Before(const Warp& warp, const Op& op, uint32_t lanes) {
     case RuleKind::kConvert:
       return BeforeConvert(warp, op, rule, lanes);
     case RuleKind::kMove:
+    case RuleKind::kResize:
     case RuleKind::kUnpack:
     case RuleKind::kPack:
     case RuleKind::kElements:
@@ -56,6 +57,7 @@ void WarpValues::Before(const Warp& warp, const Op& op, uint32_t lanes) {
     case RuleKind::kPermute:
     case RuleKind::kMask:
     case RuleKind::kShift:
+    case RuleKind::kAddBits:
       return BeforeBytes(warp, op, rule, lanes);
     case RuleKind::kLoad:
       return BeforeMemory(warp, op, lanes);

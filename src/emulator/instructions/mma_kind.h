@@ -57,6 +57,11 @@ inline uint32_t IdOf(Warp& w, uint32_t slot, const char* name, int limit, int st
   return values[0];
 }
 
+// The lane whose register has a factor, and the byte of the register.
+struct FactorPlace {
+  int lane, byte;
+};
+
 // Row m of A has its factors in lane 4 * (m % 8) + 2 * id + m / 8, column n of B in 4 * n + id.
 template <typename Put>
 void VisitFactors(Warp& w, const KindMma& form, const ScaleSlots& slots, bool of_a, Put put) {
@@ -69,7 +74,9 @@ void VisitFactors(Warp& w, const KindMma& form, const ScaleSlots& slots, bool of
   for (uint32_t i = 0; i < vectors; ++i) {
     const uint32_t lane = of_a ? 4 * (i % 8) + 2 * thread + i / 8 : 4 * i + thread;
     for (int j = 0; j < count; ++j) {
-      put(static_cast<int>(i), j, static_cast<uint8_t>(words[lane] >> (8 * (byte + j))));
+      const int place = static_cast<int>(byte) + j;
+      put(static_cast<int>(i), j, static_cast<uint8_t>(words[lane] >> (8 * place)),
+          FactorPlace{static_cast<int>(lane), place});
     }
   }
 }

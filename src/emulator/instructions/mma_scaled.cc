@@ -82,9 +82,10 @@ void RunKind(Warp& w, const Op& op) {
   multiplier.Start(form.scaled);
   SetOperands(w, op, form, multiplier);
   VisitFactors(w, form, form.scale_a, true,
-               [&](int row, int j, uint8_t code) { multiplier.ScaleA(row, j, code); });
-  VisitFactors(w, form, form.scale_b, false,
-               [&](int column, int j, uint8_t code) { multiplier.ScaleB(column, j, code); });
+               [&](int row, int j, uint8_t code, FactorPlace) { multiplier.ScaleA(row, j, code); });
+  VisitFactors(w, form, form.scale_b, false, [&](int column, int j, uint8_t code, FactorPlace) {
+    multiplier.ScaleB(column, j, code);
+  });
   MultiplyRows(w, op, form, multiplier);
 }
 
