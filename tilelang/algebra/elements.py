@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -16,7 +17,20 @@ PARTS = 4
 #: The PTX types of floats by the names of their dtypes.
 PTX_TYPES = {
     "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
+    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
 }  # fmt: skip
+
+#: Those of numbers that may be the bits of floats.
+BIT_TYPES = {
+    "int8": "b8", "uint8": "b8", "int16": "b16", "uint16": "b16", "int32": "b32", "uint32": "b32",
+    "int64": "b64", "uint64": "b64",
+}  # fmt: skip
+
+#: tanh of numbers from here on is 1 in float32.
+_TANH_IS_ONE = float.fromhex("0x1.205968p+3")
+
+#: The moduli of the words: of two residues, and of the exponents that belong to them.
+MODULI = (1073652023, 1073692559, 536826011, 536846279)
 
 
 def _address(array: np.ndarray) -> int:
@@ -55,6 +69,23 @@ class Elements:
         words = _words(array.shape)
         _ffi.get("emulator.AlgebraEmbed")(_address(array), _address(words), array.size)
         return cls(words, array)
+
+    @classmethod
+    def drawn(cls, values: Any, seed: int, number: int = 0) -> Elements:
+        """Returns random elements of the field for the floats of an array.
+
+        Infinities and NaN have none.
+
+        Args:
+            values: the floats, as of :meth:`of`.
+            seed: of the generator.
+            number: tells arrays of the same seed apart.
+        """
+        exact = cls.of(values)
+        random = np.random.Generator(np.random.Philox(key=[seed % 2**64, number]))
+        words = random.integers(MODULI, size=exact.words.shape, dtype=np.uint32)
+        finite = np.isfinite(exact.values)[..., None]
+        return cls(np.where(finite, words, exact.words), exact.values)
 
     @classmethod
     def constant(cls, value: float) -> Elements:
@@ -106,6 +137,11 @@ class Elements:
         with np.errstate(all="ignore"):
             return Elements(words, values(self.values, other.values))._known()
 
+    def all_known(self) -> bool:
+        """Returns whether each float has an element, or is infinite or NaN."""
+        unknown = (self.words[..., 0] >> 31 & self.words[..., 2] >> 31).astype(bool)
+        return not (unknown & np.isfinite(self.values)).any()
+
     def _known(self) -> Elements:
         """Replaces elements that are unknown, after infinities, by the exact values."""
         unknown = (self.words[..., 0] >> 31 & self.words[..., 2] >> 31).astype(bool)
@@ -124,6 +160,11 @@ class Elements:
         return self._binary("multiply", other, np.multiply)
 
     def __truediv__(self, other: Any) -> Elements:
+        if isinstance(other, float | int) and other != 0:
+            # 1 / sqrt(80) is known as the root of a fraction, but sqrt(80) has no inverse of that.
+            inverse = Elements.constant(1 / other)
+            if not same(inverse, Elements.of(np.float64(np.float32(1 / other)))).all():
+                return self * inverse
         return self * _operand(other).reciprocal()
 
     def __rsub__(self, other: Any) -> Elements:
@@ -194,8 +235,11 @@ class Elements:
             return self._unary("rsqrt", 1 / np.sqrt(self.values))
 
     def tanh(self) -> Elements:
-        """Returns the hyperbolic tangent."""
-        return self._unary("tanh", np.tanh(self.values))
+        """Returns the hyperbolic tangent; 1 or -1 where it is that in float32."""
+        result = self._unary("tanh", np.tanh(self.values))
+        one = np.abs(self.values) >= _TANH_IS_ONE
+        result.words[one] = Elements.of(np.sign(self.values[one])).words
+        return result
 
     def sin(self) -> Elements:
         """Returns the sine, of which no identity is known."""
@@ -286,6 +330,12 @@ class Elements:
         words = (*index, slice(None)) if Ellipsis in [i for i in index if i is ...] else index
         return Elements(self.words[words], self.values[index])
 
+    def along(self, indices: Any, dim: int) -> Elements:
+        """Returns the elements at indices along an axis."""
+        places, axis = np.asarray(indices), dim % self.ndim
+        words = np.take_along_axis(self.words, places[..., None], axis)
+        return Elements(words, np.take_along_axis(self.values, places, axis))
+
     def reshape(self, *shape: Any) -> Elements:
         """Returns the same elements in another shape."""
         shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
@@ -331,6 +381,19 @@ class Elements:
 
     to = float = half = double = bfloat16 = contiguous = clone = astype = type = _same
     detach = cpu = _same
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns the method of torch tensors of this name, for elements."""
+        torch = sys.modules.get("torch")
+        function = None if torch is None else getattr(torch.Tensor, name, None)
+        if name.startswith("__") or not callable(function):
+            raise AttributeError(f"arrays of elements have no {name!r}")
+        return functools.partial(self._called, function)
+
+    def _called(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        from .torch_functions import call
+
+        return call(function, (self, *args), kwargs)
 
     @classmethod
     def __torch_function__(

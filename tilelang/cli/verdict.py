@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..algebra import Algebra
-from ..algebra.verdict import compare, embedded
+from ..algebra.elements import Elements
+from ..algebra.verdict import compare, is_floats
 from ..checks.progress import expect, step
 from ..emulator import EmulatorError, options
 from ..emulator.levels import BREAKS
@@ -134,7 +135,7 @@ class Recorder:
         for each in comparisons:
             if not callable(each.reference):
                 raise UserError("--algebra needs a reference that runs in this process")
-            inputs = [embedded(value) for value in each.inputs]
+            inputs = [Elements.of(v) if is_floats(v) else v for v in each.inputs]
             verdict = compare(self.algebra, each.actual, each.reference, inputs)
             if not verdict.equal:
                 raise AssertionError(verdict.message)
