@@ -107,15 +107,18 @@ std::string CornerObstacle(const ir::CopyNode* op, Context* ctx) {
   // Hopper raises an illegal instruction for boxes elsewhere, for loads and for each element size.
   // A program that asks for TMA vouches for what is known only when it runs.
   int64_t step = kGlobalAlign / ir::Bytes(global->buffer->dtype);
-  bool vouched = op->annotations.count("is_tma_copy") != 0 && !ir::AsInt(global->mins.back());
-  if (!vouched && !ctx->analyzer->Divides(global->mins.back(), step)) {
+  auto vouched = [&](const Expr& min) {
+    return op->annotations.count("is_tma_copy") != 0 && !ir::AsInt(min);
+  };
+  if (!vouched(global->mins.back()) && !ctx->analyzer->Divides(global->mins.back(), step)) {
     return "index " + ir::Print(global->mins.back()) +
            " of the last dimension is not known to be " + "a multiple of 16 bytes";
   }
   for (const Expr& min : global->mins) {
     arith::Interval bounds = ctx->analyzer->ConstBounds(min);
-    bool fits = min.dtype().bits <= 32 || (bounds.lo >= std::numeric_limits<int32_t>::min() &&
-                                           bounds.hi <= std::numeric_limits<int32_t>::max());
+    bool fits = min.dtype().bits <= 32 || vouched(min) ||
+                (bounds.lo >= std::numeric_limits<int32_t>::min() &&
+                 bounds.hi <= std::numeric_limits<int32_t>::max());
     if (!fits) return "index " + ir::Print(min) + " may not fit in 32 bits";
     if (!IsTmaLoad(op) && !IsNotNegative(min, ctx->analyzer)) {
       return "index " + ir::Print(min) + " of a store may be negative";

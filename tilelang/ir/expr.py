@@ -477,7 +477,30 @@ def cast(value: Any, dtype: Any) -> Expr:
         if dtype.is_float and dtype.bits == 8 and value == value:  # saturates as at run time
             value = max(-GREATEST[dtype], min(value, GREATEST[dtype]))
         return const(value, dtype)
-    return _cast(dtype, _no_text(as_expr(value), dtype), span.current())
+    return _cast(dtype, _no_text(_as_in_c(as_expr(value), dtype), dtype), span.current())
+
+
+_BITWISE = (BinaryOp.BIT_AND, BinaryOp.BIT_OR, BinaryOp.BIT_XOR)
+
+
+def _as_in_c(value: Expr, dtype: DType) -> Expr:
+    """Returns a value that is converted to a wider integer, with shifts to the left of 32 bits.
+
+    C computes 8 and 16 bits as int, so that such a shift loses no bits before the conversion:
+    ``T.cast(x << 8, "uint32")`` of a uint16 has 24.
+    """
+    if not isinstance(value, Binary) or not (value.dtype.is_integer and dtype.is_integer):
+        return value
+    if value.dtype.bits >= min(32, dtype.bits):
+        return value
+    sides = [value.a, value.b]
+    if value.op in _BITWISE:
+        sides = [_as_in_c(side, dtype) for side in sides]
+        if sides[0] is value.a and sides[1] is value.b:
+            return value
+    elif value.op != BinaryOp.SHL:
+        return value
+    return _arithmetic(value.op, *(cast(side, "int32") for side in sides), span.current())
 
 
 def as_element(value: Any, dtype: DType) -> Expr:

@@ -261,6 +261,33 @@ def test_shifts_beyond_a_narrow_type(target: str, dtype: str) -> None:
     equal(c, a.int() >> 16)
 
 
+@pytest.mark.parametrize("dtype", ["uint16", "int16", "uint8", "int8"])
+def test_shifts_that_are_widened(target: str, dtype: str) -> None:
+    """As in C: no bit is lost before the conversion. In a variable of the type, they are."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64,), dtype),
+        B: T.Tensor((64,), "int32"),
+        C: T.Tensor((64,), "int64"),
+        D: T.Tensor((64,), "int32"),
+    ):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                kept = T.alloc_var(dtype)
+                B[i] = T.cast(A[i] << 5, "int32")
+                C[i] = (A[i] << 7) | (A[i] & 3)
+                kept = A[i] << 5
+                D[i] = kept
+
+    a = torch.randint(-(2**15), 2**15, (64,)).to(getattr(torch, dtype))
+    b, c, d = poison(64, dtype="int32"), poison(64, dtype="int64"), poison(64, dtype="int32")
+    run(main, target, a, b, c, d)
+    equal(b, a.int() << 5)
+    equal(c, (a.int() << 7 | a.int() & 3).long())
+    equal(d, (a.int() << 5).to(a.dtype).int())
+
+
 def test_four_bit_outputs(target: str) -> None:
     """T.empty of a narrow type: the caller gets the bytes."""
 
