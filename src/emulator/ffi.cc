@@ -1,6 +1,7 @@
 // Exposes the emulator to Python: beside tensor_map_ffi.cc the only file of it that sees tvm-ffi.
 // Reports travel as JSON texts.
 #include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/map.h>
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tuple.h>
 #include <tvm/ffi/error.h>
@@ -10,6 +11,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -135,11 +137,16 @@ class LaunchRef : public ffi::ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(LaunchRef, ffi::ObjectRef, LaunchObj);
 };
 
-ModuleRef Load(DeviceRef device, ffi::String arch, ffi::String text) {
+ModuleRef Load(DeviceRef device, ffi::String arch, ffi::String text,
+               ffi::Map<ffi::String, int64_t> globals) {
   auto object = ffi::make_object<ModuleObj>();
   object->device = device;
   try {
-    object->module = LoadModule(std::string(text), std::string(arch), device->memory);
+    std::map<std::string, uint64_t> places;
+    for (const auto& [name, address] : globals) {
+      places[std::string(name)] = static_cast<uint64_t>(address);
+    }
+    object->module = LoadModule(std::string(text), std::string(arch), device->memory, places);
     CheckRunsOn(*object->module, std::string(arch));
     object->report = DescribeModule(*object->module);
   } catch (...) {

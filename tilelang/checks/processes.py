@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import os
 import signal
@@ -116,6 +117,7 @@ def _forked(entry: str, own: socket.socket, other: socket.socket) -> int:
     sys.stderr.flush()
     process = os.fork()
     if process == 0:
+        gc.freeze()  # the objects of the judge end in its process alone
         own.close()
         # What the judge says to other processes is not for this one.
         os.closerange(3, other.fileno())

@@ -19,7 +19,7 @@ from ..emulator.device import Kernel, Module
 from ..emulator.extents import Extents
 from ..emulator.named_tiles import NamedTile
 from ..emulator.watch import Packed
-from ..errors import TileLangError, UserError
+from ..errors import TileLangError
 from ..runtime import poison, toolchain
 from ..runtime.regions import Span
 from .host_bytes import HostBytes, at
@@ -37,12 +37,7 @@ class Modules:
 
     def load(self, fields: dict[str, Any]) -> None:
         """Loads a module on a device of its own, with its variables where the program has them."""
-        module = Device(fields["arch"]).load_ptx(fields["text"])
-        if module.globals != fields["globals"]:
-            raise UserError(
-                "the program loads several modules with global variables, whose addresses cannot "
-                "be the same in the process that judges: check a script that launches them"
-            )
+        module = Module(Device(fields["arch"]), fields["text"], fields["globals"])
         if toolchain.find_ptxas() is None:
             module.assembly_log = lambda: str(fields["log"])
         for name, known in fields["kernels"].items():

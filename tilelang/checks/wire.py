@@ -7,6 +7,7 @@ program cannot do more to the process that judges it than to send wrong numbers.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
 import threading
@@ -33,8 +34,13 @@ class Wire:
     """One end of the connection."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
+        self._socket, self._owner = connection, os.getpid()
         self.lock = threading.RLock()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process made it. A process that a program has forked must not use it."""
+        return self._owner == os.getpid()
 
     def send(self, fields: dict[str, Any], arrays: Sequence[np.ndarray] = ()) -> None:
         """Sends a message.

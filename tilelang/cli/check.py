@@ -125,15 +125,16 @@ def check(
 
 
 def _program(request: Request, algebra: bool) -> Program:
-    """Returns what runs a program. A kernel by its name runs outside of its own process.
+    """Returns what runs a program: a script, or a kernel by its name, in a process of its own.
 
     References on elements of a field run in this one.
     """
-    if request.name and request.path.suffix == ".py" and has_torch() and not algebra:
-        from .outside_judge import outside_program
+    if request.path.suffix != ".py" or not has_torch() or algebra:
+        return program_of(request)
+    from .outside_judge import outside_program
+    from .outside_script import outside_script
 
-        return outside_program(request)
-    return program_of(request)
+    return outside_program(request) if request.name else outside_script(request)
 
 
 def overall(found: list[dict[str, Any]]) -> str:

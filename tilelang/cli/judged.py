@@ -32,6 +32,7 @@ from .programs import (
     names_of,
     poisoned,
     raised,
+    run_script,
     seeded,
 )  # fmt: skip
 from .trials import NotTried, parameters_of
@@ -42,8 +43,8 @@ def serve(wire: Wire) -> None:
     """Serves the orders of a judge until it closes the wire."""
     files_read.watch()
     program = _Program(wire)
-    orders = {"load": program.load, "call": program.call, "solution": program.solution,
-              "grade": program.grade}  # fmt: skip
+    orders = {"script": program.script, "load": program.load, "call": program.call,
+              "solution": program.solution, "grade": program.grade}  # fmt: skip
     while True:
         fields, _ = wire.receive()
         try:
@@ -54,7 +55,7 @@ def serve(wire: Wire) -> None:
 
 
 class _Program:
-    """A kernel of a file."""
+    """A program: a script, a kernel of a file, or the solution of a problem."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -62,6 +63,14 @@ class _Program:
         self._request = Request(Path())
         self._problem: Problem | None = None
         self._kept: list[Any] = []  # memory that the judge knows by its address
+
+    def script(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Runs a script once for a target."""
+        request = Request(Path(fields["path"]), argv=tuple(fields["argv"]), seed=fields["seed"])
+        reporter = Reporter(self._wire)
+        with assembling(), compiling(self._compiled), _reporting(self._wire, reporter):
+            run_script(request, fields["target"])
+        return {}
 
     def load(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Loads the file, and finds the kernel."""
@@ -130,8 +139,9 @@ class _Program:
             raise NotTried(str(error).splitlines()[0] or type(error).__name__) from None
 
     def _compiled(self, kernel: JITKernel) -> None:
-        names = list(kernel.resource_usage)
-        self._wire.send({"event": "compiled", "names": names, "remarks": remarks_of(kernel)})
+        if self._wire.is_own:
+            names = list(kernel.resource_usage)
+            self._wire.send({"event": "compiled", "names": names, "remarks": remarks_of(kernel)})
 
 
 @contextlib.contextmanager

@@ -67,16 +67,24 @@ class _Judge:
         self._failed: Failed | None = None
         self.reference: OutsideReference | None = None
         file = {"path": str(request.path), "name": request.name, "argv": list(request.argv)}
+        # A file of its own is read before the program can change it.
+        first = "::" in request.reference
         try:
+            if first:
+                self._find_reference(file)
             answer, _ = asked(self._program, {"do": "load", "seed": request.seed, **file})
             self._fixed = answer["fixed"]
-            order = {"do": "find", "reference": request.reference, **file}
-            answer, _ = asked(self._other, order)
-            if answer["name"]:
-                name, parameters = answer["name"], answer["parameters"]
-                self.reference = OutsideReference(self._other, name, parameters)
+            if not first:
+                self._find_reference(file)
         except Failed as error:
             self._failed = error
+
+    def _find_reference(self, file: dict[str, Any]) -> None:
+        order = {"do": "find", "reference": self._request.reference, **file}
+        answer, _ = asked(self._other, order)
+        if answer["name"]:
+            name, parameters = answer["name"], answer["parameters"]
+            self.reference = OutsideReference(self._other, name, parameters)
 
     def trials(self) -> tuple[Trial, ...]:
         """Returns the runs with inputs that break kernels."""

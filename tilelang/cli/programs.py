@@ -111,7 +111,7 @@ def program_of(request: Request) -> Program:
     if request.name:
         return _named(request)
     how = "checked by the script itself" if compares(text) else ""
-    return Program(functools.partial(_run_script, request), how)
+    return Program(functools.partial(run_script, request), how)
 
 
 @contextmanager
@@ -241,7 +241,12 @@ def load(path: Path, argv: tuple[str, ...], run_name: str) -> dict[str, Any]:
         return runpy.run_path(str(path), run_name=run_name)
 
 
-def _run_script(request: Request, target: str) -> list[Comparison]:
+def run_script(request: Request, target: str) -> list[Comparison]:
+    """Runs a script once for a target.
+
+    Raises:
+        AssertionError: it finds a wrong result, or says so by its status.
+    """
     seeded(request.seed)
     text = text_of(request.path)
     with default_target(target), emulated(text, target), poisoned():

@@ -1,8 +1,9 @@
-"""Notes what a program does once, and does it again outside of its process, with other inputs.
+"""Does outside of a program's process what the program does: at once, or again with other inputs.
 
-The program gets inputs that nobody judges. Its launches, and the operations of torch that it may
-use, run in this process on copies of its memory. They run here again for each schedule and all
-inputs that are judged, which the program never sees.
+The launches of the program run in this process on copies of its memory. Launches of a script are
+judged when it makes them. A kernel by its name gets inputs that nobody judges. Its launches and the
+operations of torch that its program may use, are noted. They run here again for each schedule and
+all inputs that are judged, which the program never sees.
 """
 
 from __future__ import annotations
@@ -105,13 +106,51 @@ class Recording:
         self._events.append(message)
         if message[0].get("event") == "compiled":
             return None
-        try:
-            with _sense():
-                return self._replica.apply(message)
-        except TileLangError as error:
-            if message[0].get("event") != "launch":
-                raise
-            return refused(error)
+        return _answered(self._replica, message)
+
+
+def followed(program: Other, order: dict[str, Any]) -> None:
+    """Gives an order, and does what the program does when it does it.
+
+    Raises:
+        TileLangError: the program ends so.
+        Failed: the program has failed.
+    """
+    replica = Replica(Modules(), [], lambda name: False)
+    answer: Message | None = (order, [])
+    with alive():
+        while True:
+            if answer is not None:
+                program.send(*answer)
+            message = program.receive()
+            fields, _ = message
+            if fields.get("event") == "done":
+                break
+            answer = None if _told(message) else _answered(replica, message)
+    files_read.learn(fields.get("files", ()))
+    raise_end(fields)
+
+
+def _answered(replica: Replica, message: Message) -> Message | None:
+    """Does what an event says; returns the answer if the program waits for one."""
+    try:
+        with _sense():
+            return replica.apply(message)
+    except TileLangError as error:
+        if message[0].get("event") != "launch":
+            raise
+        return refused(error)
+
+
+def _told(message: Message) -> bool:
+    """Tells the recorder of a compiled kernel; returns whether the event is one."""
+    fields, recorder = message[0], current_recorder()
+    if fields.get("event") != "compiled":
+        return False
+    with _sense():
+        if recorder is not None:
+            recorder.compiled(fields["names"], fields["remarks"])
+    return True
 
 
 def _hash(digest: hashlib._Hash, message: Message) -> None:
@@ -151,14 +190,8 @@ def merged(new: list[Any], seen: list[Any]) -> list[Any]:
 
 
 def _again(replica: Replica, message: Message) -> None:
-    fields, _ = message
-    recorder = current_recorder()
-    if fields["event"] == "module":
-        return  # it is loaded
-    if fields["event"] != "compiled":
+    if message[0]["event"] != "module" and not _told(message):  # modules are loaded already
         replica.apply(message)
-    elif recorder is not None:
-        recorder.compiled(fields["names"], fields["remarks"])
 
 
 def asked(process: Other, order: dict[str, Any], arrays: Any = ()) -> Message:

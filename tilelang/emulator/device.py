@@ -233,10 +233,11 @@ class Module:
     all of them. ``unsupported`` has the uses of all kernels.
     """
 
-    def __init__(self, device: Device, text: str) -> None:
+    def __init__(self, device: Device, text: str, places: dict[str, int] | None = None) -> None:
+        """Loads a text; ``places`` has addresses that global variables shall have, by name."""
         self.device = device
         self.text = text
-        self._handle = _ffi.get("emulator.Load")(device._handle, device.arch, text)
+        self._handle = _ffi.get("emulator.Load")(device._handle, device.arch, text, places or {})
         report = json.loads(str(_ffi.get("emulator.ModuleReport")(self._handle)))
         if "error" in report:
             raise error_of(report["error"])

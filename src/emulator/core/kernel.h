@@ -220,9 +220,11 @@ class Module {
   GlobalMemory& memory_;
 };
 
-// Parses and decodes every kernel. Throws EmulatorError.
+// Parses and decodes every kernel. `places` has the addresses of global variables that shall lie at
+// a certain one. Throws EmulatorError.
 std::shared_ptr<Module> LoadModule(const std::string& text, const std::string& device,
-                                   GlobalMemory& memory);
+                                   GlobalMemory& memory,
+                                   const std::map<std::string, uint64_t>& places = {});
 // EmulatorError("target") unless a device, "sm_100a", runs what was made for the module's target.
 void CheckRunsOn(const Module& module, const std::string& device);
 

@@ -34,8 +34,12 @@ std::optional<EmulatorError> UnsupportedError(const std::vector<UnsupportedUse>&
 
 class Loader {
  public:
-  Loader(const std::string& text, const std::string& device, GlobalMemory& memory)
-      : program_(ptx::Parse(text)), memory_(memory), module_(std::make_shared<Module>(memory)) {
+  Loader(const std::string& text, const std::string& device, GlobalMemory& memory,
+         const std::map<std::string, uint64_t>& places)
+      : program_(ptx::Parse(text)),
+        memory_(memory),
+        places_(places),
+        module_(std::make_shared<Module>(memory)) {
     context_.device = ParseTarget(device);
     module_->sms = SmCountOf(device);
   }
@@ -144,7 +148,9 @@ class Loader {
 
   uint64_t Allocate(const ptx::Variable& variable) {
     try {
-      return memory_.Allocate(variable.bytes(), variable.name);
+      const auto place = places_.find(variable.name);
+      return memory_.Allocate(variable.bytes(), variable.name,
+                              place == places_.end() ? 0 : place->second);
     } catch (EmulatorError& error) {
       error.where = module_->WhereIs(variable.line, {}, {});
       throw;
@@ -237,6 +243,7 @@ class Loader {
   static constexpr double kVersionEnd = 10;  // later versions may change what instructions mean
   ptx::Program program_;
   GlobalMemory& memory_;
+  const std::map<std::string, uint64_t>& places_;
   std::shared_ptr<Module> module_;
   ModuleContext context_;
   std::unordered_map<std::string, const ptx::Variable*> variables_;
@@ -274,8 +281,9 @@ Where Module::WhereIs(int ptx_line, const ptx::SourceLocation& location,
 }
 
 std::shared_ptr<Module> LoadModule(const std::string& text, const std::string& device,
-                                   GlobalMemory& memory) {
-  return Loader(text, device, memory).Run();
+                                   GlobalMemory& memory,
+                                   const std::map<std::string, uint64_t>& places) {
+  return Loader(text, device, memory, places).Run();
 }
 
 void CheckRunsOn(const Module& module, const std::string& device) {

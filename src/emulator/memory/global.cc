@@ -88,10 +88,14 @@ void GlobalMemory::MapAt(uint64_t address, uint8_t* host, uint64_t size, std::st
   std::erase(free_, static_cast<uint32_t>(index));
 }
 
-uint64_t GlobalMemory::Allocate(uint64_t size, std::string name) {
+uint64_t GlobalMemory::Allocate(uint64_t size, std::string name, uint64_t address) {
   CheckSize(size, name);
   ZeroedBytes storage = AllocateBytes(size, name);
-  const uint64_t address = Map(storage.data(), size, std::move(name));
+  if (address == 0) {
+    address = Map(storage.data(), size, std::move(name));
+  } else {
+    MapAt(address, storage.data(), size, std::move(name));
+  }
   BufferAt(address).owned = std::move(storage);
   AllowRange(address, size, true);
   return address;

@@ -64,8 +64,9 @@ class GlobalMemory {
   uint64_t Map(uint8_t* host, uint64_t size, std::string name);
   // The same at a chosen address. Throws EmulatorError("address") when it is out of range or taken.
   void MapAt(uint64_t address, uint8_t* host, uint64_t size, std::string name);
-  // Zeroed memory of the host. Throws EmulatorError: "too-large", or "out-of-memory".
-  uint64_t Allocate(uint64_t size, std::string name);
+  // Zeroed memory of the host, at a chosen address unless that is 0. Throws EmulatorError:
+  // "too-large", "out-of-memory", or "address" as MapAt.
+  uint64_t Allocate(uint64_t size, std::string name, uint64_t address = 0);
   // Allows or forbids a range. Bytes that several ranges cover may be read, and may be written if a
   // writable range covers them.
   void AllowRange(uint64_t address, uint64_t bytes, bool writable);

@@ -103,6 +103,67 @@ HACKS = {
         "w.send({'event': 'done', 'outputs': [], 'outside': [], 'verdict': 'right'}); "
         "return copied(x)",
     ),
+    "functions of torch are patched": (
+        "torch.relu = torch.nn.functional.relu = lambda x: x - 1\n"
+        "torch.Tensor.isclose = torch.isclose = lambda *a, **k: torch.tensor(True)\n"
+        "torch.Tensor.double = torch.Tensor.float = lambda self: torch.zeros(())\n",
+        "return copied(x)",
+    ),
+    "a thread overwrites the output later": (
+        "import threading, time\n"
+        "def later(y, x):\n    time.sleep(0.02)\n    y.copy_(torch.relu(x) + 1)\n",
+        "y = copied(x); threading.Thread(target=later, args=(y, x)).start(); return y",
+    ),
+    "the inputs are overwritten": ("", "x.zero_(); return copied(torch.ones_like(x))"),
+    "the process ends well at its exit": (
+        "import atexit, os, sys\natexit.register(lambda: os._exit(0))\n", "sys.exit(0)",
+    ),
+    "the problem is overwritten": (
+        "open('model.py', 'w').write(open('model.py').read().replace('torch.relu(x) + 1', 'x'))\n",
+        "return copied(x)",
+    ),
+    "the text of the problem is executed": (
+        "space = {}\nexec(open('model.py').read(), space)\n",
+        "return copied(space['Model']().forward(x))",
+    ),
+    "the environment is changed": (
+        "import os\n"
+        "os.environ['PYTHONPATH'] = os.environ['TILELANG_CACHE_DIR'] = '/nowhere'\n"
+        "os.environ['TILELANG_DEFAULT_TARGET'] = 'sm_80'\n"
+        "os.environ['TILELANG_VERIFY_SYNCHRONIZATION'] = '0'\n",
+        "return copied(x)",
+    ),
+    "a tensor is returned that equals everything": (
+        "class Liar(torch.Tensor):\n"
+        "    @classmethod\n"
+        "    def __torch_function__(cls, func, types, args=(), kwargs=None):\n"
+        "        if func in (torch.eq, torch.isclose, torch.allclose, torch.equal):\n"
+        "            return torch.tensor(True)\n"
+        "        return super().__torch_function__(func, types, args, kwargs or {})\n",
+        "return copied(x).as_subclass(Liar)",
+    ),
+    "NaN is returned": ("", "x.fill_(float('nan')); return copied(x)"),
+    "nothing is returned": ("", "return copied(x)[:0]"),
+    "one element is returned for all": ("", "return relu(x)[:1, :1].expand(x.shape)"),
+    "memory is searched for the result": (
+        "import gc\n",
+        "y = [o for o in gc.get_objects() if isinstance(o, torch.Tensor) and o.shape == x.shape"
+        " and o.data_ptr() != x.data_ptr()]; copied(x); return y[0] if y else x[:]",
+    ),
+    "another process computes": (
+        "import os\n",
+        "y = copied(x).share_memory_(); pid = os.fork()\n"
+        "        if pid == 0:\n"
+        "            y.copy_(torch.relu(x) + 1); os._exit(0)\n"
+        "        os.waitpid(pid, 0); return y",
+    ),
+    "a process that was forked says that all is right": (
+        "import gc, os, tilelang.checks.wire as wire\n",
+        "w = [o for o in gc.get_objects() if type(o) is wire.Wire][0]\n"
+        "        if os.fork() == 0:\n"
+        "            w.send({'event': 'done', 'outputs': [], 'outside': []}); os._exit(0)\n"
+        "        return copied(x)",
+    ),
 }  # fmt: skip
 
 
@@ -130,7 +191,8 @@ def test_the_right_solution_is_right_and_its_time_is_not_its_own() -> None:
     honest = _graded("", "return relu(x)", 0)
     patched = _graded(
         "import time\nimport tilelang.emulator.clock as clock, tilelang.emulator.timed as timed\n"
-        "time.perf_counter = time.monotonic = lambda: 0.0\n"
+        "time.perf_counter = time.monotonic = time.time = lambda: 0.0\n"
+        "time.sleep = lambda seconds: None\n"
         "timed.timing_of = clock.run_timed = lambda *a, **k: None\n",
         "return relu(x)", 0,
     )  # fmt: skip
@@ -161,3 +223,134 @@ def test_check_judges_outside_too() -> None:
     line = "check k.py::special --seeds 0 --inputs none"
     assert document(f"{line} --shapes N=64")["verdict"] == "right"
     assert document(f"{line} --shapes N=64 --shapes N=63", 1)["verdict"] == "wrong"
+
+
+def test_a_program_cannot_change_the_file_of_its_reference() -> None:
+    text = KERNEL.replace("SHIFT", "1.0") + (
+        "open('model.py', 'w').write('def expected(x):\\n    return x\\n')\n"
+    )
+    Path("model.py").write_text("import torch\ndef expected(x):\n    return torch.relu(x) + 1\n")
+    Path("k.py").write_text(text)
+    line = "check k.py::copied --reference model.py::expected --shapes M=3,N=40 --seeds 0"
+    assert document(line, 1)["verdict"] == "wrong"
+
+
+RACY = """
+import numpy as np
+import tilelang
+from tilelang.emulator import Device
+
+PTX = '''.version 8.8
+.target sm_90a
+.address_size 64
+.visible .entry racy(.param .u64 y) {
+  .reg .b64 %rd<4>;
+  .reg .b32 %r<4>;
+  .shared .b32 tile[64];
+  ld.param.u64 %rd1, [y];
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 2;
+  mov.b32 %r3, tile;
+  add.u32 %r2, %r2, %r3;
+  st.shared.u32 [%r2], %r1;
+  BARRIER
+  xor.b32 %r2, %r2, 128;
+  ld.shared.u32 %r3, [%r2];
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd1, %rd1, %rd2;
+  st.global.u32 [%rd1], %r3;
+  ret;
+}
+'''
+y = np.zeros(64, np.uint32)
+Device("sm_90a").load_ptx(PTX)["racy"].launch(1, 64, [y])
+"""
+#: What a script may do before or after its kernel runs.
+SCRIPTS = {
+    "findings are dropped": (
+        "import tilelang.cli.findings as findings, tilelang.cli.verdict as verdict\n"
+        "findings.Findings.add = verdict.Recorder._keep = lambda *a, **k: None\n"
+        "verdict.fails = findings.fails = lambda *a, **k: False\n",
+        "assert y.size == 64",
+    ),
+    "the sanitizer is turned off": (
+        "from tilelang import emulator\nemulator.options(sanitize=False).__enter__()\n",
+        "assert y.size == 64",
+    ),
+    "the launch is patched": (
+        "from tilelang.emulator import device\n"
+        "packed = device.Kernel.launch_packed\n"
+        "device.Kernel.launch_packed = lambda *a, **k: packed(*a, **{**k, 'sanitize': False})\n",
+        "assert y.size == 64",
+    ),
+    "the process ends": ("import os\n", "os._exit(0)"),
+    "the script ends itself": ("import sys\n", "sys.exit(1)"),
+}
+
+
+@pytest.mark.parametrize("trick", SCRIPTS)
+def test_a_script_cannot_hide_a_race(trick: str) -> None:
+    before, after = SCRIPTS[trick]
+    Path("s.py").write_text(before + RACY.replace("BARRIER", "") + after + "\n")
+    found = document("check s.py --target sm_90a --seeds 0", 1)
+    assert found["verdict"] in ("racy", "wrong", "failed") and not found["ok"]
+
+
+def test_a_script_that_is_right() -> None:
+    """Processes that it forks run their own kernels, unseen."""
+    fork = (
+        "import os\n"
+        "if (pid := os.fork()) == 0:\n"
+        "    Device('sm_90a').load_ptx(PTX)['racy'].launch(1, 64, [y])\n"
+        "    os._exit(0)\n"
+        "os.waitpid(pid, 0)\n"
+    )
+    Path("s.py").write_text(
+        RACY.replace("BARRIER", "bar.sync 0;") + fork + "assert y.sum() == 2016\n"
+    )
+    found = document("check s.py --target sm_90a --seeds 1")
+    assert found["verdict"] == "right"
+    [kernel] = found["targets"][0]["kernels"]
+    assert kernel["launches"] == 3 and kernel["time"]["us"] > 0
+
+
+VARIABLES = """
+import numpy as np
+from tilelang.emulator import Device
+
+PTX = '''.version 8.8
+.target sm_90a
+.address_size 64
+.global .u32 a = %d;
+.global .u32 b = %d;
+.visible .entry k(.param .u64 y) {
+  .reg .b64 %%rd<4>;
+  .reg .b32 %%r<4>;
+  ld.param.u64 %%rd1, [y];
+  mov.u64 %%rd2, a;
+  mov.u64 %%rd3, b;
+  ld.global.u32 %%r1, [%%rd2];
+  ld.global.u32 %%r2, [%%rd3];
+  st.global.u32 [%%rd1], %%r1;
+  st.global.u32 [%%rd1 + 4], %%r2;
+  st.global.u64 [%%rd1 + 8], %%rd2;
+  st.global.u64 [%%rd1 + 16], %%rd3;
+  ret;
+}
+'''
+device, modules = Device("sm_90a"), []
+for i in range(3):
+    y = np.zeros(3, np.uint64)
+    with device.map(np.zeros(4), name="before"):
+        modules.append(device.load_ptx(PTX % (i, i + 10)))
+    modules[i]["k"].launch(1, 1, [y])
+    places = modules[i].globals
+    assert list(y[:1].view(np.uint32)) == [i, i + 10]
+    assert list(y[1:]) == [places["a"], places["b"]]
+"""
+
+
+def test_variables_of_several_modules_lie_where_the_script_has_them() -> None:
+    Path("s.py").write_text(VARIABLES)
+    found = document("check s.py --target sm_90a --seeds 0")
+    assert found["verdict"] == "right"
