@@ -39,6 +39,10 @@ _PROPERTIES: dict[Any, Callable[[Any, bool], Any]] = {
 }
 
 
+class DeviceNumber(int):
+    """The number that a driver gives to the only GPU, whatever its value is."""
+
+
 def _is_cuda(device: Any) -> bool:
     """Returns whether an argument names a cuda device.
 
@@ -63,10 +67,20 @@ def _check_index(index: Any) -> None:
 
 def _names_cuda(device: Any) -> bool:
     """Returns whether an argument that can be a device names a cuda device, also by its number."""
-    if isinstance(device, int) and not isinstance(device, bool):
+    return _is_number(device) or _is_cuda(device)
+
+
+def _is_number(device: Any = None, *_: Any) -> bool:
+    """Returns whether an argument is the number of the GPU.
+
+    Raises:
+        UserError: it is the number of another GPU.
+    """
+    if not isinstance(device, int) or isinstance(device, bool):
+        return False
+    if not isinstance(device, DeviceNumber):
         _check_index(device)
-        return True
-    return _is_cuda(device)
+    return True
 
 
 def _given_device(func: Any, kwargs: dict[str, Any]) -> Any:
@@ -105,6 +119,8 @@ class _HostMemory(TorchFunctionMode):
         self, func: Any, kinds: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if func is torch.device and _is_number(*args):
+            return _CUDA
         if func is torch.device or func == torch._C._nn._parse_to:
             return func(*args, **kwargs)
         if func in _MOVES:

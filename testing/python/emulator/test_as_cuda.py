@@ -63,6 +63,7 @@ def test_integers_name_a_device():
         lambda: torch.ones(2).to("cuda:1"), lambda: torch.ones(2).to(1),
         lambda: torch.ones(2, device=torch.device("cuda", 3)), lambda: torch.cuda.set_device(1),
         lambda: torch.cuda.set_device("cuda:1"), lambda: torch.nn.Linear(2, 2).to("cuda:1"),
+        lambda: torch.device(1),
     ],
 )  # fmt: skip
 def test_there_is_one_gpu(call):
@@ -80,6 +81,16 @@ def test_the_default_device():
     assert torch.get_default_device() == torch.device("cuda", 0)
     torch.set_default_device(None)
     assert not torch.empty(3).is_cuda
+    torch.set_default_device(0)
+    assert torch.empty(3).is_cuda and torch.device(0) == torch.device("cuda", 0)
+    torch.set_default_device(None)
+
+
+def test_the_number_that_triton_gives_to_the_gpu():
+    drivers = pytest.importorskip("triton.runtime").driver
+    device = drivers.active.get_current_device()
+    assert torch.ones(2, device=device).is_cuda and torch.ones(2).to(device).is_cuda
+    assert torch.device(device) == torch.device("cuda", 0)
 
 
 def test_the_default_device_ends_with_the_block():

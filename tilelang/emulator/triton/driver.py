@@ -110,7 +110,9 @@ class EmulatedDriver(DriverBase):
         return GPUTarget("cuda", self.capability, 32)
 
     def get_current_device(self) -> int:
-        return self.capability
+        from tilelang.emulator.cuda_devices import DeviceNumber
+
+        return DeviceNumber(self.capability)
 
     def set_current_device(self, device: int) -> None:
         pass
