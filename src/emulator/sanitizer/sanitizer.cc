@@ -269,7 +269,7 @@ void Sanitizer::ThreadShared(const Access& access) {
   Step step = ThreadStep(access.issuer, atomic ? "changes" : write ? "writes" : "reads", write);
   step.strong |= atomic;
   if (!step.strong) {
-    Touch touch = TouchOf(step);
+    Touch touch = TouchOf(step, access.owner);
     touch.values = access.value;
     touch.memory = access.owner->shared.at(offset);
     return TouchShared(ShadowOf(*access.owner), *access.owner, offset, access.bytes, touch, step);
@@ -298,7 +298,7 @@ void Sanitizer::WarpShared(const WarpAccess& access) {
   }
   Step step = ThreadStep(access.issuer, write ? "writes" : "reads", write);
   SharedShadow& shadow = ShadowOf(owner);
-  Touch touch = TouchOf(step);
+  Touch touch = TouchOf(step, &owner);
   touch.values = access.values;
   if (access.contiguous) {
     uint32_t at = 0;
@@ -322,12 +322,13 @@ SharedShadow& Sanitizer::ShadowOf(const Cta& owner) {
   return shared_.try_emplace(owner.rank, owner.shared.size()).first->second;
 }
 
-Touch Sanitizer::TouchOf(const Step& step) {
+Touch Sanitizer::TouchOf(const Step& step, const Cta* owner) {
   Touch touch;
   touch.self.step = step.step;
   touch.self.actor = step.actor;
   if (step.generic) touch.self.bytes |= Epoch::kGeneric;
   if (step.strong) touch.self.bytes |= Epoch::kStrong;
+  if (step.generic && owner == step.issuer.cta) touch.self.bytes |= Epoch::kOwn;
   if (actors_[step.actor].kind == ActorKind::kWarp) touch.met = step.met;
   if (touch.met && step.issuer.lane >= 0) touch.self.lane = static_cast<uint8_t>(step.issuer.lane);
   if (step.issuer.op) touch.self.op = IndexOf(step.issuer);
@@ -339,13 +340,13 @@ Touch Sanitizer::TouchOf(const Step& step) {
 }
 
 void Sanitizer::Shared(const Cta& owner, uint32_t offset, uint32_t bytes, const Step& step) {
-  TouchShared(ShadowOf(owner), owner, offset, bytes, TouchOf(step), step);
+  TouchShared(ShadowOf(owner), owner, offset, bytes, TouchOf(step, &owner), step);
 }
 
 void Sanitizer::SharedUnits(const Cta& owner, const std::vector<uint32_t>& offsets, uint32_t bytes,
                             const Step& step) {
   SharedShadow& shadow = ShadowOf(owner);
-  const Touch touch = TouchOf(step);
+  const Touch touch = TouchOf(step, &owner);
   for (uint32_t offset : offsets) TouchShared(shadow, owner, offset, bytes, touch, step);
 }
 
@@ -363,7 +364,7 @@ void Sanitizer::Tensor(const Cta& owner, int lane, int lanes, int column, int co
                        const Step& step) {
   int at_lane = lane;
   int at_column = column;
-  Touch touch = TouchOf(step);
+  Touch touch = TouchOf(step, nullptr);
   touch.order = &touch.knowledge->tensor;
   Hazard hazard =
       tensor_[owner.rank].TouchCells(lane, lanes, column, columns, touch, &at_lane, &at_column);
@@ -424,6 +425,12 @@ void Sanitizer::Report(const Hazard& hazard, const Step& step, const std::string
                      ", without fence.proxy.async by the writer before the barrier");
   }
   const std::string relation = std::string(RelationOf(hazard.kind, earlier)) + " " + who;
+  if (IsOver(hazard, step.knowledge ? *step.knowledge : Of(step.issuer))) {
+    return found("relaxed-order",
+                 relation +
+                     "; the two are synchronized by .relaxed operations, which order nothing "
+                     "in the PTX memory model: .release to arrive and .acquire to wait");
+  }
   if (const char* fence = MissingFence(hazard, step)) {
     const std::string what = std::string(step.what) + " " + place + ", " + relation;
     return ReportFence(hazard, step, what, fence, address);

@@ -202,7 +202,7 @@ class Sanitizer {
   GridAccess GlobalStep(const Issuer& issuer, AccessKind kind, uint8_t order);
   SharedShadow& ShadowOf(const Cta& owner);
   void FoundExit(const Issuer& issuer, const Cta& owner);
-  Touch TouchOf(const Step& step);
+  Touch TouchOf(const Step& step, const Cta* owner);  // of the shared memory; or null
   void TouchShared(SharedShadow& shadow, const Cta& owner, uint32_t offset, uint32_t bytes,
                    const Touch& touch, const Step& step);
   // The tcgen05.fence that would order the two, or null if more is missing.

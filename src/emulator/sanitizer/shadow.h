@@ -27,6 +27,7 @@ struct Epoch {
   static constexpr uint8_t kGeneric = 0x10;  // through the generic proxy
   static constexpr uint8_t kStrong = 0x20;   // atomic or the like: no race with its like
   static constexpr uint8_t kWrite = 0x40;    // among the displaced accesses: a write
+  static constexpr uint8_t kOwn = 0x80;      // by a thread, to the shared memory of its own CTA
 
   bool exists() const { return actor != kNoActor; }
   bool generic() const { return bytes & kGeneric; }
@@ -116,12 +117,26 @@ inline bool Conflicts(const Epoch& earlier, const Touch& touch) {
          !(earlier.bytes & touch.self.bytes & Epoch::kStrong) && !Ordered(earlier, touch);
 }
 
+// Returns whether the earlier access is over on every known GPU, although the synchronisation
+// between the two is relaxed and orders nothing in the memory model. A thread issues its accesses
+// to the shared memory of its CTA in order, so its reads are over when it arrives. Its writes are
+// over if a proxy fence follows them.
+inline bool IsOver(const Hazard& hazard, const Knowledge& known) {
+  const Epoch& earlier = hazard.earlier;
+  if (hazard.kind == HazardKind::kNone || !(earlier.bytes & Epoch::kOwn)) return false;
+  if (known.executed.At(earlier.actor) < earlier.step) return false;
+  return hazard.kind == HazardKind::kWriteAfterRead ||
+         known.fenced.At(earlier.actor) >= earlier.step;
+}
+
 // Returns whether `one` is a conflict, and `other` is none or a weaker one. If the issuer was
 // synchronised with the earlier access, a conflict lacks no more than a fence, and is weaker.
 inline bool IsWorse(const Hazard& one, const Hazard& other, const Touch& touch) {
   const auto rank = [&](const Hazard& hazard) {
     if (hazard.kind == HazardKind::kNone) return 0;
-    return touch.knowledge->happened.At(hazard.earlier.actor) >= hazard.earlier.step ? 1 : 2;
+    const Knowledge& known = *touch.knowledge;
+    if (known.happened.At(hazard.earlier.actor) >= hazard.earlier.step) return 1;
+    return IsOver(hazard, known) ? 1 : 2;
   };
   return rank(one) > rank(other);
 }

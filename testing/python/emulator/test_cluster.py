@@ -90,6 +90,37 @@ def test_a_relaxed_barrier_keeps_ctas_from_exiting(schedule):
     np.testing.assert_array_equal(out, np.roll(data, -1, axis=1))
 
 
+_RELAXED = "barrier.cluster.arrive.relaxed; barrier.cluster.wait;"
+_READ_REMOTE = _READ["shared::cluster"]
+#: What comes before a relaxed barrier, what comes after it, and what is found.
+_ACROSS_RELAXED = [
+    # A read of the own memory is over; so is a write that a proxy fence has completed.
+    (_WRITE_OWN + _READ_OWN, _WRITE_NEXT, "race"),  # the write before is not
+    (_WRITE_OWN + "fence.proxy.async;", _READ_REMOTE, "relaxed-order"),
+    (_WRITE_OWN + _BARRIER + _READ_OWN, _WRITE_NEXT, "relaxed-order"),
+    (_WRITE_OWN, _READ_REMOTE, "race"),
+    (_WRITE_NEXT, _READ_OWN, "race"),
+    (_WRITE_NEXT + "fence.proxy.async;", _READ_OWN, "race"),
+    (_WRITE_OWN + "fence.acq_rel.cta;", _READ_REMOTE, "race"),
+]
+
+
+@pytest.mark.parametrize("schedule", ["late", 5])
+@pytest.mark.parametrize(("before", "after", "kind"), _ACROSS_RELAXED)
+def test_what_a_relaxed_barrier_does_not_order(before, after, kind, schedule):
+    with pytest.raises(EmulatorError) as caught:
+        before, after = (each.format(size=2, step=1) for each in (before, after))
+        launch(2, 1, before, "mov.u32 %r7, 0;" + after, barrier=_RELAXED, schedule=schedule)
+    assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize("fences", [("fence.acq_rel.cluster;",) * 2, ("fence.sc.cluster;",) * 2])
+def test_fences_around_a_relaxed_barrier_order(fences):
+    barrier = fences[0] + _RELAXED + fences[1]
+    data, out = launch(2, 1, _WRITE_OWN, _READ_REMOTE, barrier=barrier)
+    np.testing.assert_array_equal(out, np.roll(data, -1, axis=1))
+
+
 def test_a_missing_cluster_barrier_is_a_race():
     with pytest.raises(EmulatorError) as caught:
         launch(4, 1, _WRITE_OWN, _READ["shared::cluster"], barrier="")
