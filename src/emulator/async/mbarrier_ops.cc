@@ -18,14 +18,23 @@ struct BarrierForm {
   CountForm form = CountForm::kPlain;
   bool drop = false;
   bool parity = false;
+  bool own_only = false;  // .shared, which means .shared::cta
 };
 
 BarrierRef Resolve(Warp& w, const BarrierForm& form, int lane) {
-  return ResolveBarrier(w, lane, form.space, form.address.At(w, lane));
+  const BarrierRef barrier = ResolveBarrier(w, lane, form.space, form.address.At(w, lane));
+  if (form.own_only && barrier.owner != &w.cta) {
+    Fail(w.Here(lane), "mbarrier",
+         "the address is that of an mbarrier of another CTA, but .shared and .shared::cta allow "
+         "those of the own CTA only: use .shared::cluster",
+         barrier.address(), "shared memory");
+  }
+  return barrier;
 }
 
 void TakeCommon(Decoder& d, BarrierForm& form) {
   d.mods.Take("b64");
+  form.own_only = d.mods.Has("shared") || d.mods.Has("shared::cta");
   form.space = d.mods.TakeSpace();
   if (d.mods.TakeOneOf({"release", "acquire"}).empty() && d.mods.Take("relaxed")) {
     d.op.order = kRelaxed;
