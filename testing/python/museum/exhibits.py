@@ -43,6 +43,10 @@ def _same(x: Array) -> Array:
     return x[:128]
 
 
+def _warps(x: Array) -> Array:
+    return x[:128].reshape(4, 32)
+
+
 def _rounds(count: int, step: int = 0) -> Callable[[Array], Array]:
     """The first 128 inputs, with ``step`` more each round."""
     return lambda x: np.concatenate([x[:128] + step * i for i in range(count)])
@@ -87,6 +91,35 @@ EXHIBITS = {
         1024,
         lambda x: np.concatenate([x[:512][::-1], x[512:][::-1]]),
     ),
+    "dependent_grid": Exhibit("race", "sm_90a", 128, 128, lambda x: (x[:128] + 1) * 2),
+    "remote_before_init": Exhibit("mbarrier", "sm_90a", 128, 256, lambda x: x[:256], 2),
+    "arrive_before_init": Exhibit("race", "sm_90a", 128, 128, lambda x: x[127::-1]),
+    "lanes_in_step": Exhibit("race", "sm_80", 128, 128, lambda x: _warps(x)[:, ::-1].ravel()),
+    "own_value_rewritten": Exhibit("race", "sm_80", 128, 128, lambda x: x[:128:32].repeat(32)),
+    "semaphore_without_fence": Exhibit(
+        "race",
+        "sm_80",
+        128,
+        129,
+        lambda x: np.append(x[:384].reshape(3, 128).sum(0, dtype=np.uint32), np.uint32(3)),
+        3,
+    ),
+    "store_not_read_yet": Exhibit("missing-wait", "sm_90a", 128, 384, _rounds(3, 1)),
+    "one_writes_all_read": Exhibit(
+        "race", "sm_80", 128, 128, lambda x: x[:128] * x[:128].sum(dtype=np.uint32)
+    ),
+    "cleared_while_added": Exhibit("race", "sm_80", 128, 128, lambda x: x[127::-1]),
+    "local_arrive_on_remote": Exhibit("mbarrier", "sm_90a", 128, 256, lambda x: x[:256], 2),
+    "pointer_of_a_lane": Exhibit(
+        "race", "sm_80", 128, 128, lambda x: _warps(x)[[1, 0, 3, 2]].ravel()
+    ),
+    "counters_reset": Exhibit(
+        "race",
+        "sm_80",
+        128,
+        256,
+        lambda x: np.uint32(128) + np.repeat([0, x[0]], 128).astype(np.uint32),
+    ),
 }
 
 
@@ -100,6 +133,10 @@ def run(name: str, fixed: bool, **options: object) -> tuple[Array, Array]:
     ptx = nvrtc.compile_cuda(source, exhibit.target, flags, machine_code=False).ptx
     inputs = np.random.default_rng(0).integers(1, 1 << 20, 1024).astype(np.uint32)
     out = np.zeros(exhibit.outputs, np.uint32)
-    entry = Device(exhibit.target).load_ptx(ptx)["k"]
-    entry.launch(exhibit.grid, exhibit.threads, [out, inputs], **options)
+    kernels, given = Device(exhibit.target).load_ptx(ptx), inputs
+    if "before" in kernels.kernels:  # the exhibit may start before this kernel has ended
+        given = np.zeros(128, np.uint32)
+        kernels["before"].launch(1, exhibit.threads, [given, inputs], **options)
+        options["programmatic"] = True
+    kernels["k"].launch(exhibit.grid, exhibit.threads, [out, given], **options)
     return out, exhibit.expected(inputs)
