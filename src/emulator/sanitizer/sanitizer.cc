@@ -124,6 +124,7 @@ void Sanitizer::LearnTensor(const Issuer& issuer, ActorId actor, uint32_t step) 
   Knowledge& knowledge = Of(issuer);
   knowledge.happened.Raise(actor, step);
   knowledge.tensor.Raise(actor, step);
+  knowledge.fenced.Raise(actor, step);
   actors_[actor].waited = std::max(actors_[actor].waited, step);
 }
 
@@ -366,6 +367,7 @@ void Sanitizer::Tensor(const Cta& owner, int lane, int lanes, int column, int co
   int at_column = column;
   Touch touch = TouchOf(step, nullptr);
   touch.order = &touch.knowledge->tensor;
+  touch.self.bytes |= Epoch::kOwn;
   Hazard hazard =
       tensor_[owner.rank].TouchCells(lane, lanes, column, columns, touch, &at_lane, &at_column);
   if (hazard.kind == HazardKind::kNone) return;
@@ -425,15 +427,15 @@ void Sanitizer::Report(const Hazard& hazard, const Step& step, const std::string
                      ", without fence.proxy.async by the writer before the barrier");
   }
   const std::string relation = std::string(RelationOf(hazard.kind, earlier)) + " " + who;
+  if (const char* fence = MissingFence(hazard, step)) {
+    const std::string what = std::string(step.what) + " " + place + ", " + relation;
+    return ReportFence(hazard, step, what, fence, address);
+  }
   if (IsOver(hazard, step.knowledge ? *step.knowledge : Of(step.issuer))) {
     return found("relaxed-order",
                  relation +
                      "; the two are synchronized by .relaxed operations, which order nothing "
                      "in the PTX memory model: .release to arrive and .acquire to wait");
-  }
-  if (const char* fence = MissingFence(hazard, step)) {
-    const std::string what = std::string(step.what) + " " + place + ", " + relation;
-    return ReportFence(hazard, step, what, fence, address);
   }
   found(earlier == ActorKind::kWarp ? "race" : "missing-wait",
         relation + ", and nothing orders the two; " +

@@ -27,7 +27,7 @@ struct Epoch {
   static constexpr uint8_t kGeneric = 0x10;  // through the generic proxy
   static constexpr uint8_t kStrong = 0x20;   // atomic or the like: no race with its like
   static constexpr uint8_t kWrite = 0x40;    // among the displaced accesses: a write
-  static constexpr uint8_t kOwn = 0x80;      // by a thread, to the shared memory of its own CTA
+  static constexpr uint8_t kOwn = 0x80;      // by a thread to its CTA's memory, or to tensor memory
 
   bool exists() const { return actor != kNoActor; }
   bool generic() const { return bytes & kGeneric; }
@@ -120,7 +120,8 @@ inline bool Conflicts(const Epoch& earlier, const Touch& touch) {
 // Returns whether the earlier access is over on every known GPU, although the synchronisation
 // between the two is relaxed and orders nothing in the memory model. A thread issues its accesses
 // to the shared memory of its CTA in order, so its reads are over when it arrives. Its writes are
-// over if a proxy fence follows them.
+// over if a proxy fence follows them, and its operations on tensor memory if it has waited for
+// them.
 inline bool IsOver(const Hazard& hazard, const Knowledge& known) {
   const Epoch& earlier = hazard.earlier;
   if (hazard.kind == HazardKind::kNone || !(earlier.bytes & Epoch::kOwn)) return false;

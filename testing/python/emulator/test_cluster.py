@@ -94,10 +94,9 @@ _RELAXED = "barrier.cluster.arrive.relaxed; barrier.cluster.wait;"
 _READ_REMOTE = _READ["shared::cluster"]
 #: What comes before a relaxed barrier, what comes after it, and what is found.
 _ACROSS_RELAXED = [
-    # A read of the own memory is over; so is a write that a proxy fence has completed.
+    # A write that a proxy fence has completed is over.
     (_WRITE_OWN + _READ_OWN, _WRITE_NEXT, "race"),  # the write before is not
     (_WRITE_OWN + "fence.proxy.async;", _READ_REMOTE, "relaxed-order"),
-    (_WRITE_OWN + _BARRIER + _READ_OWN, _WRITE_NEXT, "relaxed-order"),
     (_WRITE_OWN, _READ_REMOTE, "race"),
     (_WRITE_NEXT, _READ_OWN, "race"),
     (_WRITE_NEXT + "fence.proxy.async;", _READ_OWN, "race"),
