@@ -113,6 +113,39 @@ def test_what_a_relaxed_barrier_does_not_order(before, after, kind, schedule):
     assert caught.value.kind == kind
 
 
+_ALLOCATION = """
+.visible .entry k() {{
+ .shared .align 8 .b32 where; .reg .b32 %r<9>; .reg .pred %p0;
+ mov.u32 %r0, %tid.x; setp.lt.u32 %p0, %r0, 32;
+ @%p0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [where], 32;
+ {barrier}
+ shr.u32 %r1, %r0, 5; shl.b32 %r1, %r1, 21; {after}
+ tcgen05.st.sync.aligned.32x32b.x1.b32 [%r1], {{%r0}}; tcgen05.wait::st.sync.aligned;
+ tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;
+ @%p0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, 32;
+ ret;
+}}"""
+
+
+@pytest.mark.parametrize("fences", [False, True])
+@pytest.mark.parametrize(
+    ("barrier", "kind"),
+    [(_BARRIER, "missing-tcgen05-fence"), (_RELAXED, "relaxed-order"), ("", "missing-wait")],
+)
+def test_an_allocation_is_over_once_it_was_executed(barrier, kind, fences):
+    before, after = (
+        f"tcgen05.fence::{each}_thread_sync;" if fences else "" for each in ("before", "after")
+    )
+    text = HEADER + _ALLOCATION.format(barrier=before + barrier, after=after)
+    kernel = Device("sm_100a").load_ptx(text)["k"]
+    if fences and barrier:
+        assert not kernel.launch(1, 128, []).findings
+        return
+    with pytest.raises(EmulatorError) as caught:
+        kernel.launch(1, 128, [])
+    assert caught.value.kind == kind
+
+
 @pytest.mark.parametrize("fences", [("fence.acq_rel.cluster;",) * 2, ("fence.sc.cluster;",) * 2])
 def test_fences_around_a_relaxed_barrier_order(fences):
     barrier = fences[0] + _RELAXED + fences[1]
