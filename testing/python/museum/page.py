@@ -25,8 +25,8 @@ had. The comments name the thread that tells the story. `FIXED` selects the repa
 The tests run both versions with the emulator's defaults: the wrong version must be found, and the
 fixed one must be silent and right under three schedules. The last twelve exhibits, from "Dependent
 grid" on, were written to measure checks that were finished. Ten of the twelve wrong versions were
-found as first written. "Own value rewritten" had volatile accesses then, which are no data race, and
-the check of "Local arrive on remote" was added. All fixed versions were silent. The kernels are in
+found as first written. "Own value rewritten" had volatile accesses then, which are no race. The
+check of "Local arrive on remote" was added. All fixed versions were silent. The kernels are in
 `testing/python/museum/kernels`, and `python testing/python/museum/page.py` writes this page.
 """
 
