@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "analysis/chained_gemms.h"
+#include "analysis/column_reads.h"
 #include "analysis/kernel_scope.h"
 #include "analysis/loop_turns.h"
 #include "analysis/scoped_mutator.h"
@@ -401,6 +402,12 @@ class Selector : public analysis::ScopedMutator {
     }
     if (uses_->Of(shared).address_taken) {
       return "the address of " + std::string(shared->name) + " is used elsewhere";
+    }
+    bool wanted = ordered || op->annotations.count("prefer_instruction") != 0;
+    if (load && !wanted && !pipelined_ && analysis::IsReadByColumns(launch_, shared)) {
+      return "a loop reads columns of " + std::string(shared->name) +
+             ", and in the layouts that TMA writes their elements share banks; T.copy(..., "
+             "prefer_instruction=\"tma\") keeps TMA";
     }
     return "";
   }

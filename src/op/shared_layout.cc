@@ -58,6 +58,22 @@ int64_t Cycles(const Slots& slots, const Layout& layout, int64_t bits, int64_t w
   return cycles;
 }
 
+// Adds layouts for vectors along columns, of two elements or more: the number of the vector in its
+// column permutes the 16-byte chunks of its rows. Vectors of neighbouring lanes then lie in other
+// banks, and the chunks stay whole.
+void AddColumnSwizzles(int64_t columns, int64_t bytes, std::vector<Layout>* candidates) {
+  constexpr int64_t kMostBits = 3;  // chunks of a line of banks
+  auto width = static_cast<uint64_t>(columns);
+  int64_t of_chunk = layout::kChunkBytes / bytes;
+  if (!std::has_single_bit(width) || columns < 2 * of_chunk) return;
+  int64_t row_bits = std::countr_zero(width);
+  int64_t base = std::countr_zero(static_cast<uint64_t>(of_chunk));
+  int64_t bits = std::min(kMostBits, row_bits - base);
+  for (int64_t vector = 1; vector <= base; ++vector) {
+    candidates->push_back(candidates->front().WithSwizzle({bits, base, row_bits - base + vector}));
+  }
+}
+
 std::vector<Layout> Candidates(const Buffer& buffer) {
   Coord shape = StaticShape(buffer);
   int64_t bits = buffer->dtype.bits;
@@ -78,6 +94,7 @@ std::vector<Layout> Candidates(const Buffer& buffer) {
     candidates.push_back(
         rows.WithSwizzle({std::min<int64_t>(5, row_bits - in_word), in_word, row_bits - in_word}));
   }
+  AddColumnSwizzles(shape.back(), bytes, &candidates);
   candidates.push_back(layout::PaddedLayout(shape, 16 / bytes));
   return candidates;
 }
