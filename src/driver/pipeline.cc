@@ -48,6 +48,7 @@
 #include "tiling/add_parts.h"
 #include "tiling/choose_tiles.h"
 #include "tiling/cut_tiles.h"
+#include "tiling/divide_blocks.h"
 #include "tiling/even_tiles.h"
 #include "tiling/fit_blocks.h"
 #include "tiling/fit_rows.h"
@@ -175,6 +176,7 @@ const std::vector<Step>& Pipeline() {
        ForAll(check::CheckBatchInvariance)},
       {"substitute_values", ForAll(transform::SubstituteValues)},
       {"fit_blocks", tiling::FitBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
+      {"divide_blocks", tiling::DivideBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"add_parts", tiling::AddParts},
       {"trim_loads", tiling::TrimLoads, std::nullopt, "tl.disable_load_trimming", Unchanged},
       {"order_blocks", tiling::OrderBlocks, std::nullopt, "tl.disable_block_order", Unchanged},
