@@ -23,6 +23,7 @@
 #include "op/gemm_wgmma.h"
 #include "schedule/epilogue_note.h"
 #include "schedule/shared_bytes.h"
+#include "tiling/loop_stages.h"
 #include "tiling/residency.h"
 #include "transform/fixed_rounding.h"
 #include "transform/remove_unused.h"
@@ -38,8 +39,6 @@ namespace {
 constexpr int64_t kAuto = -1;
 constexpr int64_t kSlots = 2;
 constexpr int64_t kUnit = 8;  // columns that every instruction moves
-// Bytes of shared memory that barriers and reductions need.
-constexpr int64_t kOtherBytes = 6144;
 
 // Columns of a slice of a tile of `width`: at most `most`, in equal slices of units that every
 // instruction moves; 0 where there is only one slice.
@@ -346,7 +345,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     const op::TileInstruction* instruction = loads ? op::TmaLoad() : op::TmaStore();
     if (!instruction->Obstacle(first.as<ir::CopyNode>(), &ctx).empty()) return false;
     int64_t before = schedule::SharedBytes(launch_) + HoistedBytes(region);
-    int64_t bytes = before + BytesOfSlots(with, slots) + kOtherBytes;
+    int64_t bytes = before + BytesOfSlots(with, slots) + tiling::kEpilogueBytes;
     auto blocks = [&](int64_t each) { return tiling::BlocksPerSm(launch_, target_, each); };
     return bytes <= target_->shared_memory_per_block && blocks(bytes) >= blocks(before);
   }

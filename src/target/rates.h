@@ -16,6 +16,11 @@ struct Rates {
   double hbm_bytes;     // of all multiprocessors
   double starts;        // blocks that the GPU starts
   double clock;         // Hz
+  // Beyond `power_free` of work, each share of it costs `power_slope` of the clock. Work is the
+  // share of the tensor cores' time, and `power_l2` for a TB/s of L2. A slope of 0: not known.
+  double power_free = 1;
+  double power_slope = 0;
+  double power_l2 = 0;
 };
 
 // Rates of an architecture.

@@ -16,6 +16,8 @@ inline constexpr int64_t kMostStages = 12;
 inline constexpr int64_t kLongLoop = 32;
 // Bytes of shared memory that a block takes besides its tiles: the driver's, barriers.
 inline constexpr int64_t kBlockBytes = 2048;
+// Bytes that an epilogue in slices leaves to barriers and reductions.
+inline constexpr int64_t kEpilogueBytes = 6144;
 
 // Bytes of shared memory: of an iteration's tiles, and of all others.
 struct LoopStages {

@@ -22,9 +22,10 @@ namespace {
 
 // Rows of a block's tile: those of one instruction are 256 for a pair.
 constexpr int64_t kRowsOfBlock = 128;
-// N of the instruction is a multiple of 16 for pairs, and each block has half of it in whole rows
-// of a swizzled tile.
-constexpr int64_t kPairColumns = 32;
+// N of the instruction is a multiple of 16 for pairs, and each block has half of it: in whole atoms
+// of 8 rows of a swizzled tile, or, where N is contiguous, in rows of 32 bytes or more.
+constexpr int64_t kPairColumns = 16;
+constexpr int64_t kContiguousPairColumns = 32;
 
 const ir::GemmOperandNode* OperandB(const ir::GemmNode* gemm) {
   return gemm->Operand(ir::GemmOperandKind::kB);
@@ -88,8 +89,10 @@ bool CanPair(const ir::Func& func, const ir::KernelLaunchNode* launch, const Pla
   const ir::GemmOperandNode* b = OperandB(gemm);
   size_t operands = gemm->IsScaled() ? 5 : 3;  // matrices, and factors of two of them
   if (gemm->operands.size() != operands || a->buffer().same_as(b->buffer())) return false;
+  bool contiguous = *b->DimAlong(ir::GemmDim::kN) + 1 == b->region->extents.size();
+  int64_t unit = contiguous ? kContiguousPairColumns : kPairColumns;
   if (!b->region.IsWhole() || ExtentAlong(a, ir::GemmDim::kM) != kRowsOfBlock ||
-      ExtentAlong(b, ir::GemmDim::kN) % kPairColumns != 0) {
+      ExtentAlong(b, ir::GemmDim::kN) % unit != 0) {
     return false;
   }
   std::vector<const ir::CopyNode*> shared = LoadsToShare(func, launch, plain);

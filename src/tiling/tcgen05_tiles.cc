@@ -13,8 +13,9 @@ namespace tilelang::tiling {
 namespace {
 
 constexpr int64_t kTileRows = 128;
+constexpr int64_t kShortTileRows = 64;
 constexpr int64_t kWidestTile = 256;
-constexpr int64_t kTileStep = 32;
+constexpr int64_t kTileStep = 16;
 constexpr int64_t kNarrowestTile = 64;
 // Bits along K that an instruction's shared tiles have in a row of a swizzle.
 constexpr double kUnitBits = 1024;
@@ -24,18 +25,23 @@ constexpr double kUnitBits = 1024;
 // The round trip of a stage, with operands in L2. A grid of one wave reads them from HBM.
 constexpr double kRoundTrip = 900;
 constexpr double kRoundTripHbm = 1830;
-// Clocks that a step adds to its longest part, and that a tile adds to its steps.
+// Clocks that a step adds to its loads; clocks until a tile has its first operands, if the block
+// has not loaded them beside the tile before; clocks of a block besides its tiles.
 constexpr double kStepClocks = 75;
-constexpr double kTileClocks = 1400;
+constexpr double kFillClocks = 1400;
+constexpr double kBlockClocks = 4000;
 // Clocks of the epilogue for a column, clocks of an exchange of sums, and bytes it moves in a
 // clock.
-constexpr double kColumnClocks = 33;
+constexpr double kColumnClocks = 10;
 constexpr double kExchangeClocks = 3400;
 constexpr double kExchangeBytes = 14.5;
 constexpr int64_t kMostParts = 8;
 
-// Bytes of shared memory that slices of the result go through, two slots of 128 bytes a row.
-int64_t EpilogueBytes() { return 2 * kTileRows * 128; }
+// Bytes of shared memory that slices of the result go through, two slots of 128 bytes a row, and
+// that an epilogue leaves to barriers and reductions.
+int64_t EpilogueBytes(const Tcgen05Tiles& tiles) {
+  return 2 * tiles.tile.rows * 128 + kEpilogueBytes;
+}
 
 int64_t ColumnsLoaded(const Tcgen05Tiles& tiles) {
   return tiles.pairs ? tiles.tile.columns / op::kPairBlocks : tiles.tile.columns;
@@ -53,42 +59,31 @@ bool HasTwoSums(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Tar
 }
 
 int64_t StagesThatFit(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
-  int64_t step = (kTileRows + ColumnsLoaded(tiles)) * problem.depth * problem.operand_bits / 8 +
+  int64_t rows = tiles.tile.rows;
+  int64_t step = (rows + ColumnsLoaded(tiles)) * problem.depth * problem.operand_bits / 8 +
                  FactorBytes(problem, tiles);
-  int64_t exchange = 4 * kTileRows * tiles.tile.columns * 2 * (tiles.parts - 1) / tiles.parts;
-  int64_t room = target->shared_memory_per_block - kBlockBytes - EpilogueBytes() - exchange;
+  int64_t exchange = 4 * rows * tiles.tile.columns * 2 * (tiles.parts - 1) / tiles.parts;
+  int64_t room = target->shared_memory_per_block - EpilogueBytes(tiles) - exchange;
   return std::min(kMostStages, room / step);
 }
 
-double ClocksOf(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
-  Rates rates = RatesOf(target);
-  int64_t blocks_down = CeilDiv(problem.m, tiles.tile.rows);
-  if (tiles.pairs) blocks_down = CeilDiv(blocks_down, op::kPairBlocks) * op::kPairBlocks;
-  int64_t count =
-      problem.batches * blocks_down * CeilDiv(problem.n, tiles.tile.columns) * tiles.parts;
-  int64_t waves = CeilDiv(count, target->sm_count);
+// The blocks that compute a GEMM by such tiles.
+struct Blocks {
+  int64_t count;
+  int64_t waves;
+  double active;  // multiprocessors that have one
+};
+
+Blocks BlocksOf(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
+  int64_t down = CeilDiv(problem.m, tiles.tile.rows);
+  if (tiles.pairs) down = CeilDiv(down, op::kPairBlocks) * op::kPairBlocks;
+  int64_t count = problem.batches * down * CeilDiv(problem.n, tiles.tile.columns) * tiles.parts;
   auto active = static_cast<double>(std::min<int64_t>(count, target->sm_count));
-  auto columns = static_cast<double>(tiles.tile.columns);
-  auto loaded = static_cast<double>(ColumnsLoaded(tiles));
-  double units = static_cast<double>(problem.depth * problem.operand_bits) / kUnitBits;
-  double row_bytes = units * kUnitBits / 8;
-  auto rows = static_cast<double>(kTileRows);
-  auto exist = static_cast<double>(std::min(problem.m, kTileRows));
-  double tensor = units * 2 * columns;
-  double shared = (rows + loaded) * row_bytes / rates.shared_bytes;
-  double share = rates.l2_bytes * target->sm_count / active;
-  double l2 = (exist + loaded) * row_bytes / std::min(rates.l2_alone, share);
-  double trip = ((waves > 1 ? kRoundTrip : kRoundTripHbm) + l2) / static_cast<double>(tiles.stages);
-  double step = std::max({tensor, shared, l2, trip}) + kStepClocks;
-  double tile = static_cast<double>(CeilDiv(problem.Iterations(), tiles.parts)) * step;
-  double epilogue = kColumnClocks * columns / static_cast<double>(tiles.parts);
-  if (tiles.parts > 1) {
-    auto parts = static_cast<double>(tiles.parts);
-    epilogue += kExchangeClocks + 4 * rows * columns * (parts - 1) / parts / kExchangeBytes;
-  }
-  tile += kTileClocks;
-  double turn = HasTwoSums(problem, tiles, target) ? std::max(tile, epilogue) : tile + epilogue;
-  double clocks = static_cast<double>(waves) * turn + epilogue;
+  return {count, CeilDiv(count, target->sm_count), active};
+}
+
+// Clocks until HBM has moved all tensors. In the last wave few multiprocessors may be left to load.
+double ClocksOfHbm(const GemmProblem& problem, const Blocks& blocks, const Rates& rates) {
   auto elements = [](int64_t a, int64_t b) {
     return static_cast<double>(a) * static_cast<double>(b);
   };
@@ -96,27 +91,73 @@ double ClocksOf(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Tar
                  ((elements(problem.m, problem.k) + elements(problem.n, problem.k)) *
                       static_cast<double>(problem.operand_bits) / 8 +
                   elements(problem.m, problem.n) * static_cast<double>(problem.result_bytes));
-  return std::max(clocks, bytes / rates.hbm_bytes);
+  double uneven =
+      static_cast<double>(blocks.waves) * blocks.active / static_cast<double>(blocks.count);
+  return bytes / rates.hbm_bytes * uneven;
+}
+
+// The clocks at the full clock, with the power limit: work of the tensor cores and of L2 lowers it.
+double WithPower(double clocks, double tensor, double l2_bytes, const Rates& rates) {
+  double work = rates.power_slope * (tensor / clocks - rates.power_free);
+  double l2_tbs = l2_bytes / clocks * rates.clock * 1e-12;
+  return clocks / std::min(1.0, (1 - work) / (1 + rates.power_slope * rates.power_l2 * l2_tbs));
+}
+
+double ClocksOf(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
+  Rates rates = RatesOf(target);
+  Blocks blocks = BlocksOf(problem, tiles, target);
+  auto columns = static_cast<double>(tiles.tile.columns);
+  auto loaded = static_cast<double>(ColumnsLoaded(tiles));
+  double units = static_cast<double>(problem.depth * problem.operand_bits) / kUnitBits;
+  double row_bytes = units * kUnitBits / 8;
+  auto rows = static_cast<double>(tiles.tile.rows);
+  auto exist = static_cast<double>(std::min(problem.m, tiles.tile.rows));
+  double tensor = units * 2 * columns;
+  double shared = (rows + loaded) * row_bytes / rates.shared_bytes;
+  double share = rates.l2_bytes * target->sm_count / blocks.active;
+  double l2_bytes = (exist + loaded) * row_bytes;
+  double l2 = l2_bytes / std::min(rates.l2_alone, share);
+  double latency = blocks.waves > 1 ? kRoundTrip : kRoundTripHbm;
+  double trip = (latency + l2) / static_cast<double>(tiles.stages);
+  double step = std::max(tensor, std::max({shared, l2, trip}) + kStepClocks);
+  auto steps = static_cast<double>(CeilDiv(problem.Iterations(), tiles.parts));
+  double epilogue = kColumnClocks * columns / static_cast<double>(tiles.parts);
+  if (tiles.parts > 1) {
+    auto parts = static_cast<double>(tiles.parts);
+    epilogue += kExchangeClocks + 4 * rows * columns * (parts - 1) / parts / kExchangeBytes;
+  }
+  double tile = steps * step;
+  bool beside = HasTwoSums(problem, tiles, target);
+  double turn = beside ? std::max(tile, epilogue) : tile + kFillClocks + epilogue;
+  double clocks =
+      std::max(static_cast<double>(blocks.waves) * turn, ClocksOfHbm(problem, blocks, rates)) +
+      kBlockClocks + epilogue;
+  double all = static_cast<double>(blocks.count) * steps;
+  return WithPower(clocks, all * tensor / static_cast<double>(target->sm_count), all * l2_bytes,
+                   rates);
 }
 
 }  // namespace
 
 std::vector<Tcgen05Tiles> ProposeTcgen05(const GemmProblem& problem, const Target& target) {
   std::vector<Tcgen05Tiles> proposals;
-  auto propose = [&](int64_t columns, bool pairs, int64_t parts) {
-    Tcgen05Tiles tiles{{kTileRows, columns}, pairs, parts, 0, 0};
-    if (problem.factor_bytes > 0 && (columns % op::kScaleAtomRows != 0 || parts > 1)) return;
+  auto propose = [&](const TileExtents& tile, bool pairs, int64_t parts) {
+    Tcgen05Tiles tiles{tile, pairs, parts, 0, 0};
+    if (problem.factor_bytes > 0 && (tile.columns % op::kScaleAtomRows != 0 || parts > 1)) return;
     tiles.stages = StagesThatFit(problem, tiles, target);
     if (tiles.stages < 2) return;
     tiles.clocks = ClocksOf(problem, tiles, target);
     proposals.push_back(tiles);
   };
+  bool few = problem.m <= kShortTileRows && problem.factor_bytes == 0;
   for (int64_t columns = kNarrowestTile; columns <= kWidestTile; columns += kTileStep) {
-    propose(columns, false, 1);
-    if (problem.m > kTileRows) propose(columns, true, 1);
+    // First: of two that HBM limits alike, the one with more stages.
+    if (few) propose({kShortTileRows, columns}, false, 1);
+    propose({kTileRows, columns}, false, 1);
+    if (problem.m > kTileRows) propose({kTileRows, columns}, true, 1);
     int64_t tiles = problem.batches * CeilDiv(problem.m, kTileRows) * CeilDiv(problem.n, columns);
     for (int64_t parts = 2; parts <= kMostParts && tiles * parts <= target->sm_count; ++parts) {
-      propose(columns, false, parts);
+      propose({kTileRows, columns}, false, parts);
     }
   }
   std::stable_sort(proposals.begin(), proposals.end(),

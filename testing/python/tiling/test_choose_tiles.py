@@ -111,6 +111,50 @@ def test_pairs_in_turn(sizes, options, columns):
 
 
 @pytest.mark.every_schedule
+@pytest.mark.parametrize("columns", [80, 112, 208])
+@pytest.mark.parametrize(
+    ("sizes", "options"), [FORMS[1], FORMS[4], FORMS[7], FORMS[8], FORMS[11]], ids=str
+)
+def test_pairs_of_any_multiple_of_16_columns(sizes, options, columns):
+    configs = {"tl.tile_pairs": True, "tl.tile_columns": columns}
+    options = options | {"form": options.get("form", "NT")}
+    got, want, said = run(4, *sizes, pass_configs=configs, **options)
+    assert PAIRS in said and f"128 x {columns} elements" in said, said
+    close(got, want)
+
+
+@pytest.mark.parametrize("columns", [112, 208])
+def test_halves_of_contiguous_columns_have_rows_of_32_bytes(columns):
+    """Half of the columns of an N-major B is a row of a shared tile."""
+    configs = {"tl.tile_pairs": True, "tl.tile_columns": columns}
+    got, want, said = run(4, 900, 520, 136, form="NN", pass_configs=configs)
+    assert PAIRS not in said
+    close(got, want)
+
+
+FEW = [
+    (1, 520, 1000, {}),
+    (16, 264, 2048, {"form": "NN"}),
+    (50, 520, 136, {"out": "float32"}),
+    (64, 520, 264, {"form": "TT"}),
+    (33, 520, 264, {"epilogue": "bias"}),
+    (40, 512, 256, {"dtype": "float8_e4m3fn", "tile": (128, 128, 128)}),
+    (7, 520, 264, {"tile": (256, 128, 64), "threads": 256}),
+    (60, 520, 264, {"tile": (64, 64, 64)}),
+    (64, 264, 136, {"batches": 3}),
+]
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("sms", [2, 148])
+@pytest.mark.parametrize(("m", "n", "k", "options"), FEW, ids=str)
+def test_few_rows_take_tiles_of_64(m, n, k, options, sms):
+    got, want, said = run(sms, m, n, k, pass_configs={"tl.disable_split_k": True}, **options)
+    assert "tiles of 64 x" in said, said
+    close(got, want)
+
+
+@pytest.mark.every_schedule
 @pytest.mark.parametrize("columns", [96, 256])
 @pytest.mark.parametrize(("sizes", "options"), FORMS, ids=str)
 def test_blocks_in_turn(sizes, options, columns):
