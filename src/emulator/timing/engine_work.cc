@@ -169,7 +169,11 @@ Cycle ClusterTiming::Matrix(const Issuer& issuer, const AsyncWork& work, Sm& sm)
     return both([&](Sm& at, Cycle from) { return at.tensor.Claim(from, figures.tmem_shift); });
   }
   if (work.kind == K::kTensorCopy) {
-    return both([&](Sm& at, Cycle from) { return at.tensor_copy.Claim(from, work.bytes); }) +
+    const double cycles = work.bytes / figures.tmem_copy_bytes;
+    return both([&](Sm& at, Cycle from) {
+             at.scale_cycles += cycles;
+             return at.tensor.Claim(from, cycles);
+           }) +
            figures.tmem_copy_latency;
   }
   const TensorTime time = TimeOf(work);

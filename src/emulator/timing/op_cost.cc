@@ -441,9 +441,11 @@ void CostTable::Connect(const Kernel& kernel) {
 }
 
 void CostTable::FindBlocks(const Kernel& kernel) {
-  for (const Op& op : kernel.code) {
-    // The instruction before a label ends a block.
-    if (op.target != 0 && op.target < costs_.size()) costs_[op.target - 1].ends_block = true;
+  for (uint32_t pc = 0; pc < costs_.size(); ++pc) {
+    const uint32_t target = kernel.code[pc].target;
+    // The instruction before a label ends a block, unless ptxas makes no jump to it.
+    const bool jumps = target != 0 && target < costs_.size() && !costs_[pc].free;
+    if (jumps) costs_[target - 1].ends_block = true;
   }
 }
 
@@ -497,6 +499,7 @@ CostTable::CostTable(const Kernel& kernel, const Figures& figures)
                    source.spelling.starts_with("tcgen05.mma");
   }
   Connect(kernel);
+  DropElections(kernel, &costs_);
   FindBlocks(kernel);
   FoldInstructions(kernel, figures, &costs_);
   MarkUnrolledLoops(kernel, &costs_);

@@ -148,6 +148,8 @@ class Spelling {
 
 // Cost of one instruction, its neighbours left out of account.
 OpCost CostOf(const SourceLine& source, const Op& op, const Figures& figures);
+// Marks the guards of elected lanes that ptxas drops.
+void DropElections(const Kernel& kernel, std::vector<OpCost>* costs);
 // Marks what ptxas joins with a neighbour, or drops.
 void FoldInstructions(const Kernel& kernel, const Figures& figures, std::vector<OpCost>* costs);
 // Marks what is left once in some turns of loops that ptxas unrolls.

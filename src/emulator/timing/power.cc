@@ -13,7 +13,7 @@ TimedRun::Work TimedRun::WorkOfSm() const {
       ++sms;
       work.copied += sm->copied();
       work.under_way += sm->under_way();
-      work.tensor += sm->tensor.served();
+      work.tensor += sm->tensor.served() - sm->scale_cycles;
       for (const SubCore& core : sm->cores) {
         work.tensor += core.mma.served() / kSubCores;
         work.issue += core.issue.served() / kSubCores;

@@ -53,7 +53,6 @@ Sm::Sm(const Figures& figures, MemorySystem& memory, double l1_bytes, int number
       launcher(1, 64),
       tma(1, 32),
       tensor(1, 32),
-      tensor_copy(figures.tmem_copy_bytes, 32),
       memory(memory),
       number(number),
       figures_(figures),
@@ -126,7 +125,7 @@ Cycle Sm::AtomicLines(Cycle from, const std::vector<LineAccess>& lines) {
 void Sm::Forget(Cycle time) {
   for (SubCore& core : cores) core.Forget(time);
   for (Capacity* pipe :
-       {&shared, &fill, &lsu, &l2_port, &l2_store_port, &launcher, &tma, &tensor, &tensor_copy}) {
+       {&shared, &fill, &lsu, &l2_port, &l2_store_port, &launcher, &tma, &tensor}) {
     pipe->Forget(time);
   }
 }

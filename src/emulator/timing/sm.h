@@ -82,6 +82,7 @@ class Sm {
   Cycle copies_taken() const { return copies_taken_; }
   bool loaded = false;                       // something, by TMA
   double copied() const { return copied_; }  // bytes of cp.async
+  double scale_cycles = 0;                   // of the tensor core, for tcgen05.cp
   // Cycles that loads of warps past L1 have taken, all added up.
   double under_way() const { return under_way_; }
   void Forget(Cycle time);
@@ -94,8 +95,7 @@ class Sm {
   Capacity l2_store_port;  // bytes that are stored
   Capacity launcher;       // cycles that starting CTAs takes
   Capacity tma;            // cycles of the unit
-  Capacity tensor;         // cycles of the tensor core, wgmma and tcgen05
-  Capacity tensor_copy;    // bytes of tcgen05.cp
+  Capacity tensor;         // cycles of the tensor core: wgmma, tcgen05.mma and tcgen05.cp
   MemorySystem& memory;
   const int number;
   // Tracks of its engines, -1 before.

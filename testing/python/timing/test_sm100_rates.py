@@ -226,6 +226,44 @@ def test_copies_into_tensor_memory():
     assert slope(copy + COMMIT + WAIT) == pytest.approx(168, rel=0.1)
 
 
+# Copies of factors and products take turns in the tensor core: a step of cuDNN's nvfp4 GEMM with
+# eight copies and four products (8192 cubed, 256 x 64 a pair) takes 314 cycles, and 8 * 16 + 4 *
+# 43.7 are 303.
+@pytest.mark.parametrize("copies", [1, 2, 4])
+def test_copies_of_factors_and_products_take_turns(copies):
+    copy = "@%one tcgen05.cp.cta_group::1.32x128b.warpx4 [%t], %c;\n"
+    step = copy * copies + mma(128, 128)
+    assert slope(step, few=20, many=40) == pytest.approx(16 * copies + 64.6, rel=0.1)
+
+
+ELECTION = """ {{ .reg .pred %e, %f; .reg .b32 %l, %v; elect.sync %l|%e, -1; selp.b32 %v, 1, 0, %e;
+ setp.ne.s32 %f, %v, 1; @%f bra SKIP#;
+ {body}
+ SKIP#: }}
+"""
+
+
+# ptxas for sm_100a makes UTCCP alone of an elected tcgen05.cp, without ELECT and BRA: the machine
+# code of cuDNN's kernels in tirx-kernels. The copy takes 16 cycles, an election alone 12.
+FACTORS = "tcgen05.cp.cta_group::1.32x128b.warpx4 [%t], %c;"
+
+
+def test_an_elected_copy_costs_no_election():
+    elected = slope(ELECTION.format(body=FACTORS), few=20, many=40)
+    assert elected == pytest.approx(16, rel=0.1)
+
+
+def test_an_election_whose_lane_is_read_stays():
+    read = ELECTION.format(body=FACTORS).replace("selp", "add.u32 %r3, %r3, %l; selp")
+    assert slope(read, few=20, many=40) > 24
+
+
+def test_an_elected_store_costs_its_election():
+    store = "st.shared.b32 [%r2+8], %r1;"
+    alone = slope(store + "\n", few=20, many=40)
+    assert slope(ELECTION.format(body=store), few=20, many=40) > alone + 12
+
+
 def test_allocation():
     with_it = timing(HEAD + TENSOR + TENSOR_END + " ret;\n}\n").span_cycles
     without = TENSOR.replace("@!%q tcgen05.alloc", "@%q tcgen05.alloc")
