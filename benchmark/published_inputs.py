@@ -43,14 +43,23 @@ def _token(x: torch.Tensor, *_: Any, gran_k: int = 128, **__: Any) -> tuple[Any,
     )
 
 
-def _token_fp4(x: torch.Tensor, *_: Any, gran_k: int = 128, **__: Any) -> tuple[Any, Any]:
+def _token_fp4(
+    x: torch.Tensor, *_: Any, gran_k: int = 128, use_packed_ue8m0: bool = False, **__: Any
+) -> tuple[Any, Any]:
     """Returns such inputs with two values of 4 bits in each byte."""
     rows, depth = x.shape[-2:]
     lead = tuple(x.shape[:-2])
-    return (
-        _zeros(*lead, rows, depth // 2, dtype=torch.int8),
-        torch.ones(*lead, rows, ceil_div(depth, gran_k), device="cuda"),
-    )
+    values, scales = _zeros(*lead, rows, depth // 2, dtype=torch.int8), ceil_div(depth, gran_k)
+    if use_packed_ue8m0:  # four to an int32
+        return values, torch.zeros(
+            *lead, rows, ceil_div(scales, 4), dtype=torch.int32, device="cuda"
+        )
+    return values, torch.ones(*lead, rows, scales, device="cuda")
+
+
+def _back_from_fp4(values: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+    """The numbers that such inputs stand for."""
+    return torch.zeros(*values.shape[:-1], 2 * values.shape[-1], device="cuda")
 
 
 def _block(x: torch.Tensor, *_: Any, gran_k: int = 128, **__: Any) -> tuple[Any, Any]:
@@ -99,10 +108,37 @@ def _nvfp4(x: torch.Tensor, *_: Any, **__: Any) -> tuple[Any, Any]:
     )
 
 
+def _rows_fp8(x: torch.Tensor, dims: Any, *_: Any, **__: Any) -> tuple[Any, Any]:
+    """Values of 8 bits, and a scale for each index of ``dims``."""
+    scales = torch.ones([x.shape[dim] for dim in dims], device="cuda")
+    return _zeros(*x.shape, dtype=torch.float8_e4m3fn), scales
+
+
+def _split(context: torch.Tensor, page: int, sms: int, *_: Any, **__: Any) -> torch.Tensor:
+    """Where each multiprocessor begins: a request, and pieces of 256 keys that come before."""
+    pieces = [ceil_div(int(each), 256) for each in context.reshape(context.shape[0], -1)[:, -1]]
+    each, more = divmod(sum(pieces), sms)
+    starts = []
+    for sm in range(sms + 1):
+        left, request = sm * each + min(sm, more), 0
+        while request < len(pieces) and left >= pieces[request]:
+            left -= pieces[request]
+            request += 1
+        starts.append([request, left])
+    return torch.tensor(starts, dtype=torch.int32, device="cuda")
+
+
+def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *_: Any, **__: Any) -> Any:
+    """Results of a forward pass, in the layout batch, query, head, and logarithms of sums."""
+    batch, queries, heads = q.shape[:3]
+    sums = torch.zeros(batch, heads, queries, device="cuda")
+    return torch.zeros(*q.shape[:3], v.shape[-1], dtype=q.dtype, device="cuda"), sums
+
+
 class _Absent(MetaPathFinder, Loader):
     """Modules of reference implementations, which are imported and not called."""
 
-    names = ("cutlass", "fla", "cudnn", "flash_attn", "flash_mla", "sglang")
+    names = ("cutlass", "fla", "cudnn", "flash_attn", "flash_mla", "sglang", "flashinfer")
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Takes what has not been found elsewhere."""
@@ -113,6 +149,7 @@ class _Absent(MetaPathFinder, Loader):
         """A module every name of which exists."""
         module = MagicMock(name=spec.name)
         module.__path__, module.__name__ = [], spec.name
+        module._flash_attn_fwd = _attention
         return module
 
     def exec_module(self, module: Any) -> None:
@@ -131,7 +168,8 @@ def install() -> None:
     for name, value in {
         "ceil_div": ceil_div, "align": align, "per_token_cast_to_fp8": _token,
         "per_token_cast_to_fp4": _token_fp4, "per_block_cast_to_fp8": _block,
-        "per_channel_cast_to_fp8": _channel,
+        "per_channel_cast_to_fp8": _channel, "per_custom_dims_cast_to_fp8": _rows_fp8,
+        "cast_back_from_fp4": _back_from_fp4,
     }.items():  # fmt: skip
         setattr(math_module, name, value)
     gemm = types.ModuleType("deep_gemm")
@@ -139,9 +177,12 @@ def install() -> None:
     vars(gemm.utils).update(vars(math_module))
     gemm.utils.math = math_module
     gemm.transform_sf_into_required_layout = _required_layout  # type: ignore[attr-defined]
-    for name in ("set_mk_alignment_for_contiguous_layout",):
+    gemm.get_paged_mqa_logits_metadata = _split  # type: ignore[attr-defined]
+    for name in ("set_mk_alignment_for_contiguous_layout", "fp8_fp4_mqa_logits",
+                 "fp8_fp4_paged_mqa_logits", "tf32_hc_prenorm_gemm"):  # fmt: skip
         setattr(gemm, name, lambda *_, **__: None)
     infer = types.ModuleType("flashinfer")
+    infer.__path__ = []
     infer.nvfp4_quantize = _nvfp4  # type: ignore[attr-defined]
     infer.SfLayout = _Layouts  # type: ignore[attr-defined]
     modules = {
