@@ -101,7 +101,10 @@ def _shards(words: list[str], workers: int) -> list[dict]:
     Path("list.txt").write_text("\n".join(words))
     command = [sys.executable, "-m", "tilelang", "check", "@list.txt", "--json", "out/"]
     jobs = ["--jobs", str(max(workers // 4, 1))]
-    running = [subprocess.Popen([*command, *jobs, "--shard", f"{i}/4"]) for i in range(1, 5)]
+    running = [
+        subprocess.Popen([*command, *jobs, "--shard", f"{i}/4"], stdout=subprocess.DEVNULL)
+        for i in range(1, 5)
+    ]
     for each in running:
         each.wait()
     merged = subprocess.run(

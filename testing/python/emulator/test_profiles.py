@@ -93,6 +93,26 @@ def test_reasons():
             assert each.kind in {*emulator.launch_options.FINDINGS, "tmem-lanes"}
 
 
+def test_numba_needs_no_profile():
+    """The PTX comes from numba-cuda 0.30: each block of 64 elements is reversed and doubled."""
+    text = (PTX / "numba_reverse.ptx").read_text()
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    arguments = [each for array in (x, y) for each in (0, 0, 128, 4, array, 128, 4)]
+
+    def launch(text):
+        (kernel,) = Device("sm_100a").load_ptx(text).kernels.values()
+        return kernel.launch(2, 64, arguments)
+
+    report = launch(text)
+    np.testing.assert_array_equal(y, 2 * x.reshape(2, 64)[:, ::-1].ravel())
+    assert report.producer == "strict" and not report.findings and not report.warnings
+    planted = text.replace("bar.sync", "// bar.sync")
+    assert planted != text
+    with pytest.raises(EmulatorError) as caught:
+        launch(planted)
+    assert caught.value.kind == "race"
+
+
 LANES = (
     HEAD
     + """
