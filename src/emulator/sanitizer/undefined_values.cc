@@ -37,6 +37,14 @@ uint32_t ElementBytes(const SourceLine& source) {
   return static_cast<uint32_t>(TypeBits(ParseType(type))) / 8;
 }
 
+// Returns whether the instruction computes or converts, so that its result is no copy of an
+// operand.
+bool Computes(const isa::Row& row) {
+  return row.cost == isa::Cost::kSum || row.cost == isa::Cost::kProduct ||
+         row.cost == isa::Cost::kMultiplyAdd || row.cost == isa::Cost::kDivision ||
+         row.cost == isa::Cost::kSpecial || row.cost == isa::Cost::kConversion;
+}
+
 // Returns whether one undefined operand makes the result undefined, whatever the other operands
 // are.
 bool Adds(const SourceLine& source) {
@@ -71,7 +79,7 @@ bool UsesLoaded(const isa::Row& row, const OperandUse& use) {
 
 void UndefinedValues::Mark(const Op& op, uint32_t slot, int lane, uint64_t address, bool shared) {
   Value& value = values_[slot];
-  value = {value.lanes | 1u << lane, &op, nullptr, address, shared};
+  value = {value.lanes | 1u << lane, &op, nullptr, address, shared, false};
   loaded_ = true;
 }
 
@@ -191,11 +199,13 @@ UndefinedValues::Value UndefinedValues::CheckLoaded(const Warp& warp, const Op& 
     if (lanes == 0) continue;
     if (!UsesLoaded(row, source.use)) {
       const uint32_t kept = result.lanes;
+      const bool computed = result.computed || value->computed || Computes(row);
       result = *value;
       result.lanes = kept | lanes;
+      result.computed = computed;
       continue;
     }
-    const bool stores = row.cost == isa::Cost::kStore && !value->shared;
+    const bool stores = row.cost == isa::Cost::kStore && !value->shared && !value->computed;
     const uint32_t used = stores ? Store(warp, op, slot, lanes) : lanes;
     if (used == 0) continue;
     Use(warp, op, *value, used);

@@ -35,8 +35,8 @@ class UndefinedValues {
   void MarkRegisters(const Kernel& kernel, uint32_t lanes);
   // Must be called before `op` executes for the lanes of `mask`.
   void Check(const Warp& warp, const Op& op, uint32_t mask);
-  // Must be called when `op` has executed. What it stored of an unwritten output is undefined as
-  // well, where that is followed.
+  // Must be called when `op` has executed. What it copied of an unwritten output is undefined as
+  // well, where that is followed. To store what is computed from such an element is a use.
   void Executed(const Warp& warp, const Op& op);
   bool IsUnwritten(uint32_t slot, int lane) const;
 
@@ -47,6 +47,7 @@ class UndefinedValues {
     const UnwrittenRegister* source = nullptr;  // it is a register's
     uint64_t address = 0;
     bool shared = false;
+    bool computed = false;  // arithmetic has made it from a loaded value
   };
 
   void StoreShared(const Warp& warp, const Op& op, uint32_t slot, const Value& value,

@@ -146,18 +146,44 @@ def test_views_and_copies():
     silent(whole(), x.clone(), torch.zeros(N))
 
 
-def test_storing_it_in_an_output_is_no_use():
-    """Kernels that work on padded tensors do so."""
-    x = silent(part(), source("float32"))
+def into_output(change, dtype="float32", out_dtype="float32"):
+    """A kernel that stores what ``change`` makes of its input in an output of its own."""
 
     @T.prim_func
-    def copies(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+    def into_output(A: T.Tensor((N,), dtype), B: T.Tensor((N,), out_dtype)):
         with T.Kernel(1, threads=N):
             i = T.get_thread_binding()
-            B[i] = A[i] + 1
+            B[i] = change(A[i])
 
-    y = silent(tilelang.compile(copies, target="sm_90a", out_idx=[1]), x)
-    assert torch.equal(y[: N // 2], x[: N // 2] + 1)
+    return tilelang.compile(into_output, target="sm_90a", out_idx=[1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_copying_it_to_an_output_is_no_use(dtype):
+    """Kernels that copy padded tensors do so; the output stays followed."""
+    x = silent(part(dtype), source(dtype))
+    y = silent(into_output(lambda a: a, dtype, dtype), x)
+    assert torch.equal(y[: N // 2], x[: N // 2])
+    with pytest.warns(EmulatorWarning, match="nothing has written"):
+        whole(dtype)(y, torch.zeros(N, dtype=x.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+@pytest.mark.parametrize("name", ["product", "sum", "exponential", "difference", "cast"])
+def test_storing_what_is_computed_from_it_is_a_use(name, dtype):
+    change = {
+        "product": lambda a: a * 3,
+        "sum": lambda a: a + 1,
+        "exponential": lambda a: T.exp2(T.cast(a, "float32")),
+        "difference": lambda a: 5 - a,
+        "cast": lambda a: T.cast(a, "float64"),
+    }[name]
+    x = silent(part(dtype), source(dtype))
+    kernel = into_output(change, dtype, "float64" if name == "cast" else "float32")
+    with pytest.warns(EmulatorWarning, match="nothing has written"):
+        kernel(x)
+    x[N // 2 :].fill_(1)
+    silent(kernel, x)
 
 
 def test_nothing_is_kept():
