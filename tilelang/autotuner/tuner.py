@@ -71,6 +71,8 @@ class AutoTuner:
         rep: float | None = None,
         timeout: float | None = None,
         enable_grouped_compile: bool = False,
+        early_stop: bool | float | None = None,
+        early_stop_factor: float | None = None,
     ) -> AutotuneResult:
         """Searches; arguments as in :class:`ProfileArgs`.
 
@@ -79,7 +81,13 @@ class AutoTuner:
         Raises:
             ConfigError: none of the configurations can be used.
         """
-        settings = self._settings.but(warmup=warmup, rep=rep, timeout=timeout)
+        settings = self._settings.but(
+            warmup=warmup,
+            rep=rep,
+            timeout=timeout,
+            early_stop=early_stop,
+            early_stop_factor=early_stop_factor,
+        )
         configs = candidates.resolve(self.configs, {})
         names = _parameter_names(self.function)
         if names is not None:
