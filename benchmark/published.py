@@ -61,6 +61,8 @@ KNOWN = (
     "gluon/02-memcpy_1d/2048 R=1", "gluon/02-memcpy_1d/2048 R=2", "gluon/02-memcpy_1d/2048 R=4",
     "gluon/02-memcpy_1d/2048 R=8", "gluon/02-memcpy_1d/2048 R=16",
     "gluon/11-mma_scaled_pipelined_kernel/mxfp8 x mxfp8",
+    # The power limit is fitted to it.
+    "fp16_bf16_gemm/fp16_16384x16384x16384",
 )  # fmt: skip
 AGREE, SMALL_US = 0.03, 10.0
 CLASSES = ("GEMM", "attention", "memory-bound", "small")
@@ -70,6 +72,8 @@ _SAME_PROBLEM = (
     "02-memcpy_1d", "05-blocked_matmul", "05-blocked_matmul_pipelined", "06-blocked_matmul",
     "06-blocked_matmul_pipelined", "07-matmul_pipelined", "07-persistent_matmul", "07-grouped",
 )  # fmt: skip
+# Programs of the wheel for the same problem, which their configurations name.
+_FAMILIES = ("selective_state_update_stp", "selective_state_update_mtp")
 _FIND = "import tirx_kernels.bench_suite as b; print(b.__path__[0])"
 
 
@@ -179,6 +183,9 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def problem_of(name: str) -> str:
     """Names what a row computes if others compute the same in other ways; else ""."""
     kernel, _, config = name.removeprefix("gluon/").partition("/")
+    for family in _FAMILIES:
+        if kernel.startswith(family):
+            return f"{family} {config}"
     if kernel.startswith("11-"):
         return f"11 {config}"
     return kernel if kernel in _SAME_PROBLEM and not config.startswith("K=") else ""

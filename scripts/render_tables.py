@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmark" / "results"
 #: Pages with rendered tables.
 PAGES = (ROOT / "docs" / "timing_accuracy.md",)
+_PUBLISHED = "published_b200.json"
 _TABLE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 #: Classes of kernels in the summary of a result, with their names in the table.
 _CLASSES = {
@@ -40,24 +41,31 @@ def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def published_errors() -> str:
-    """Returns the errors of the model on published kernels, by class."""
-    summary = _result("published_gluon.json")["summary"]
+    """Returns the errors of the model on published kernels, by class and half."""
+    summary = [row for row in _result(_PUBLISHED)["summary"] if row["gpu"] == "B200, GB200"]
+
+    def errors(half: str, kind: str, agreeing: bool) -> tuple[str, ...]:
+        key = (half, kind, agreeing)
+        for row in summary:
+            if (row["half"], row["class"], row["agreeing rows only"]) == key:
+                return str(row["rows"]), _percent(row["median"]), _percent(row["p90"])
+        return "", "", ""
 
     def cells(title: str, kind: str, agreeing: bool) -> tuple[str, ...]:
-        (row,) = (r for r in summary if (r["class"], r["agreeing rows only"]) == (kind, agreeing))
-        return title, str(row["rows"]), _percent(row["median"]), _percent(row["p90"])
+        return title, *errors("once", kind, agreeing), *errors("looked", kind, agreeing)
 
     rows = [cells(title, kind, False) for kind, title in _CLASSES.items()]
     rows.append(cells("all whose two sources agree within 3 %", "all", True))
-    return _table(("measured once", "rows", "median error", "90th percentile"), rows)
+    return _table(
+        ("kernels", "measured once", "median", "90th percentile", "looked at", "median",
+         "90th percentile"), rows,
+    )  # fmt: skip
 
 
 def published_choices() -> str:
     """Returns, for each published problem, how good the model's choice of a program is."""
     rows = []
-    for problem, (programs, spread, regret) in sorted(
-        _result("published_gluon.json")["regrets"].items()
-    ):
+    for problem, (programs, spread, regret) in sorted(_result(_PUBLISHED)["regrets"].items()):
         name = re.sub("[-_]", " ", problem)
         rows.append((name, str(programs), f"{spread:.2f}", _percent(regret)))
     loss = "the model's choice is slower than the best by"

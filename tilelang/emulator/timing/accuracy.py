@@ -42,10 +42,10 @@ class Accuracy(NamedTuple):
 
 #: Kernels of others with published times of a B200 or a GB200.
 BLACKWELL = (
-    Accuracy("GEMM", 34, 0.160, 0.345),
-    Accuracy("attention", 1, 0.177, 0.177),
-    Accuracy("memory-bound", 20, 0.032, 0.169),
-    Accuracy("small", 4, 0.073, 0.114),
+    Accuracy("GEMM", 38, 0.155, 0.450),
+    Accuracy("attention", 7, 0.164, 0.284),
+    Accuracy("memory-bound", 32, 0.067, 0.241),
+    Accuracy("small", 26, 0.064, 0.141),
 )
 #: By GPU: (class, kernels, median, 90th percentile).
 _TABLE: dict[str, tuple[Accuracy, ...]] = {
