@@ -2,6 +2,8 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <algorithm>
+
 #include "ir/effects.h"
 #include "ir/visitor.h"
 
@@ -14,15 +16,16 @@ using ir::Stmt;
 
 namespace {
 
-// Returns whether the loop goes along a dimension of a fragment, and writes nothing that its
-// iterations, as those of T.Parallel, could not share.
+// Returns whether the loop goes along a dimension of a fragment, and each iteration writes elements
+// of its own, of memory that all threads of T.Parallel have.
 bool GoesAlongFragment(const ir::ForNode* loop) {
   bool along = false;
   bool apart = true;
   ir::WalkEffects(loop->body, [&](const ir::Effect& effect) {
-    apart &= !effect.Writes() || !effect.buffer.IsLocal();
-    if (!effect.buffer.IsFragment()) return;
-    for (const Expr& index : effect.indices) along |= ir::UsesVar(index, loop->var);
+    bool moves = std::any_of(effect.indices.begin(), effect.indices.end(),
+                             [&](const Expr& index) { return ir::UsesVar(index, loop->var); });
+    along |= moves && effect.buffer.IsFragment();
+    apart &= !effect.Writes() || (moves && !effect.buffer.IsLocal());
   });
   return along && apart;
 }

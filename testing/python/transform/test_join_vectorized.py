@@ -70,3 +70,23 @@ def test_private_memory_keeps_the_loop() -> None:
     a, b = torch.randn(32, 8), torch.full((32,), float("nan"))
     tilelang.compile(main, target="sm_100a")(a, b)
     torch.testing.assert_close(b, a[:, 7] + 1)
+
+
+def test_iterations_that_write_one_element_keep_the_loop() -> None:
+    """They run in order in the thread that holds the element."""
+
+    @T.prim_func
+    def main(A: T.Tensor((ROWS, 8), "float32"), B: T.Tensor((ROWS,), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_fragment((ROWS, 8), "float32")
+            most = T.alloc_fragment((ROWS,), "float32")
+            T.copy(A, a)
+            T.fill(most, -T.infinity("float32"))
+            for i in T.Parallel(ROWS):
+                for j in T.vectorized(8):
+                    most[i] = T.max(most[i], a[i, j])
+            T.copy(most, B)
+
+    a, b = torch.randn(ROWS, 8), torch.full((ROWS,), float("nan"))
+    tilelang.compile(main, target="sm_100a")(a, b)
+    torch.testing.assert_close(b, a.amax(1))
