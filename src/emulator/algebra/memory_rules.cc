@@ -76,22 +76,24 @@ void WarpValues::AfterParameter(const Warp& warp, const Op& op, const ElementRul
 }
 
 // Matrices of 16-bit elements. ldmatrix takes their lines from memory, movmatrix from a register.
+// Two elements of a line that go to one register move together: they may be an f32.
 void WarpValues::BeforeMatrix(const Warp& warp, const Op& op, const ElementRule& rule) {
   const bool loads = rule.kind == RuleKind::kLoadMatrix;
-  const bool columns = rule.transposed || !loads;
+  const LineFragment fragment =
+      rule.transposed || !loads ? LineFragment::kColumns : LineFragment::kRows;
   results_ = {op.slots, loads ? rule.vector : size_t{1}};
+  const size_t bytes = fragment == LineFragment::kRows ? 4 : 2;
   for (int k = 0; k < static_cast<int>(results_.size()); ++k) {
     for (int lane = 0; lane < kLanes; ++lane) {
-      for (int i = 0; i < 4; i += 2) {
-        const LinePlace place =
-            LinePlaceOf(columns ? LineFragment::kColumns : LineFragment::kRows, 0, lane, i);
+      for (size_t i = 0; i < 4; i += bytes) {
+        const LinePlace place = LinePlaceOf(fragment, 0, lane, static_cast<int>(i));
         if (loads) {
           const uint64_t line = AddressOf(kernel_, op).At(warp, 8 * k + place.line);
           const uint8_t* host = HostAt(warp, lane, rule.space, static_cast<uint32_t>(line), 16);
-          StageMemory(k, static_cast<size_t>(i), lane, host + place.byte, 2);
+          StageMemory(k, i, lane, host + place.byte, bytes);
         } else {
-          Stage(0, static_cast<size_t>(i), op.slots[1], place.line * 4 + place.byte / 4,
-                static_cast<size_t>(place.byte % 4), 2);
+          Stage(0, i, op.slots[1], place.line * 4 + place.byte / 4,
+                static_cast<size_t>(place.byte % 4), bytes);
         }
       }
     }
@@ -100,14 +102,14 @@ void WarpValues::BeforeMatrix(const Warp& warp, const Op& op, const ElementRule&
 
 void WarpValues::AfterStoreMatrix(const Warp& warp, const Op& op, const ElementRule& rule) {
   const LineFragment fragment = rule.transposed ? LineFragment::kColumns : LineFragment::kRows;
+  const size_t bytes = fragment == LineFragment::kRows ? 4 : 2;
   for (int k = 0; k < rule.vector; ++k) {
     for (int lane = 0; lane < kLanes; ++lane) {
-      for (int i = 0; i < 4; i += 2) {
-        const LinePlace place = LinePlaceOf(fragment, 0, lane, i);
+      for (size_t i = 0; i < 4; i += bytes) {
+        const LinePlace place = LinePlaceOf(fragment, 0, lane, static_cast<int>(i));
         const uint64_t line = AddressOf(kernel_, op).At(warp, 8 * k + place.line);
         uint8_t* host = HostAt(warp, lane, rule.space, static_cast<uint32_t>(line), 16);
-        state_.memory.FromBlock(host + place.byte, registers_,
-                                Place(op.slots[k], lane) + static_cast<size_t>(i), 2);
+        state_.memory.FromBlock(host + place.byte, registers_, Place(op.slots[k], lane) + i, bytes);
       }
     }
   }

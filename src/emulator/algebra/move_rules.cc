@@ -17,6 +17,12 @@ constexpr size_t StagedAt(int result, int lane) {
   return (static_cast<size_t>(result) * kLanes + static_cast<size_t>(lane)) * kLaneBytes;
 }
 
+// Whether a mask of an f32 keeps sign, exponent and the begin of the fraction alone.
+bool DropsFraction(uint64_t mask, int width) {
+  const auto dropped = ~static_cast<uint32_t>(mask);
+  return width == 4 && dropped < (1u << 23) && (dropped & (dropped + 1)) == 0;
+}
+
 int SourceLaneOf(std::string_view mode, uint32_t lane, uint32_t b, uint32_t c) {
   uint32_t in_range = 0;
   const uint32_t source = mode == "up"     ? SourceLane<Shuffle::kUp>(lane, b, c, &in_range)
@@ -191,7 +197,8 @@ void WarpValues::StageMasked(const Warp& warp, const Op& op, int lane) {
   }
 }
 
-// Masks of the sign bits of floats: and clears, or sets, xor changes them.
+// Masks of the sign bits of floats: and clears, or sets, xor changes them. A mask that clears the
+// end of an f32's fraction is a cast.
 void WarpValues::StageSigns(const Warp& warp, uint32_t slot, int lane, const uint8_t* mask,
                             std::string_view spelling) {
   const int bytes = BytesOf(slot);
@@ -212,7 +219,7 @@ void WarpValues::StageSigns(const Warp& warp, uint32_t slot, int lane, const uin
         negate = !negative;
       } else if (spelling.starts_with("xor") && bits == sign) {
         negate = true;
-      } else {
+      } else if (!spelling.starts_with("and") || !DropsFraction(bits, width)) {
         continue;
       }
       staged_.Set(StagedAt(0, lane) + static_cast<size_t>(offset), width,
