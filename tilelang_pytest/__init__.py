@@ -33,6 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="with --emulate: torch's cuda devices mean the emulator",
     )
+    group.addoption(
+        "--algebra",
+        action="store_true",
+        help="tests on the emulator compare tensors over a finite field, without a tolerance "
+        "(torch.testing.assert_close, torch.allclose)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,7 +92,8 @@ def _emulated(request: pytest.FixtureRequest) -> Iterator[Any]:
     from .session import Emulator
 
     target, schedule = param or (arch or _DEFAULT, "late")
-    with Emulator(target, schedule).active() as found:
+    algebra = request.config.getoption("--algebra")
+    with Emulator(target, schedule, algebra).active() as found:
         request.node.stash[_EMULATOR] = found
         yield found
 
@@ -106,6 +113,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     """What was found is a failure of a test that passes, and a section of one that fails."""
     outcome: Any = yield
     found = pyfuncitem.stash.get(_EMULATOR, None)
+    if found is not None and found.algebra is not None:
+        pyfuncitem.add_report_section("call", "algebra", found.describe_algebra())
     if found is None or not found.findings:
         return
     if outcome.excinfo is not None:

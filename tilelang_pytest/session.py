@@ -8,6 +8,7 @@ import linecache
 from collections.abc import Iterator
 from typing import Any
 
+from tilelang.algebra import Algebra
 from tilelang.emulator import Device, EmulatorError, LaunchReport, Module, options
 from tilelang.emulator.triton import emulate
 from tilelang.emulator.watch import Launch, watching
@@ -21,10 +22,13 @@ class Emulator:
         schedule: when asynchronous operations act: ``"late"``, ``"eager"`` or a seed.
         launches: the reports of the launches of the test that came to their end.
         findings: races, missing waits and missing fences, of all launches.
+        algebra: the elements of floats, where tensors are compared over a finite field; else None.
     """
 
-    def __init__(self, arch: str, schedule: str | int = "late") -> None:
+    def __init__(self, arch: str, schedule: str | int = "late", algebra: bool = False) -> None:
         self.arch, self.schedule = arch, schedule
+        self.algebra = Algebra() if algebra else None
+        self._followed: Any = None
         self.launches: list[LaunchReport] = []
         self.findings: list[EmulatorError] = []
         self.device = Device(arch)
@@ -45,6 +49,10 @@ class Emulator:
             stack.enter_context(watching(self._launched))
             if importlib.util.find_spec("triton") is not None:
                 stack.enter_context(emulate(self.arch))
+            if self.algebra is not None:
+                import torch  # noqa: F401 - the mode follows it
+
+                self._followed = stack.enter_context(self.algebra.mode(seed=0))
             yield self
 
     def _launched(self, launch: Launch) -> LaunchReport:
@@ -61,6 +69,15 @@ class Emulator:
         """Returns the findings with the source lines of both sides."""
         head = f"{len(self.findings)} findings on {self.arch}, schedule {self.schedule}"
         return "\n".join([head, *map(_text, self.findings)])
+
+    def describe_algebra(self) -> str:
+        """Returns how tensors were compared, and what has lost elements on the way."""
+        assert self.algebra is not None
+        follow, functions = self._followed
+        field, others = functions.compared
+        lines = [f"comparisons over the field: {field}, of numbers: {others}"]
+        lines += [f"torch.{name} loses elements, {n} times" for name, n in follow.lost.items()]
+        return "\n".join([*lines, *map(str, self.algebra.remarks)])
 
 
 def _text(error: EmulatorError) -> str:

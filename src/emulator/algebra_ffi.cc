@@ -129,6 +129,13 @@ TVM_FFI_STATIC_INIT_BLOCK() {
              algebra->state->Forget(reinterpret_cast<const void*>(host),
                                     static_cast<size_t>(bytes));
            })
+      .Add("tl.emulator.AlgebraCopy",
+           [](AlgebraRef algebra, int64_t to, int64_t from, int64_t bytes) {
+             const auto begin = static_cast<uintptr_t>(to);
+             algebra->state->Keep({begin, begin + static_cast<uintptr_t>(bytes)});
+             algebra->state->Copy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from),
+                                  static_cast<size_t>(bytes));
+           })
       .Add("tl.emulator.AlgebraRemarks",
            [](AlgebraRef algebra) { return ffi::String(algebra->state->DescribeRemarks()); })
       .Add("tl.emulator.AlgebraUnary", ApplyUnary)

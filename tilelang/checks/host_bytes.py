@@ -22,9 +22,18 @@ def at(address: int, size: int) -> np.ndarray:
 class HostBytes:
     """Copies of parts of a memory. Parts that overlap are joined, so all see the same bytes."""
 
-    def __init__(self, fresh: Callable[[int, int], np.ndarray] | None = None) -> None:
-        """Makes it empty; ``fresh`` returns the content of a part that is new, else it is 0."""
+    def __init__(
+        self, fresh: Callable[[int, int], np.ndarray] | None = None,
+        copied: Callable[[np.ndarray, np.ndarray], None] | None = None,
+    ) -> None:  # fmt: skip
+        """Makes it empty.
+
+        Args:
+            fresh: returns the content of a part that is new; by default it is 0.
+            copied: called with both places of bytes that have been copied to another one.
+        """
         self._fresh = fresh or (lambda begin, end: np.zeros(end - begin, np.uint8))
+        self._copied = copied
         self._parts: list[tuple[int, int, np.ndarray]] = []
 
     def view(self, begin: int, end: int) -> np.ndarray:
@@ -38,6 +47,8 @@ class HostBytes:
         data = self._fresh(low, high)
         for first, last, known in touched:
             data[first - low : last - low] = known
+            if self._copied is not None:
+                self._copied(data[first - low : last - low], known)
         self._parts = [each for each in self._parts if not (each[0] < end and begin < each[1])]
         self._parts.append((low, high, data))
         return data[begin - low : end - low]

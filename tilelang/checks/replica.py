@@ -16,6 +16,7 @@ import torch
 
 from ..emulator import Device, EmulatorError, LaunchReport, Stream
 from ..emulator.device import Kernel, Module
+from ..emulator.elements import copied, forget
 from ..emulator.extents import Extents
 from ..emulator.named_tiles import NamedTile
 from ..emulator.watch import Packed
@@ -65,7 +66,7 @@ class Replica:
         self, modules: Modules, inputs: Sequence[torch.Tensor], allowed: Callable[[str], bool]
     ) -> None:
         self._modules, self._inputs, self._allowed = modules, inputs, allowed
-        self._memory, self._stream = HostBytes(), Stream()
+        self._memory, self._stream = HostBytes(_fresh, copied), Stream()
         self._filled: dict[int, list[poison.Filled]] = {}
         self._results: list[torch.Tensor] = []
 
@@ -192,6 +193,13 @@ class Replica:
                     if writable and last > first:
                         written.append(((first, last), view))
             yield written
+
+
+def _fresh(begin: int, end: int) -> np.ndarray:
+    """Returns new memory, whose floats have no elements of the algebraic mode."""
+    data = np.zeros(end - begin, np.uint8)
+    forget(data)
+    return data
 
 
 def _extent(fields: dict[str, Any]) -> tuple[int, int]:

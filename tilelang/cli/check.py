@@ -127,9 +127,10 @@ def check(
 def _program(request: Request, algebra: bool) -> Program:
     """Returns what runs a program: a script, or a kernel by its name, in a process of its own.
 
-    References on elements of a field run in this one.
+    A script compares by itself, so it runs in this one where that is over a field.
     """
-    if request.path.suffix != ".py" or not has_torch() or algebra:
+    by_itself = algebra and not request.name
+    if request.path.suffix != ".py" or not has_torch() or by_itself:
         return program_of(request)
     from .outside_judge import outside_program
     from .outside_script import outside_script

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..algebra import Elements
 from ..checks.processes import Other
 from ..checks.wire import packed, unpacked
 from ..profiler.exact import Expected
@@ -22,7 +23,8 @@ from ..profiler.supply import supplied
 from . import trials
 from .programs import Program, Request, Trial, seeded
 from .recording import Recording, asked, merged, raise_end
-from .verdict import Failed
+from .references import apart, together
+from .verdict import Failed, current_recorder
 
 
 class OutsideReference:
@@ -47,6 +49,14 @@ class OutsideReference:
         answer, results = asked(self._process, order, arrays)
         rows = [unpacked(each, results) for each in answer["outputs"]]
         return [Expected(value, exact, tuple(moved)) for value, exact, *moved in rows]
+
+    def on_elements(self, inputs: list[Any]) -> list[Elements]:
+        """Returns the outputs over the field, from inputs that are elements where floats are."""
+        arrays: list[np.ndarray] = []
+        given = [apart(each) if isinstance(each, Elements) else each for each in inputs]
+        order = {"do": "elements", "inputs": packed(given, arrays), **self._order}
+        answer, results = asked(self._process, order, arrays)
+        return [together(unpacked(each, results)) for each in answer["outputs"]]
 
 
 def outside_program(request: Request) -> Program:
@@ -117,6 +127,9 @@ class _Judge:
         inputs = [supplied(each) for each in recording.wanted]
         inputs = merged(inputs, self._offered(recording.wanted))
         inputs = trials.changed(inputs, kind, self._request.seed)
+        recorder = current_recorder()
+        if recorder is not None:
+            recorder.draw(inputs[: int(recording.end["count"])])
         results = recording.again(inputs)
         if self.reference is None:
             return []

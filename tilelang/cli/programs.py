@@ -414,6 +414,7 @@ def _run_source(request: Request, target: str) -> list[Comparison]:
         raise UserError(f"choose a kernel, FILE::NAME: {', '.join(module.kernels)}")
     args = [parse_argument(each, request.seed + i) for i, each in enumerate(request.args)]
     copies = [each.copy() if is_array(each) else each for each in args]
+    _draw(args, [text.partition("[")[0] for text in request.args])
     kernel = module[entry or next(iter(module.kernels))]
     if not args and kernel.params:
         wanted = ", ".join(f".{each.type} {each.name}" for each in kernel.params)
@@ -423,6 +424,15 @@ def _run_source(request: Request, target: str) -> list[Comparison]:
         )
     kernel.launch(request.grid, request.block, args, cluster=request.cluster, smem=request.smem)
     return [_arrays(request, args, copies)] if request.reference else []
+
+
+def _draw(args: list[Any], kinds: list[str]) -> None:
+    """Gives arrays random elements, where a recorder follows those."""
+    from .verdict import current_recorder
+
+    recorder = current_recorder()
+    if recorder is not None and recorder.algebra is not None:
+        recorder.draw([_tensor(each, kind) for each, kind in zip(args, kinds, strict=True)])
 
 
 def _arrays(request: Request, args: list[Any], before: list[Any]) -> Comparison:

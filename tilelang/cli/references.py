@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ..algebra import Elements
 from ..checks.wire import Message, Wire, packed, unpacked
 from ..errors import TileLangError
+from ..profiler.compare import as_list
 from . import files_read
 from .problems import Problem, problem_of
 from .programs import Request, applied, names_of, raised, reference_of
@@ -22,7 +24,8 @@ def serve(wire: Wire) -> None:
     files_read.watch()
     references = _References()
     orders = {"find": references.find, "problem": references.problem,
-              "inputs": references.inputs, "expected": references.expected}  # fmt: skip
+              "inputs": references.inputs, "expected": references.expected,
+              "elements": references.elements}  # fmt: skip
     while True:
         fields, arrays = wire.receive()
         try:
@@ -85,3 +88,25 @@ class _References:
         with torch.no_grad():
             rows = [packed([each.value, each.exact, *each.moved], arrays) for each in values]
         return {"outputs": rows}, arrays
+
+    def elements(self, fields: dict[str, Any], given: list[np.ndarray]) -> Message:
+        """Computes the outputs over the field."""
+        assert self._function is not None
+        inputs = [
+            together(each) if isinstance(each, tuple) else each
+            for each in unpacked(fields["inputs"], given)
+        ]
+        arrays: list[np.ndarray] = []
+        results = as_list(applied(self._function, inputs))
+        return {"outputs": [packed(apart(Elements.of(each)), arrays) for each in results]}, arrays
+
+
+def apart(elements: Elements) -> tuple[Any, ...]:
+    """Returns the parts of an array of elements, which a message can hold."""
+    return elements.words.view(np.int32), elements.values
+
+
+def together(parts: tuple[Any, ...]) -> Elements:
+    """Returns the array of elements of its parts."""
+    words, values = parts
+    return Elements(words.numpy().view(np.uint32), values.numpy())

@@ -22,7 +22,7 @@ from ..emulator.timing import Report
 from ..emulator.timing.accuracy import accuracy_text
 from ..emulator.timing.text import shares
 from ..emulator.watch import Launch, watching
-from ..errors import TileLangError, UserError
+from ..errors import TileLangError
 from ..jit.kernel import JITKernel, compiling
 from ..runtime import poison
 from ..runtime.code import assembling
@@ -66,6 +66,7 @@ class Recorder:
         self._timed, self._repeats = timed, repeats
         #: The mode of the last launches, where floats carry elements of a field.
         self.algebra = Algebra() if algebra else None
+        self._drawn: dict[int, Elements] = {}  # inputs of the last run, by their positions
         self._unwritten: dict[tuple[str, int, int], _Unwritten] = {}
         self._calls: collections.Counter[tuple[str, int]] = collections.Counter()
         self.texts: set[str] = set()
@@ -94,8 +95,8 @@ class Recorder:
                 options(schedule=schedule, sanitize="report", letters="count", progress=False)
             )
             if self.algebra is not None:
-                self.algebra = Algebra()
-                stack.enter_context(self.algebra.mode())
+                self.algebra, self._drawn = Algebra(), {}
+                stack.enter_context(self.algebra.mode(seed=0))
             stack.enter_context(watching(self._launched))
             stack.enter_context(poison.watching(poison.Watch(self._ended, second)))
             stack.enter_context(compiling(self._compiled_one))
@@ -129,16 +130,25 @@ class Recorder:
 
         Raises:
             AssertionError: one differs.
-            UserError: a reference runs in a process of its own.
         """
         assert self.algebra is not None
         for each in comparisons:
-            if not callable(each.reference):
-                raise UserError("--algebra needs a reference that runs in this process")
-            inputs = [Elements.of(v) if is_floats(v) else v for v in each.inputs]
-            verdict = compare(self.algebra, each.actual, each.reference, inputs)
+            reference = each.reference
+            if not callable(reference):
+                reference = reference.on_elements  # type: ignore[attr-defined]
+            inputs = [self._drawn.get(i, value) for i, value in enumerate(each.inputs)]
+            verdict = compare(self.algebra, each.actual, reference, inputs)
             if not verdict.equal:
                 raise AssertionError(verdict.message)
+
+    def draw(self, inputs: Sequence[Any], seed: int = 0) -> None:
+        """Gives inputs that are tensors of floats random elements, in the algebraic mode."""
+        if self.algebra is None:
+            return
+        for number, value in enumerate(inputs):
+            if is_floats(value):
+                self.algebra.draw(value, seed, number)
+                self._drawn[number] = self.algebra.read(value)
 
     def algebra_remarks(self) -> list[str]:
         """Returns what instructions of the last launches did to elements."""

@@ -147,3 +147,27 @@ def test_others_do_not_notice(tmp_path):
 def test_wrong_use(tmp_path, arguments, text, message):
     status, output = session(tmp_path, text, *arguments, library="")
     assert status != 0 and message in output, output
+
+
+def test_algebra(tmp_path):
+    """Tests that compare with a tolerance compare over a finite field instead."""
+    status, output = session(
+        tmp_path,
+        """
+        @triton.jit
+        def total(x, out, n, FIRST: tl.constexpr, BLOCK: tl.constexpr):
+            at = FIRST + tl.arange(0, BLOCK)
+            tl.store(out, tl.sum(tl.load(x + at, mask=at < n, other=0.0)))
+
+        @pytest.mark.parametrize("first", [0, 1])
+        def test_sum(first):
+            x, out = torch.randn(1000), torch.zeros(1)
+            x[0] *= 1e-4
+            total[(1,)](x, out, 1000, FIRST=first, BLOCK=1024)
+            torch.testing.assert_close(out[0], x.double().sum().float(), rtol=1e-3, atol=1e-3)
+        """,
+        "--emulate=sm_90a", "--algebra",
+    )  # fmt: skip
+    assert status == 1
+    assert counts(output) == {"passed": 1, "failed": 1}
+    assert "test_sum[1]" in output and "comparisons over the field: 1, of numbers: 0" in output
