@@ -106,6 +106,27 @@ def wrong(x, y):
     assert not document(f"{launch} --reference ref.py::wrong --outputs 1", 1)["ok"]
 
 
+SCRIPT = """
+import torch
+from program import scale
+import tilelang
+
+x, y = torch.randn(300).half(), torch.zeros(300).half()
+tilelang.compile(scale(300))(x, y)
+torch.testing.assert_close(y, (x.float() * {factor}).half(), rtol=0.1, atol=0.1)
+"""
+
+
+@pytest.mark.parametrize(("factor", "status"), [("3", 0), ("3.001", 1)])
+def test_script(factor: str, status: int, tmp_path: Path, monkeypatch) -> None:
+    """Comparisons of a script are over the field."""
+    monkeypatch.chdir(tmp_path)
+    Path("program.py").write_text(PROGRAM)
+    Path("script.py").write_text(SCRIPT.format(factor=factor))
+    found = document("check script.py --seeds 0 --algebra", status)
+    assert found["ok"] == (status == 0)
+
+
 def test_assertion() -> None:
     x = torch.randn(100)
     testing.assert_equal_algebra(lambda x: x * 2, lambda x: x + x, torch.zeros(4))

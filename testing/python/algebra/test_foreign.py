@@ -52,7 +52,9 @@ def test_equal(file, name):
 
 #: What is replaced in the text of a program.
 WRONG = {
-    "a factor of the sum": ("attention", "attention_with_descriptors", "acc * factor[:, None])", "acc)"),
+    "a factor of the sum": (
+        "attention", "attention_with_descriptors", "acc * factor[:, None])", "acc)",
+    ),
     "a scale": ("attention", "attention_with_descriptors", ".T) * scale", ".T) * scale * 1.0002"),
     "a column of another": (
         "gemm", "four_bit_weights", "scale_ptr + rn)", "scale_ptr + (rn ^ 1))",
