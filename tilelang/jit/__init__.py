@@ -6,9 +6,13 @@ from .decorator import JITFunction, jit
 from .eager import EagerFunction
 from .kernel import JITKernel
 
+#: What ``@tilelang.jit`` makes of a function, by the name of TileLang.
+JITImpl = JITFunction | EagerFunction
+
 __all__ = [
     "EagerFunction",
     "JITFunction",
+    "JITImpl",
     "JITKernel",
     "PassConfigKey",
     "compile",
