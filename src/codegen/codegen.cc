@@ -12,6 +12,7 @@
 #include "ir/async.h"
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/min_blocks.h"
 #include "ir/next_tile.h"
 #include "ir/same.h"
 #include "ir/visitor.h"
@@ -215,7 +216,7 @@ std::string KernelPrinter::Attributes() {
   int64_t threads = 1;
   for (int64_t extent : info_->block) threads *= extent;
   std::string text = "__launch_bounds__(" + std::to_string(threads) + ", " +
-                     std::to_string(Attr<int64_t>(launch_->attrs, "min_blocks_per_sm", 1)) + ")";
+                     std::to_string(ir::MinBlocks(launch_)) + ")";
   // A block alone is a cluster everywhere, also where there are no others.
   if (op::ClusterSize(launch_) == 1) return text;
   text += " __cluster_dims__(";

@@ -9,6 +9,7 @@
 #include "analysis/kernel_scope.h"
 #include "arith/analyzer.h"
 #include "ir/effects.h"
+#include "ir/min_blocks.h"
 #include "ir/remark.h"
 #include "ir/settings.h"
 #include "ir/visitor.h"
@@ -166,18 +167,10 @@ bool FitsTwice(const TurnLaunch& turns, const Target& target) {
   const ir::KernelLaunchNode* launch = turns.launch;
   int64_t service = turns.threads > kWarpgroup ? kWarpgroup : 2 * kWarp;
   int64_t registers = target->registers_per_sm / kBlocks / (turns.threads + service);
-  return launch->attrs.count("min_blocks_per_sm") == 0 &&
-         launch->attrs.count("set_max_nreg") == 0 && op::ClusterSize(launch) == 1 &&
-         !op::HasGemmsInPairs(launch->body) && turns.blocks > target->sm_count &&
-         turns.registers + kOtherRegisters <= registers && turns.Room(kBlocks, target) >= 1;
-}
-
-Stmt WithTwoBlocks(const Stmt& s) {
-  const auto* op = s.as<ir::KernelLaunchNode>();
-  auto attrs = op->attrs;
-  attrs.Set("min_blocks_per_sm", kBlocks);
-  return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
-                          op->span);
+  return !ir::StatesMinBlocks(launch) && launch->attrs.count("set_max_nreg") == 0 &&
+         op::ClusterSize(launch) == 1 && !op::HasGemmsInPairs(launch->body) &&
+         turns.blocks > target->sm_count && turns.registers + kOtherRegisters <= registers &&
+         turns.Room(kBlocks, target) >= 1;
 }
 
 void RemarkBlocks(const ir::KernelLaunchNode* launch) {
@@ -219,7 +212,7 @@ Stmt FitTurns(const ir::Func& func, const Stmt& given_launch, const Target& targ
   RemarkSlots(turns->loop, given, slots);
   if (twice) RemarkBlocks(op);
   result = SlotSetter(turns->loop->var, slots).MutateStmt(result);
-  return twice ? WithTwoBlocks(result) : result;
+  return twice ? ir::WithMinBlocks(result.as<ir::KernelLaunchNode>(), kBlocks) : result;
 }
 
 namespace {

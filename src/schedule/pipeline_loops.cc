@@ -11,6 +11,7 @@
 #include "ir/async.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
+#include "ir/min_blocks.h"
 #include "ir/remark.h"
 #include "op/copy_async.h"
 #include "op/copy_tma.h"
@@ -251,9 +252,7 @@ RegisterShares ShareRegisters(const ir::KernelLaunchNode* launch, int64_t consum
   constexpr int64_t kUnit = 8;
   // All threads have the same number of registers at the launch, and the roles divide their sum.
   const int64_t threads = consumers + service;
-  const auto resident = launch->attrs.Get("min_blocks_per_sm");
-  const int64_t blocks = resident ? (*resident).cast<int64_t>() : 1;
-  const int64_t launched = 65536 / blocks / threads / kUnit * kUnit;
+  const int64_t launched = 65536 / ir::MinBlocks(launch) / threads / kUnit * kUnit;
   const int64_t registers = launched * threads;
   if (service != kWarpgroup || consumers <= kWarpgroup) return {};
   std::vector<int64_t> given = {-1, -1};

@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "ir/min_blocks.h"
 #include "ir/visitor.h"
 #include "schedule/shared_bytes.h"
 #include "tiling/residency.h"
@@ -12,7 +13,6 @@ using ir::Stmt;
 
 namespace {
 
-constexpr const char* kBlocksHeld = "min_blocks_per_sm";
 constexpr int64_t kTwoBlocks = 2;
 
 class BlockHolder : public ir::StmtMutator {
@@ -26,11 +26,8 @@ class BlockHolder : public ir::StmtMutator {
         ir::HasStmt(op->body, [](const Stmt& s) { return s->kind == ir::StmtKind::kGemm; });
     bool several = BlocksOf(op) > target_->sm_count &&
                    BlocksPerSm(op, target_, schedule::SharedBytes(op)) == kTwoBlocks;
-    if (!multiplies || !several || op->attrs.count(kBlocksHeld) != 0) return self;
-    auto attrs = op->attrs;
-    attrs.Set(kBlocksHeld, kTwoBlocks);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
-                            op->span);
+    if (!multiplies || !several || ir::StatesMinBlocks(op)) return self;
+    return ir::WithMinBlocks(op, kTwoBlocks);
   }
 
  private:
