@@ -45,13 +45,9 @@
 #include "sync/number_barriers.h"
 #include "sync/order_pairs.h"
 #include "sync/place_synchronization.h"
-#include "tiling/add_parts.h"
 #include "tiling/choose_tiles.h"
-#include "tiling/cut_tiles.h"
 #include "tiling/divide_blocks.h"
-#include "tiling/even_tiles.h"
 #include "tiling/fit_blocks.h"
-#include "tiling/fit_rows.h"
 #include "tiling/hold_blocks.h"
 #include "tiling/inline_names.h"
 #include "tiling/order_blocks.h"
@@ -161,8 +157,6 @@ const std::vector<Step>& Pipeline() {
       {"version_launches", ForAll(tiling::VersionLaunches), std::nullopt,
        "tl.disable_launch_versions", Unchanged},
       {"tile_by_size", tiling::TileBySize, std::nullopt, "tl.disable_launch_versions", Unchanged},
-      {"fit_rows", tiling::FitRows, std::nullopt, "tl.disable_block_fitting", Unchanged},
-      {"cut_tiles", tiling::CutTiles, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"choose_tiles", tiling::ChooseTiles, std::nullopt, "tl.disable_tile_choice", Unchanged},
       {"widen_tiles", tiling::WidenTiles, std::nullopt, "tl.disable_tile_widening", Unchanged},
       {"slice_epilogue", epilogue::SliceEpilogue},
@@ -177,7 +171,6 @@ const std::vector<Step>& Pipeline() {
       {"substitute_values", ForAll(transform::SubstituteValues)},
       {"fit_blocks", tiling::FitBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"divide_blocks", tiling::DivideBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
-      {"add_parts", tiling::AddParts},
       {"trim_loads", tiling::TrimLoads, std::nullopt, "tl.disable_load_trimming", Unchanged},
       {"order_blocks", tiling::OrderBlocks, std::nullopt, "tl.disable_block_order", Unchanged},
       {"persist_blocks", tiling::PersistBlocks, std::nullopt, "tl.disable_persistent_blocks",

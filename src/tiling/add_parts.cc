@@ -3,16 +3,17 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
-#include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "arith/analyzer.h"
-#include "ir/error.h"
+#include "ir/effects.h"
 #include "ir/visitor.h"
 #include "op/copy.h"
 #include "op/effect.h"
 #include "op/issue.h"
-#include "target/warp.h"
+#include "schedule/shared_bytes.h"
 #include "tiling/tile_cost.h"
 #include "tiling/tile_cutter.h"
 
@@ -27,20 +28,9 @@ using op::I32;
 
 namespace {
 
-// The one copy of the result to its tensor; null where the launch does more.
-const ir::CopyNode* OnlyStore(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
-  if (!StoresOnly(launch, plain) || plain.gemms.size() != 1) return nullptr;
-  const Region& c = plain.gemms[0]->result();
-  const ir::CopyNode* found = nullptr;
-  for (const Stmt& s : launch->body.as<ir::SeqNode>()->stmts) {
-    const auto* copy = s.as<ir::CopyNode>();
-    if (copy == nullptr) continue;
-    bool stores = copy->src->buffer.same_as(c->buffer) && copy->src.IsWhole() && c.IsWhole() &&
-                  copy->dst->buffer.IsGlobal() && copy->annotations.empty();
-    if (found != nullptr || !stores) return nullptr;
-    found = copy;
-  }
-  return found;
+Buffer SharedTile(const char* name, DLDataType dtype, int64_t rows, int64_t columns,
+                  const ir::Span& span) {
+  return Buffer(name, dtype, {I32(rows), I32(columns)}, {}, "shared.dyn", {}, span);
 }
 
 // Returns whether sums begin with zero in any iteration, so that the sums of blocks can be added.
@@ -77,21 +67,23 @@ bool EndsWithTensors(const PlainGemm& plain) {
   return true;
 }
 
+// The statements by which the blocks of a cluster add up their sums `c`. Block number `part` gets
+// the sums of its own rows or columns in `total`.
 class Exchange {
  public:
-  Exchange(const ir::CopyNode* store, const ir::Var& part, int64_t parts, ir::GemmDim along)
-      : store_(store),
-        span_(store->span),
-        c_(store->src->buffer),
+  Exchange(const Buffer& c, const Buffer& total, const ir::Var& part, int64_t parts,
+           ir::GemmDim along, const ir::Span& span)
+      : span_(span),
+        c_(c),
+        total_(total),
         part_(part),
         parts_(parts),
-        by_rows_(along == ir::GemmDim::kM) {
-    rows_ = *ir::AsInt(c_->shape[0]) / (by_rows_ ? parts : 1);
-    columns_ = *ir::AsInt(c_->shape[1]) / (by_rows_ ? 1 : parts);
-    total_ = Tile("total", c_->dtype, rows_, columns_, "local.fragment");
+        by_rows_(along == ir::GemmDim::kM),
+        rows_(*ir::AsInt(total->shape[0])),
+        columns_(*ir::AsInt(total->shape[1])) {
     for (int64_t d = 1; d < parts; ++d) {
-      sent_.push_back(Tile("sent", c_->dtype, columns_, rows_, "shared.dyn"));
-      received_.push_back(Tile("received", c_->dtype, columns_, rows_, "shared.dyn"));
+      sent_.push_back(SharedTile("sent", c_->dtype, columns_, rows_, span_));
+      received_.push_back(SharedTile("received", c_->dtype, columns_, rows_, span_));
     }
     Array<Expr> counts;
     for (int64_t d = 1; d < parts; ++d) counts.push_back(I32(1));
@@ -102,43 +94,35 @@ class Exchange {
 
   // Returns the allocations of each block.
   std::vector<Stmt> Allocations() const {
-    std::vector<Stmt> allocs = {ir::Alloc(total_, span_), ir::Alloc(arrived_, span_)};
+    std::vector<Stmt> allocs = {ir::Alloc(arrived_, span_)};
     for (const Buffer& tile : sent_) allocs.push_back(ir::Alloc(tile, span_));
     for (const Buffer& tile : received_) allocs.push_back(ir::Alloc(tile, span_));
     return allocs;
   }
 
-  // In place of the store.
-  Stmt Body() const {
-    std::vector<Stmt> stmts;
+  void AppendTo(std::vector<Stmt>* stmts) const {
     for (int64_t d = 1; d < parts_; ++d) {
-      for (int64_t rank = 0; rank < parts_; ++rank) stmts.push_back(Fill(d, rank));
+      for (int64_t rank = 0; rank < parts_; ++rank) stmts->push_back(Fill(d, rank));
     }
     for (int64_t d = 1; d < parts_; ++d) {
-      stmts.push_back(ir::Copy(Region::Whole(sent_[d - 1]), Region::Whole(received_[d - 1]), {},
-                               span_, Arrival(d), Peer(d)));
+      stmts->push_back(ir::Copy(Region::Whole(sent_[d - 1]), Region::Whole(received_[d - 1]), {},
+                                span_, Arrival(d), Peer(d)));
     }
     for (int64_t rank = 0; rank < parts_; ++rank) {
-      stmts.push_back(Where(part_, rank, [&](const ir::Var& i, const ir::Var& j) {
+      stmts->push_back(Where(part_, rank, [&](const ir::Var& i, const ir::Var& j) {
         return ir::Store(total_, {j, i}, Sum(rank, i, j), span_);
       }));
     }
     for (int64_t d = 1; d < parts_; ++d) {
-      stmts.push_back(ir::WaitParity(Arrival(d), op::U32(0), span_));
-      stmts.push_back(ForElements([&](const ir::Var& i, const ir::Var& j) {
+      stmts->push_back(ir::WaitParity(Arrival(d), op::U32(0), span_));
+      stmts->push_back(ForElements([&](const ir::Var& i, const ir::Var& j) {
         Expr sum = ir::Load(total_, {j, i}, span_) + ir::Load(received_[d - 1], {i, j}, span_);
         return ir::Store(total_, {j, i}, sum, span_);
       }));
     }
-    AppendStore(&stmts);
-    return op::Sequence(stmts, span_);
   }
 
  private:
-  Buffer Tile(const char* name, DLDataType dtype, int64_t rows, int64_t columns,
-              const char* scope) const {
-    return Buffer(name, dtype, {I32(rows), I32(columns)}, {}, scope, {}, span_);
-  }
   Expr Peer(int64_t distance) const { return ir::FloorMod(part_ + I32(distance), I32(parts_)); }
   Expr Arrival(int64_t distance) const { return ir::Load(arrived_, {I32(distance - 1)}, span_); }
   // An element of the rows or columns that a rank stores.
@@ -165,35 +149,38 @@ class Exchange {
     });
   }
 
-  void AppendStore(std::vector<Stmt>* stmts) const {
-    size_t dim = op::Moving(store_->dst).dims[by_rows_ ? 0 : 1];
-    int64_t own_extent = by_rows_ ? rows_ : columns_;
-    Array<Expr> mins = store_->dst->mins, extents = store_->dst->extents;
-    mins.Set(dim, mins[dim] + ir::CastTo(mins[dim].dtype(), part_ * I32(own_extent)));
-    extents.Set(dim, ir::Const(extents[dim].dtype(), own_extent));
-    Region own(store_->dst->buffer, mins, extents);
-    Region from = Region::Whole(total_);
-    if (own->buffer->dtype.bits == kResultBits) {
-      Buffer staged = Tile("staged", own->buffer->dtype, rows_, columns_, "shared.dyn");
-      stmts->push_back(ir::Alloc(staged, span_));
-      stmts->push_back(ir::Copy(from, Region::Whole(staged), {}, span_));
-      from = Region::Whole(staged);
-    }
-    stmts->push_back(ir::Copy(from, own, {}, span_));
-  }
-
-  const ir::CopyNode* store_;
   ir::Span span_;
   Buffer c_;
+  Buffer total_;
   ir::Var part_;
   int64_t parts_;
   bool by_rows_;
-  int64_t rows_;  // that each block stores
+  int64_t rows_;  // of each block
   int64_t columns_;
-  Buffer total_;
   std::vector<Buffer> sent_;  // by distance of ranks
   std::vector<Buffer> received_;
   Buffer arrived_;
+};
+
+// Results of 16 bits leave through shared memory.
+class ResultStager : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    const Buffer& to = op->dst->buffer;
+    bool result = op->src->buffer.IsFragment() && to.IsGlobal() && to->dtype.bits == kResultBits &&
+                  op->annotations.empty();
+    if (!result) return ir::ffi::GetRef<Stmt>(op);
+    std::vector<int64_t> extents;
+    for (size_t dim : op::Moving(op->src).dims)
+      extents.push_back(*ir::AsInt(op->src->extents[dim]));
+    if (extents.size() != 2) return ir::ffi::GetRef<Stmt>(op);
+    Buffer staged = SharedTile("staged", to->dtype, extents[0], extents[1], op->span);
+    Region whole = Region::Whole(staged);
+    return op::Sequence({ir::Alloc(staged, op->span), ir::Copy(op->src, whole, {}, op->span),
+                         ir::Copy(whole, op->dst, {}, op->span)},
+                        op->span);
+  }
 };
 
 // Asks for the transposed product: rows of C are in registers of fixed numbers there.
@@ -207,112 +194,158 @@ class ProductTransposer : public ir::StmtMutator {
   }
 };
 
-// Writes one launch in parts.
-class PartWriter : public ir::StmtMutator {
+// Divides the iterations of a launch, and the statements after its loop, among blocks.
+class PartWriter {
  public:
-  PartWriter(const ir::KernelLaunchNode* launch, int64_t parts, ir::GemmDim along)
-      : launch_(launch),
+  PartWriter(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
+             int64_t parts, ir::GemmDim along)
+      : func_(func),
+        launch_(launch),
+        plain_(plain),
         parts_(parts),
-        plain_(FindPlainGemm(launch)),
-        part_("part", ir::dtypes::kInt32, launch->span) {
-    TL_CHECK(plain_.loop != nullptr, launch->span, "blocks share a loop that is no plain gemm's");
-    store_ = OnlyStore(launch, plain_);
-    Exchange exchange(store_, part_, parts_, along);
-    replacement_ = exchange.Body();
-    body_ = exchange.Allocations();
-  }
+        along_(along),
+        part_("part", ir::dtypes::kInt32, launch->span) {}
 
+  // Returns the launch; null where a statement does not treat the rows, or columns, one by one.
   Stmt Write() {
-    for (const Stmt& s : launch_->body.as<ir::SeqNode>()->stmts) body_.push_back(MutateStmt(s));
-    Array<ir::Var> vars = launch_->block_vars;
-    Array<Expr> grid = launch_->grid;
+    if (!CutStatements()) return Stmt();
+    const Buffer& c = plain_.gemms[0]->result()->buffer;
+    Exchange exchange(c, total_, part_, parts_, along_, launch_->span);
+    std::vector<Stmt> body = exchange.Allocations();
+    AppendLoop(c, &body);
+    body.insert(body.begin(), before_.begin(), before_.end());
+    exchange.AppendTo(&body);
+    body.insert(body.end(), after_.begin(), after_.end());
     Array<int64_t> cluster;
-    for (size_t axis = 0; axis < grid.size(); ++axis) cluster.push_back(1);
-    vars.push_back(part_);
-    grid.push_back(I32(parts_));
+    for (size_t axis = 0; axis < launch_->grid.size(); ++axis) cluster.push_back(1);
     cluster.push_back(parts_);
     auto attrs = launch_->attrs;
-    attrs.erase(kPartsOfK);
     attrs.Set("cluster_dims", cluster);
-    return ir::KernelLaunch(vars, grid, launch_->thread_vars, launch_->threads, attrs,
-                            op::Sequence(body_, launch_->span), launch_->span);
-  }
-
-  using StmtMutator::Rewrite;
-  Stmt Rewrite(const ir::CopyNode* op) override {
-    return op == store_ ? replacement_ : ir::ffi::GetRef<Stmt>(op);
-  }
-  // The iterations of this block.
-  Stmt Rewrite(const ir::ForNode* op) override {
-    if (op != plain_.loop) return ir::ffi::GetRef<Stmt>(op);
-    Expr steps = I32(CeilDiv(*ir::AsInt(op->extent), parts_));
-    Expr first = ir::CastTo(op->var.dtype(), part_ * steps);
-    Stmt body = ir::Substitute(op->body, {{op->var, op->var + first}});
-    return ir::For(op->var, op->min, ir::CastTo(op->extent.dtype(), steps), op->Kind(), body,
-                   op->annotations, op->span);
+    return WithPart(parts_, attrs, op::Sequence(body, launch_->span));
   }
 
  private:
-  const ir::KernelLaunchNode* launch_;
-  int64_t parts_;
-  PlainGemm plain_;
-  ir::Var part_;
-  const ir::CopyNode* store_ = nullptr;
-  Stmt replacement_;
-  std::vector<Stmt> body_;
-};
-
-class PartAdder : public ir::StmtMutator {
- public:
-  using StmtMutator::Rewrite;
-  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    if (op->attrs.count(kPartsOfK) == 0) return ir::ffi::GetRef<Stmt>(op);
-    int64_t parts = PartsOfK(op);
-    if (parts > 1) return PartWriter(op, parts, ir::GemmDim::kM).Write();
-    auto attrs = op->attrs;
-    attrs.erase(kPartsOfK);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
-                            op->span);
+  // The launch with another axis, of so many blocks.
+  ir::KernelLaunch WithPart(int64_t blocks, const ir::Map<ir::String, ir::Any>& attrs,
+                            const Stmt& body) const {
+    Array<ir::Var> vars = launch_->block_vars;
+    Array<Expr> grid = launch_->grid;
+    vars.push_back(part_);
+    grid.push_back(I32(blocks));
+    return ir::KernelLaunch(vars, grid, launch_->thread_vars, launch_->threads, attrs, body,
+                            launch_->span);
   }
+
+  // Cuts all statements to the rows or columns of this block, and keeps those before and after the
+  // loop.
+  bool CutStatements() {
+    const Buffer& c = plain_.gemms[0]->result()->buffer;
+    auto [m, n] = std::pair(*ir::AsInt(c->shape[0]), *ir::AsInt(c->shape[1]));
+    int64_t from = along_ == ir::GemmDim::kM ? m : n;
+    ir::KernelLaunch one = WithPart(1, launch_->attrs, launch_->body);
+    TileCutter cutter(func_, one.get(), plain_, {along_, part_, from, from / parts_});
+    Stmt cut = cutter.Body();
+    if (!cut.defined()) return false;
+    ir::WalkStmts(cut, [&](const Stmt& s) {
+      if (const auto* gemm = s.as<ir::GemmNode>()) total_ = gemm->result()->buffer;
+      return true;
+    });
+    bool behind = false;
+    for (const Stmt& s : cut.as<ir::SeqNode>()->stmts) {
+      const auto* fill = s.as<ir::FillNode>();
+      if (s->kind == ir::StmtKind::kFor) {
+        behind = true;
+      } else if (behind) {
+        after_.push_back(ResultStager().MutateStmt(s));
+      } else if (fill == nullptr || !fill->dst->buffer.same_as(total_)) {
+        before_.push_back(s);
+      }
+    }
+    DropUnused();
+    return true;
+  }
+
+  // Drops allocations of tiles that the loop alone uses.
+  void DropUnused() {
+    std::unordered_set<const ir::ffi::Object*> used = {total_.get()};
+    for (const auto* stmts : {&before_, &after_}) {
+      for (const Stmt& s : *stmts) {
+        ir::WalkEffects(s, [&](const ir::Effect& effect) { used.insert(effect.buffer.get()); });
+      }
+    }
+    auto unused = [&](const Stmt& s) {
+      const auto* alloc = s.as<ir::AllocNode>();
+      return alloc != nullptr && used.count(alloc->buffer.get()) == 0;
+    };
+    before_.erase(std::remove_if(before_.begin(), before_.end(), unused), before_.end());
+  }
+
+  // Appends the tiles of the loop, the fills of its sums, and the iterations of this block.
+  void AppendLoop(const Buffer& c, std::vector<Stmt>* body) const {
+    std::unordered_set<const ir::ffi::Object*> tiles = {c.get()};
+    for (const ir::CopyNode* load : plain_.loads) tiles.insert(load->dst->buffer.get());
+    for (const Stmt& s : launch_->body.as<ir::SeqNode>()->stmts) {
+      const auto* alloc = s.as<ir::AllocNode>();
+      const auto* fill = s.as<ir::FillNode>();
+      bool own = (alloc != nullptr && tiles.count(alloc->buffer.get()) != 0) ||
+                 (fill != nullptr && fill->dst->buffer.same_as(c));
+      if (own) body->push_back(s);
+      if (s.get() == plain_.loop) {
+        body->push_back(OwnIterations());
+        return;
+      }
+    }
+  }
+
+  Stmt OwnIterations() const {
+    const ir::ForNode* loop = plain_.loop;
+    Expr steps = I32(CeilDiv(*ir::AsInt(loop->extent), parts_));
+    Expr first = ir::CastTo(loop->var.dtype(), part_ * steps);
+    Stmt body = ir::Substitute(loop->body, {{loop->var, loop->var + first}});
+    return ir::For(loop->var, loop->min, ir::CastTo(loop->extent.dtype(), steps), loop->Kind(),
+                   body, loop->annotations, loop->span);
+  }
+
+  const ir::Func& func_;
+  const ir::KernelLaunchNode* launch_;
+  const PlainGemm& plain_;
+  int64_t parts_;
+  ir::GemmDim along_;
+  ir::Var part_;
+  Buffer total_;  // the sums of this block
+  std::vector<Stmt> before_;
+  std::vector<Stmt> after_;
 };
 
 }  // namespace
 
-bool CanShareIterations(const ir::KernelLaunchNode* launch, const PlainGemm& plain, int64_t parts,
-                        ir::GemmDim along) {
-  if (launch->grid.size() > 2 || OnlyStore(launch, plain) == nullptr) return false;
-  if (!BeginsWithZero(launch, plain)) return false;
+Stmt WithParts(const ir::Func& func, const ir::KernelLaunchNode* launch, int64_t parts,
+               ir::GemmDim along) {
+  PlainGemm plain = FindPlainGemm(launch);
+  bool possible = plain.loop != nullptr && launch->grid.size() <= 2 && plain.gemms.size() == 1 &&
+                  ComputesByElement(launch, plain) && plain.gemms[0]->result().IsWhole() &&
+                  BeginsWithZero(launch, plain);
+  if (!possible) return Stmt();
   auto iterations = ir::AsInt(plain.loop->extent);
   const Array<Expr>& shape = plain.gemms[0]->result()->buffer->shape;
   auto rows = ir::AsInt(shape[0]), columns = ir::AsInt(shape[1]);
-  return iterations && ir::IsConst(plain.loop->min, 0) &&
-         (*iterations % parts == 0 || EndsWithTensors(plain)) && rows && columns &&
-         (along == ir::GemmDim::kM ? *rows % (parts * kRowUnit) == 0 && *columns % kColumnUnit == 0
-                                   : *columns % (parts * kRowUnit) == 0);
+  bool divides =
+      iterations && ir::IsConst(plain.loop->min, 0) &&
+      (*iterations % parts == 0 || EndsWithTensors(plain)) && rows && columns &&
+      (along == ir::GemmDim::kM ? *rows % (parts * kRowUnit) == 0 && *columns % kColumnUnit == 0
+                                : *columns % (parts * kRowUnit) == 0);
+  return divides ? PartWriter(func, launch, plain, parts, along).Write() : Stmt();
 }
 
-Stmt WithParts(const ir::KernelLaunchNode* launch, int64_t parts, ir::GemmDim along) {
-  return PartWriter(launch, parts, along).Write();
-}
-
-int64_t BytesOfExchange(const PlainGemm& plain, int64_t parts) {
+int64_t BytesOfExchange(const ir::KernelLaunchNode* launch, const PlainGemm& plain, int64_t parts) {
   if (parts == 1) return 0;
-  int64_t elements = 1;
-  for (const Expr& extent : plain.gemms[0]->result()->buffer->shape) elements *= *ir::AsInt(extent);
-  int64_t own = elements / parts;
-  return own * (2 * (parts - 1) * 4 + kResultBits / 8);
+  int64_t sums = schedule::TileBytes(plain.gemms[0]->result()->buffer);
+  int64_t results = BytesOfResult(launch, plain).value_or(0);
+  return (2 * (parts - 1) * sums + results) / parts;
 }
 
-Stmt InParts(const ir::KernelLaunchNode* launch, int64_t parts) {
-  auto attrs = launch->attrs;
-  attrs.Set(kPartsOfK, parts);
-  return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
-                          attrs, ProductTransposer().MutateStmt(launch->body), launch->span);
-}
-
-ir::Func AddParts(const ir::Func& func, const Target& target) {
-  if (!target->has_wgmma || !target->has_tma) return func;
-  return func.WithBody(PartAdder().MutateStmt(func->body));
+Stmt Transposed(const ir::KernelLaunchNode* launch) {
+  return ProductTransposer().MutateStmt(ir::ffi::GetRef<Stmt>(launch));
 }
 
 }  // namespace tilelang::tiling

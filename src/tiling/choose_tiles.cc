@@ -16,11 +16,13 @@
 #include "tiling/add_parts.h"
 #include "tiling/gemm_problem.h"
 #include "tiling/loop_stages.h"
+#include "tiling/one_wave.h"
 #include "tiling/order_blocks.h"
 #include "tiling/pair_blocks.h"
 #include "tiling/retile.h"
 #include "tiling/tcgen05_tiles.h"
 #include "tiling/tile_sequence.h"
+#include "tiling/tile_settings.h"
 
 namespace tilelang::tiling {
 
@@ -37,24 +39,16 @@ bool HasSharedInputs(const PlainGemm& plain) {
   });
 }
 
-// The pass options that fix a choice of tiles.
-class TileSettings {
- public:
-  explicit TileSettings(const ir::Func& func)
-      : columns_(func->attrs.Get(ir::kTileColumns)),
-        pairs_(func->attrs.Get(ir::kTilePairs)),
-        parts_(func->attrs.Get(ir::kTileParts)) {}
+// Adds a remark about a candidate that the model prefers by so much, and what excludes it.
+void SayExcluded(const ir::Span& span, double gain, const std::string& candidate,
+                 const std::string& reason) {
+  auto percent = static_cast<int64_t>(100 * gain + 0.5);
+  Remark(span, "tiles",
+         "T.Kernel: the model of tiles predicts " + std::to_string(percent) + " % less time for " +
+             candidate + ", but " + reason);
+}
 
-  bool Allow(const Tcgen05Tiles& tiles) const {
-    return (!columns_ || (*columns_).cast<int64_t>() == tiles.tile.columns) &&
-           (!pairs_ || (*pairs_).cast<bool>() == tiles.pairs) &&
-           (!parts_ || (*parts_).cast<int64_t>() == tiles.parts);
-  }
-
- private:
-  ir::ffi::Optional<ir::Any> columns_, pairs_, parts_;
-};
-
+// On targets with tcgen05.
 class TileChooser : public ir::StmtMutator {
  public:
   TileChooser(const ir::Func& func, const Target& target)
@@ -79,7 +73,7 @@ class TileChooser : public ir::StmtMutator {
     if (!problem) return self;
     std::optional<Exclusion> cheapest;
     for (const Tcgen05Tiles& tiles : ProposeTcgen05(*problem, target_)) {
-      if (!settings_.Allow(tiles)) continue;
+      if (!settings_.Allow(tiles.tile.columns, tiles.pairs, tiles.parts)) continue;
       Exclusion excluded{tiles, "", op->span};
       Stmt rewritten = Apply(op, *problem, tiles, &excluded);
       if (rewritten.defined()) {
@@ -103,7 +97,7 @@ class TileChooser : public ir::StmtMutator {
   // The launch with these tiles; null where it cannot be rewritten, with the reason.
   Stmt Apply(const ir::KernelLaunchNode* op, const GemmProblem& problem, const Tcgen05Tiles& tiles,
              Exclusion* excluded) const {
-    Stmt cut = WithExtents(op, problem, tiles.tile, &excluded->span);
+    Stmt cut = WithTiles(func_, op, problem.tile, tiles.tile, problem.threads, &excluded->span);
     if (!cut.defined()) {
       excluded->reason = "the elements of this statement do not each belong to one row or column";
       return Stmt();
@@ -117,12 +111,14 @@ class TileChooser : public ir::StmtMutator {
     }
     if (tiles.parts == 1) return InTurn(cut, plain, tiles, &excluded->reason);
     if (whole_sums_) return Stmt();
-    if (!CanShareIterations(launch, plain, tiles.parts, ir::GemmDim::kN)) {
-      excluded->reason = "blocks can add their sums only if the result is copied once";
-      return Stmt();
-    }
     Stmt staged = WithStages(cut, plain.loop, StagesFor(launch, tiles));
-    return WithParts(staged.as<ir::KernelLaunchNode>(), tiles.parts, ir::GemmDim::kN);
+    Stmt split = WithParts(func_, staged.as<ir::KernelLaunchNode>(), tiles.parts, ir::GemmDim::kN);
+    if (!split.defined()) {
+      excluded->reason =
+          "blocks can add their sums only if these begin with zero, and if each statement after "
+          "the loop treats columns one by one";
+    }
+    return split;
   }
 
   // The launch `cut`, whose blocks compute tiles in turn if there are more of them than
@@ -149,21 +145,6 @@ class TileChooser : public ir::StmtMutator {
     SequencedLaunch blocks = InSequence(ordered.operator->(), {clusters, cluster});
     Stmt staged = WithStages(blocks.launch, plain.loop, StagesFor(launch, tiles));
     return tiles.pairs ? InPairs(staged, plain, blocks.rank) : staged;
-  }
-
-  // Returns the launch with tiles of these extents and the threads of the program; null where it
-  // cannot be rewritten, and sets the place of a statement that prevents it.
-  Stmt WithExtents(const ir::KernelLaunchNode* op, const GemmProblem& problem,
-                   const TileExtents& tile, ir::Span* obstacle) const {
-    Stmt launch = ir::ffi::GetRef<Stmt>(op);
-    auto cut = [&](ir::GemmDim dim, int64_t from, int64_t to) {
-      if (from == to || !launch.defined()) return;
-      launch = CutTile(func_, launch.as<ir::KernelLaunchNode>(), dim, from, to, problem.threads,
-                       obstacle);
-    };
-    cut(ir::GemmDim::kN, problem.tile.columns, tile.columns);
-    cut(ir::GemmDim::kM, problem.tile.rows, tile.rows);
-    return launch;
   }
 
   int64_t StagesFor(const ir::KernelLaunchNode* launch, const Tcgen05Tiles& tiles) const {
@@ -212,14 +193,13 @@ class TileChooser : public ir::StmtMutator {
   // A candidate that would take clearly less time than the chosen one.
   static void SayExcluded(const Exclusion& excluded, const Tcgen05Tiles& chosen) {
     if (excluded.tiles.clocks >= kClearGain * chosen.clocks) return;
-    auto percent = static_cast<int64_t>(100 * (1 - excluded.tiles.clocks / chosen.clocks) + 0.5);
-    std::string text = "T.Kernel: the model of tiles predicts " + std::to_string(percent) +
-                       " % less time for tiles of " + Text(excluded.tiles.tile) + " elements";
+    std::string text = "tiles of " + Text(excluded.tiles.tile) + " elements";
     if (excluded.tiles.pairs) text += " in pairs of blocks";
     if (excluded.tiles.parts > 1) {
       text += " whose iterations " + std::to_string(excluded.tiles.parts) + " blocks share";
     }
-    Remark(excluded.span, "tiles", text + ", but " + excluded.reason);
+    tiling::SayExcluded(excluded.span, 1 - excluded.tiles.clocks / chosen.clocks, text,
+                        excluded.reason);
   }
 
   ir::Func func_;
@@ -231,11 +211,69 @@ class TileChooser : public ir::StmtMutator {
   bool one_tile_each_;
 };
 
+// On targets with wgmma: for grids whose blocks all run at the same time.
+class WaveChooser : public ir::StmtMutator {
+ public:
+  WaveChooser(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    PlainGemm plain = FindPlainGemm(op);
+    if (plain.loop == nullptr || !ir::AsInts(op->grid)) return self;
+    ir::Expr extent = ExtentOfTensor(plain, ir::GemmDim::kM);
+    auto rows = extent.defined() ? ir::AsInt(extent) : std::nullopt;
+    if (!rows) return self;
+    OneWave wave = ChooseOneWave(func_, op, plain, *rows, target_);
+    if (!wave.reason.empty() && wave.excluded.cost < kClearGain * wave.cost) {
+      std::string text = "tiles of " + Text(wave.excluded.tile) + " elements";
+      if (wave.excluded.parts > 1) {
+        text += " whose iterations " + std::to_string(wave.excluded.parts) + " blocks share";
+      }
+      SayExcluded(wave.span, 1 - wave.excluded.cost / wave.cost, text, wave.reason);
+    }
+    if (!wave.launch.defined()) return self;
+    Say(op, wave.choice, TileOf(plain));
+    return wave.launch;
+  }
+
+ private:
+  static TileExtents TileOf(const PlainGemm& plain) {
+    const ir::GemmOperandNode* c = plain.gemms[0]->Operand(ir::GemmOperandKind::kC);
+    return {ExtentAlong(c, ir::GemmDim::kM), ExtentAlong(c, ir::GemmDim::kN)};
+  }
+
+  static void Say(const ir::KernelLaunchNode* op, const WaveTiles& choice,
+                  const TileExtents& from) {
+    std::string parts = std::to_string(choice.parts);
+    std::string text = "T.Kernel: " + std::to_string(choice.tiles * choice.parts) + " blocks of " +
+                       std::to_string(choice.Threads()) + " threads compute " + Text(choice.tile) +
+                       " elements ";
+    if (choice.parts == 1) {
+      text += "each instead of " + Text(from) + ", and all of them run at a time. The pass option ";
+    } else {
+      text +=
+          "a cluster of " + parts + " instead of " + Text(from) +
+          " each: clusters share the iterations of the loop, so that more multiprocessors "
+          "load, and add up their sums, which have other last bits than those of one block, the "
+          "same ones in each call. The pass option tl.disable_split_k leaves each tile to one "
+          "block; ";
+    }
+    Remark(op->span, "tiles", text + "tl.disable_tile_choice turns this off");
+  }
+
+  ir::Func func_;
+  Target target_;
+};
+
 }  // namespace
 
 ir::Func ChooseTiles(const ir::Func& func, const Target& target) {
-  if (!target->has_tcgen05 || !target->has_tma) return func;
-  return func.WithBody(TileChooser(func, target).MutateStmt(func->body));
+  if (!target->has_tma) return func;
+  if (target->has_tcgen05) return func.WithBody(TileChooser(func, target).MutateStmt(func->body));
+  bool given = func->attrs.count(ir::kGivenBlocks) != 0;
+  if (!target->has_wgmma || given) return func;
+  return func.WithBody(WaveChooser(func, target).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::tiling

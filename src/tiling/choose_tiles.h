@@ -6,10 +6,15 @@
 
 namespace tilelang::tiling {
 
-// Chooses the tiles of straightforward GEMMs (tiling/plain_gemm.h) on targets with tcgen05: their
-// columns, whether pairs of blocks compute them, the stages of the loop over K, and whether a block
-// computes several tiles in turn. It tries the candidates of tiling/tcgen05_tiles.h from the
-// cheapest on and takes the first one to which the program can be rewritten:
+// Chooses the tiles of straightforward GEMMs (tiling/plain_gemm.h).
+//
+// On targets with wgmma it looks for tiles with which all blocks run at the same time
+// (tiling/one_wave.h), and blocks that share the iterations of a tile (tiling/add_parts.h).
+//
+// On targets with tcgen05 it chooses their columns, whether pairs of blocks compute them, the
+// stages of the loop over K, and whether a block computes several tiles in turn. It tries the
+// candidates of tiling/tcgen05_tiles.h from the cheapest on and takes the first one to which the
+// program can be rewritten:
 //   - TileCutter gives the tiles other extents, where each statement treats rows and columns apart;
 //   - pairs need the same tile of B in both blocks (tiling/pair_blocks.h);
 //   - tiles in turn need blocks that do not see each other (tiling/tile_sequence.h).
@@ -19,8 +24,9 @@ namespace tilelang::tiling {
 //
 // GEMMs that the tensor memory accelerator cannot load, with operands in fragments, in clusters of
 // the program, or with roles of its own stay as they are. Scale factors must be in atoms, into
-// which tiling/pack_factors.h brings them. Other targets: sm_90a has tiling/widen_tiles.h and
-// tiling/persist_blocks.h; on sm_80 and sm_120a the tiles of the program are computed as written.
+// which tiling/pack_factors.h brings them. Grids of more than a wave on sm_90a have
+// tiling/widen_tiles.h and tiling/persist_blocks.h; on sm_80 and sm_120a the tiles of the program
+// are computed as written.
 ir::Func ChooseTiles(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::tiling

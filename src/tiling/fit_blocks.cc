@@ -12,18 +12,13 @@
 #include "target/warp.h"
 #include "tiling/loop_stages.h"
 #include "tiling/residency.h"
+#include "tiling/retile.h"
 
 namespace tilelang::tiling {
 
 using ir::Stmt;
 
 namespace {
-
-// The same launch with other threads, which nothing of it refers to.
-ir::KernelLaunch WithThreads(const ir::KernelLaunchNode* op, int64_t threads, const Stmt& body) {
-  return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars,
-                          {ir::Const(op->threads[0].dtype(), threads)}, op->attrs, body, op->span);
-}
 
 class BlockFitter : public ir::StmtMutator {
  public:
@@ -65,7 +60,7 @@ class BlockFitter : public ir::StmtMutator {
            "T.Kernel: 256 threads instead of 128 compute a block: threads load its tiles, and its "
            "sums leave 128 of them too few registers for what they load. The pass option "
            "tl.disable_block_fitting turns this off");
-    return WithThreads(op, 2 * kWarpgroup, op->body);
+    return WithThreads(op, 2 * kWarpgroup);
   }
 
   // With two warpgroups, where a multiprocessor has one block at most: one alone leaves the tensor
@@ -78,7 +73,7 @@ class BlockFitter : public ir::StmtMutator {
            "T.Kernel: 256 threads instead of 128 compute a block: the grid has a block for each "
            "multiprocessor at most, and one warpgroup issues while the other multiplies. The pass "
            "option tl.disable_block_fitting turns this off");
-    return WithThreads(op, 2 * kWarpgroup, op->body);
+    return WithThreads(op, 2 * kWarpgroup);
   }
 
   // With one warpgroup, where two blocks then have room.
@@ -87,7 +82,7 @@ class BlockFitter : public ir::StmtMutator {
     bool possible =
         threads_.count == 2 * kWarpgroup && DivideRows(1) && BlocksOf(op) > target_->sm_count;
     if (!possible || stages.Room(2, target_) < std::min(kFewestStages, stages.given)) return self;
-    Stmt narrow = WithThreads(op, kWarpgroup, op->body);
+    Stmt narrow = WithThreads(op, kWarpgroup);
     const auto* launch = narrow.as<ir::KernelLaunchNode>();
     if (BlocksPerSm(op, target_, 0) > 1) return self;
     if (BlocksPerSm(launch, target_, 0) < 2) return self;

@@ -12,6 +12,7 @@
 #include "schedule/shared_bytes.h"
 #include "tiling/add_parts.h"
 #include "tiling/residency.h"
+#include "tiling/tile_cost.h"
 
 namespace tilelang::tiling {
 
@@ -75,7 +76,7 @@ int64_t LoopStages::Room(int64_t blocks, const Target& target) const {
   return std::min({room, kMostStages, std::max(iterations, given)});
 }
 
-LoopStages StagesOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+LoopStages StagesOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain, int64_t parts) {
   int64_t bytes = 0;
   std::unordered_set<const ir::ffi::Object*> seen;
   for (const ir::CopyNode* load : plain.loads) {
@@ -86,10 +87,9 @@ LoopStages StagesOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) 
     bytes += elements * tile->dtype.bits / 8;
   }
   int64_t given = schedule::StagesOf(plain.loop);
-  int64_t parts = PartsOfK(launch);
-  return {given, bytes,
-          schedule::SharedBytes(launch) - given * bytes + BytesOfExchange(plain, parts),
-          ir::AsInt(plain.loop->extent).value_or(kMostStages) / parts};
+  int64_t exchange = BytesOfExchange(launch, plain, parts);
+  return {given, bytes, schedule::SharedBytes(launch) - given * bytes + exchange,
+          CeilDiv(ir::AsInt(plain.loop->extent).value_or(kMostStages), parts)};
 }
 
 Stmt WithStages(const Stmt& s, const ir::ForNode* loop, int64_t stages) {

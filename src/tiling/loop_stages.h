@@ -35,7 +35,8 @@ struct LoopStages {
   int64_t Room(int64_t blocks, const Target& target) const;
 };
 
-LoopStages StagesOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
+// Describes the loop of a launch, whose iterations `parts` blocks of a cluster will share.
+LoopStages StagesOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain, int64_t parts = 1);
 // `s` with as many stages of that loop.
 ir::Stmt WithStages(const ir::Stmt& s, const ir::ForNode* loop, int64_t stages);
 

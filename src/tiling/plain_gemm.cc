@@ -32,8 +32,8 @@ bool AddsUp(const ir::Expr& e) {
 bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   bool open = true;
   for (const auto& [key, value] : launch->attrs) {
-    open = open && (key == "swizzle_panel" || key == "swizzle_order" || key == kPartsOfK ||
-                    key == kMostBlocks || key == schedule::kEpilogueNotes);
+    open = open && (key == "swizzle_panel" || key == "swizzle_order" || key == kMostBlocks ||
+                    key == schedule::kEpilogueNotes);
   }
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* evaluate = s.as<ir::EvaluateNode>();
@@ -92,11 +92,6 @@ bool Collect(const Stmt& body, PlainGemm* plain) {
 }
 
 }  // namespace
-
-int64_t PartsOfK(const ir::KernelLaunchNode* launch) {
-  auto parts = launch->attrs.Get(kPartsOfK);
-  return parts ? (*parts).cast<int64_t>() : 1;
-}
 
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
   PlainGemm found;
@@ -158,17 +153,6 @@ bool IsZeroFill(const Stmt& s, const ir::Buffer& c) {
   if (fill == nullptr || !fill->dst->buffer.same_as(c) || !fill->dst.IsWhole()) return false;
   const auto* zero = fill->value.as<ir::FloatImmNode>();
   return ir::IsConst(fill->value, 0) || (zero != nullptr && zero->value == 0);
-}
-
-bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
-  const auto* body = launch->body.as<ir::SeqNode>();
-  return body != nullptr && std::all_of(body->stmts.begin(), body->stmts.end(), [&](const Stmt& s) {
-           const auto* copy = s.as<ir::CopyNode>();
-           return s.get() == plain.loop || s->kind == StmtKind::kAlloc ||
-                  s->kind == StmtKind::kBind || s->kind == StmtKind::kFill ||
-                  s->kind == StmtKind::kAssume ||
-                  (copy != nullptr && !copy->src->buffer.IsGlobal());
-         });
 }
 
 bool ComputesByElement(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {

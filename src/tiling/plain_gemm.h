@@ -19,13 +19,6 @@ struct PlainGemm {
   std::vector<const ir::GemmNode*> gemms;  // in the loop: of those tiles, into fragments
 };
 
-// An attribute (int) of launches whose tiles FitRows has chosen, until AddParts: so many blocks
-// compute each (tiling/add_parts.h). The product is the transposed one, and a warpgroup has 64
-// columns.
-inline constexpr const char* kPartsOfK = "parts_of_k";
-// 1 where it is not there.
-int64_t PartsOfK(const ir::KernelLaunchNode* launch);
-
 // An attribute (int) of launches that run only where their grid has no more blocks.
 inline constexpr const char* kMostBlocks = "most_blocks";
 
@@ -48,9 +41,6 @@ ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along);
 
 // Returns whether the statement fills all of the tile with zeros.
 bool IsZeroFill(const ir::Stmt& s, const ir::Buffer& tile);
-
-// Returns whether the launch does nothing else than copy the result, through shared memory or not.
-bool StoresOnly(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 
 // Returns whether what follows the loop of the launch treats elements of the result one by one, by
 // parallel loops and copies, without reductions, branches and loops of the block.

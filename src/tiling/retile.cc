@@ -40,14 +40,24 @@ std::vector<Expr> EndsOf(const Expr& extent, int64_t from, const Expr& tensor) {
 
 }  // namespace
 
+ir::KernelLaunch WithThreads(const ir::KernelLaunchNode* op, int64_t threads) {
+  return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars,
+                          {ir::Const(op->threads[0].dtype(), threads)}, op->attrs, op->body,
+                          op->span);
+}
+
 Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, int64_t from,
-             int64_t to, int64_t threads, ir::Span* obstacle) {
+             int64_t to, ir::Span* obstacle) {
   PlainGemm plain = FindPlainGemm(op);
   // Of one block the body may not use the index any more: such axes last.
   std::vector<size_t> axes(op->grid.size());
   std::iota(axes.begin(), axes.end(), 0);
   std::stable_partition(axes.begin(), axes.end(),
                         [&](size_t axis) { return !ir::IsConst(op->grid[axis], 1); });
+  auto with = [&](const ir::Array<Expr>& grid, const Stmt& body) {
+    return ir::KernelLaunch(op->block_vars, grid, op->thread_vars, op->threads, op->attrs, body,
+                            op->span);
+  };
   for (size_t axis : axes) {
     Expr extent = ir::ExtentInside(op->grid[axis]);
     std::vector<Expr> ends = EndsOf(extent, from, ExtentOfTensor(plain, dim));
@@ -65,12 +75,12 @@ Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim d
       ir::Array<Expr> grid = op->grid;
       Expr tiles = ir::CeilDiv(end, ir::Const(end.dtype(), to));
       grid.Set(axis, ir::EmptyLike(op->grid[axis], tiles));
-      return ir::KernelLaunch(op->block_vars, grid, op->thread_vars,
-                              {ir::Const(op->threads[0].dtype(), threads)}, op->attrs, body,
-                              op->span);
+      return with(grid, body);
     }
   }
-  return Stmt();
+  // One tile along the dimension, and no block index says so.
+  Stmt body = TileCutter(func, op, plain, {dim, ir::Var(), from, to}).Body();
+  return body.defined() ? with(op->grid, body) : Stmt();
 }
 
 bool HasNarrowTiles(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
@@ -89,20 +99,24 @@ bool HasNarrowTiles(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
          });
 }
 
-Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& tile,
-               int64_t threads) {
-  Stmt columns = CutTile(func, op, ir::GemmDim::kN, kNarrow.columns, tile.columns, threads);
-  if (!columns.defined() || tile.rows == kNarrow.rows) return columns;
-  return CutTile(func, columns.as<ir::KernelLaunchNode>(), ir::GemmDim::kM, kNarrow.rows, tile.rows,
-                 threads);
+Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& from,
+               const TileExtents& to, int64_t threads, ir::Span* obstacle) {
+  Stmt launch = WithThreads(op, threads);
+  auto cut = [&](ir::GemmDim dim, int64_t before, int64_t after) {
+    if (before == after || !launch.defined()) return;
+    launch = CutTile(func, launch.as<ir::KernelLaunchNode>(), dim, before, after, obstacle);
+  };
+  cut(ir::GemmDim::kN, from.columns, to.columns);
+  cut(ir::GemmDim::kM, from.rows, to.rows);
+  return launch;
 }
 
-std::vector<TileExtents> TilesOfAnyRows() {
+std::vector<TileExtents> TilesOfAnyRows(int64_t unit) {
   std::vector<TileExtents> tiles;
   // Columns, rows, and the most rows whose sums the registers of two or three warpgroups hold.
   for (auto [columns, first, last] :
        {std::tuple{128, 136, 256}, std::tuple{192, 96, 192}, std::tuple{256, 72, 128}}) {
-    for (int64_t rows = first; rows < last; rows += kRowUnit) {
+    for (int64_t rows = CeilDiv(first, unit) * unit; rows < last; rows += unit) {
       if (rows % kWgmmaRows != 0) tiles.push_back({rows, columns});
     }
   }
@@ -113,7 +127,7 @@ Stmt WithWiderTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const 
                     const Target& target) {
   int64_t divided = tile.rows % kWgmmaRows == 0 ? tile.rows : tile.columns;
   int64_t warpgroups = divided % kThreeTimes == 0 ? 3 : 2;
-  Stmt wide = WithTiles(func, op, tile, warpgroups * kWarpgroup);
+  Stmt wide = WithTiles(func, op, kNarrow, tile, warpgroups * kWarpgroup);
   if (!wide.defined()) return wide;
   const auto* launch = wide.as<ir::KernelLaunchNode>();
   PlainGemm plain = FindPlainGemm(launch);

@@ -16,22 +16,26 @@ inline constexpr TileExtents kNarrow = {128, 128};
 // Tiles for two or three warpgroups that take fewer bytes for as many products.
 inline constexpr TileExtents kWider[] = {{128, 256}, {192, 192}, {128, 192}, {256, 128}};
 // Others, of which wgmma computes the transposed product (op/gemm_wgmma.h): of as many columns as
-// those, and of any multiple of 8 rows, so that the waves of a grid are full.
-std::vector<TileExtents> TilesOfAnyRows();
+// those, and of any multiple of `unit` rows, so that the waves of a grid are full.
+std::vector<TileExtents> TilesOfAnyRows(int64_t unit);
 
 // Whether each block computes a kNarrow tile of one gemm of 16-bit operands.
 bool HasNarrowTiles(const ir::KernelLaunchNode* op, const PlainGemm& plain);
 
-// Returns the launch with tiles of `to` instead of `from` elements along a dimension of its GEMM,
-// and blocks of so many threads; null where it is not possible (tiling/tile_cutter.h). Sets
-// `obstacle` to the place of a statement that prevents it, if there is one.
+// Returns the launch with tiles of `to` instead of `from` elements along a dimension of its GEMM;
+// null where it is not possible (tiling/tile_cutter.h). Sets `obstacle` to the place of a statement
+// that prevents it, if there is one.
 ir::Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim,
-                 int64_t from, int64_t to, int64_t threads, ir::Span* obstacle = nullptr);
+                 int64_t from, int64_t to, ir::Span* obstacle = nullptr);
 
-// A launch of kNarrow tiles with others; null where it is not possible.
-ir::Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& tile,
-                   int64_t threads);
-// The same with one of these, where a multiprocessor has room for it.
+// Returns the launch with blocks of so many threads, which nothing of it refers to.
+ir::KernelLaunch WithThreads(const ir::KernelLaunchNode* op, int64_t threads);
+
+// Returns the launch with tiles of `to` instead of `from`, and blocks of so many threads; null
+// where it is not possible.
+ir::Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& from,
+                   const TileExtents& to, int64_t threads, ir::Span* obstacle = nullptr);
+// Returns a launch of kNarrow tiles with one of these, where a multiprocessor has room for it.
 ir::Stmt WithWiderTiles(const ir::Func& func, const ir::KernelLaunchNode* op,
                         const TileExtents& tile, const Target& target);
 

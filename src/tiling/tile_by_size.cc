@@ -13,8 +13,8 @@
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "target/warp.h"
-#include "tiling/even_tiles.h"
 #include "tiling/loop_stages.h"
+#include "tiling/one_wave.h"
 #include "tiling/retile.h"
 #include "tiling/tile_cutter.h"
 #include "transform/launch_condition.h"
@@ -76,7 +76,7 @@ class SizeVersioner : public ir::StmtMutator {
       return self;
     }
     auto axis = RowsOfCall(op);
-    std::vector<Version> versions = axis ? OneWave(op, *axis) : OneWaveOfAny(op);
+    std::vector<Version> versions = axis ? VersionsOfAWave(op, *axis) : VersionsOfAnyWave(op);
     Expr more = LeaveToFirst(&versions, axis.has_value());
     arith::Analyzer analyzer;
     for (Version& wide : ManyWaves(op)) {
@@ -118,26 +118,27 @@ class SizeVersioner : public ir::StmtMutator {
 
   // Returns versions whose blocks are all in one wave, the fewest rows first. Each fits if the ones
   // before do.
-  std::vector<Version> OneWave(const ir::KernelLaunchNode* op, size_t axis) const {
+  std::vector<Version> VersionsOfAWave(const ir::KernelLaunchNode* op, size_t axis) const {
     std::vector<Version> versions;
     int64_t columns = *ir::AsInt(ir::ExtentInside(op->grid[1 - axis]));
     bool is_long = ir::AsInt(plain_.loop->extent).value_or(0) >= kLongLoop;
     int64_t before = 0;  // rows
     auto add = [&](const TileExtents& tile, int64_t most) {
       if (most * tile.rows <= before) return;
-      Stmt cut = WithTiles(func_, op, tile, ThreadsOf(tile));
+      Stmt cut = WithTiles(func_, op, kNarrow, tile, ThreadsOf(tile));
       if (!cut.defined()) return;
       versions.push_back(UpTo(cut.as<ir::KernelLaunchNode>(), axis, most, tile));
       before = most * tile.rows;
     };
     for (int64_t rows : kShared) {
-      EvenTiles even = ChooseEvenTiles(func_, op, plain_, rows, target_);
-      if (even.parts == 1 || even.tile.rows < rows) break;
-      if (even.tile.rows <= before) continue;
-      versions.push_back(UpTo(even.launch.as<ir::KernelLaunchNode>(), axis, 1, even.tile));
-      versions.back().parts = even.parts;
-      versions.back().remark = " (by clusters of " + std::to_string(even.parts) + ")";
-      before = even.tile.rows;
+      OneWave wave = ChooseOneWave(func_, op, plain_, rows, target_);
+      const WaveTiles& choice = wave.choice;
+      if (!wave.launch.defined() || choice.parts == 1 || choice.tile.rows < rows) break;
+      if (choice.tile.rows <= before) continue;
+      versions.push_back(UpTo(wave.launch.as<ir::KernelLaunchNode>(), axis, 1, choice.tile));
+      versions.back().parts = choice.parts;
+      versions.back().remark = " (by clusters of " + std::to_string(choice.parts) + ")";
+      before = choice.tile.rows;
     }
     if (is_long && versions.empty()) {
       int64_t parts = 4;
@@ -153,12 +154,12 @@ class SizeVersioner : public ir::StmtMutator {
   }
 
   // The same where the columns are of the call, whose product with the rows decides.
-  std::vector<Version> OneWaveOfAny(const ir::KernelLaunchNode* op) const {
+  std::vector<Version> VersionsOfAnyWave(const ir::KernelLaunchNode* op) const {
     std::vector<Version> versions;
     bool is_long = ir::AsInt(plain_.loop->extent).value_or(kLongLoop) >= kLongLoop;
     for (const TileExtents& tile : kOneWaveOfAny) {
       Stmt cut;
-      if (is_long || IsNarrow(tile)) cut = WithTiles(func_, op, tile, ThreadsOf(tile));
+      if (is_long || IsNarrow(tile)) cut = WithTiles(func_, op, kNarrow, tile, ThreadsOf(tile));
       if (!cut.defined()) continue;
       Version version = OfAWave(cut.as<ir::KernelLaunchNode>(), tile);
       if (tile.rows == kWgmmaRows && RowsOfTensor().defined()) {
@@ -222,7 +223,7 @@ class SizeVersioner : public ir::StmtMutator {
     std::vector<Version> versions;
     std::vector<Expr> costs;
     for (const TileExtents& tile : kWide) {
-      if (!StoresOnly(op, plain_)) break;
+      if (!ComputesByElement(op, plain_)) break;
       Stmt wide = WithWiderTiles(func_, op, tile, target_);
       if (!wide.defined()) continue;
       versions.push_back(

@@ -13,7 +13,7 @@ namespace tilelang::tiling {
 // * If all blocks are in one wave: tiles of 128 x 128 with all the stages that fit, and tiles of
 // fewer
 //   rows and columns as long as more multiprocessors then load. If only the rows are dynamic, and
-//   rows and columns are few: tiles of tiling/even_tiles.h whose blocks share K.
+//   rows and columns are few: tiles of tiling/one_wave.h whose blocks share K.
 // * Otherwise, if blocks only copy their results: wide tiles, the ones that take the least time by
 //   tiling/tile_cost.h. The host computes the time from the sizes.
 //

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
+#include "ir/effects.h"
+#include "ir/visitor.h"
 #include "tiling/residency.h"
 #include "tiling/tile_cutter.h"
 
@@ -27,6 +30,10 @@ constexpr int64_t kNarrowestPart = 64;
 // Blocks that load together wait for each other. Measured on an H200, of 5968 x 2360 x 1208, 5000 x
 // 3000 x 2000 and 7000 x 2000 x 3000.
 constexpr double kTogether = 1.2;
+// For 128 x 128 elements of a matrix that threads read. Of the transposed product, a thread holds
+// columns, and neighbouring threads read different rows.
+constexpr double kReads = 5;
+constexpr double kScatteredReads = 22;
 constexpr int64_t kManyIterations = 64;  // where they are not known
 
 // What lines of rows of this tensor take.
@@ -52,6 +59,22 @@ TileLines LinesOf(const PlainGemm& plain) {
   return lines;
 }
 
+int64_t MatricesRead(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  std::unordered_set<const ir::BufferNode*> matrices;
+  auto note = [&](const ir::Effect& effect) {
+    const ir::Buffer& tensor = effect.buffer;
+    bool matrix = effect.Reads() && tensor.IsGlobal() && tensor->shape.size() > 1;
+    if (matrix) matrices.insert(tensor.get());
+  };
+  ir::WalkStmts(launch->body, [&](const ir::Stmt& s) {
+    if (s.get() == plain.loop) return false;
+    if (s->kind == ir::StmtKind::kSeq) return true;
+    ir::WalkEffects(s, note);
+    return false;
+  });
+  return static_cast<int64_t>(matrices.size());
+}
+
 }  // namespace
 
 double TileGrid::CostOfTile() const {
@@ -60,7 +83,14 @@ double TileGrid::CostOfTile() const {
   int64_t exist = this->rows > 0 ? std::min(this->rows, tile.rows) : tile.rows;
   double rows_of_a = static_cast<double>(exist) / kTileUnit;
   double loads = kLines * (lines.of_a * rows_of_a + lines.of_b * columns);
-  return iterations * std::max({rows * columns, loads, kLeast}) + epilogue;
+  double products = rows * columns / tensor_share;
+  return iterations * std::max({products, loads, kLeast}) + CostOfEpilogue();
+}
+
+double TileGrid::CostOfEpilogue() const {
+  bool by_columns = transposed || tile.rows % kWgmmaRows != 0;
+  double area = static_cast<double>(tile.rows * tile.columns) / (kTileUnit * kTileUnit);
+  return static_cast<double>(matrices) * (by_columns ? kScatteredReads : kReads) * area;
 }
 
 double TileGrid::Cost(const Target& target) const {
@@ -68,12 +98,19 @@ double TileGrid::Cost(const Target& target) const {
   return static_cast<double>(waves) * CostOfTile();
 }
 
-double TileGrid::CostOfParts(int64_t parts, double memory) const {
-  auto sent =
-      static_cast<double>(tile.rows * tile.columns * (parts - 1)) / static_cast<double>(parts);
+double TileGrid::CostOfPart(int64_t parts) const {
+  if (parts == 1) return CostOfTile();
   TileGrid part = *this;
   part.iterations = std::ceil(iterations / static_cast<double>(parts));
-  return std::max(part.CostOfTile(), memory) + kExchange + kSent * sent;
+  part.matrices = 0;
+  return part.CostOfTile() + CostOfEpilogue() / static_cast<double>(parts);
+}
+
+double TileGrid::CostOfExchange(int64_t parts) const {
+  if (parts == 1) return 0;
+  auto sent =
+      static_cast<double>(tile.rows * tile.columns * (parts - 1)) / static_cast<double>(parts);
+  return kExchange + kSent * sent;
 }
 
 TileGrid TileGrid::SharingLoads(int64_t rows) const {
@@ -94,7 +131,8 @@ TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
           {ExtentAlong(c, ir::GemmDim::kM), ExtentAlong(c, ir::GemmDim::kN)},
           LinesOf(plain),
           iterations * static_cast<double>(depth) / kDepth,
-          rows.defined() ? ir::AsInt(rows).value_or(0) : 0};
+          rows.defined() ? ir::AsInt(rows).value_or(0) : 0,
+          MatricesRead(launch, plain)};
 }
 
 PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& target) {

@@ -8,6 +8,7 @@
 
 #include "ir/aliases.h"
 #include "op/copy.h"
+#include "op/gemm_operands.h"
 #include "op/gemm_scale_factors.h"
 
 namespace tilelang::tiling {
@@ -31,20 +32,6 @@ std::optional<size_t> PlaceOf(const Region& region, std::optional<size_t> dim) {
   return it - dims.begin();
 }
 
-// The body with names that depend on `block` replaced by their values.
-Stmt WithoutNames(const Stmt& body, const ir::Var& block) {
-  ir::Map<ir::Var, Expr> values;
-  if (!block.defined()) return body;
-  ir::WalkStmts(body, [&](const Stmt& s) {
-    const auto* bind = s.as<ir::BindNode>();
-    if (bind == nullptr) return true;
-    Expr value = ir::Substitute(bind->value, values);
-    if (ir::UsesVar(value, block) && !ir::HasLoad(value)) values.Set(bind->var, value);
-    return true;
-  });
-  return ir::Substitute(body, values);
-}
-
 // Whether the operand is a tile of factors of the rows or columns along that dimension.
 bool HasFactorsAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim) {
   auto kind = operand->operand_kind();
@@ -64,6 +51,11 @@ bool IsUnused(const ir::Var& var, const Stmt& body) {
 
 }  // namespace
 
+int64_t RowUnitOf(const PlainGemm& plain) {
+  constexpr int64_t kSwizzledRows = 64;  // of 16 bits
+  return op::IsTransposedA(plain.gemms[0]) ? kSwizzledRows : kRowUnit;
+}
+
 TileCutter::TileCutter(const ir::Func& func, const ir::KernelLaunchNode* launch,
                        const PlainGemm& plain, TileCut cut)
     : launch_(launch), plain_(plain), cut_(std::move(cut)) {
@@ -73,7 +65,7 @@ TileCutter::TileCutter(const ir::Func& func, const ir::KernelLaunchNode* launch,
 }
 
 Stmt TileCutter::Body() {
-  Stmt body = WithoutNames(launch_->body, cut_.block);
+  const Stmt& body = launch_->body;
   is_new_ = cut_.block.defined() && IsUnused(cut_.block, body) && HasOneBlock();
   FindTiles(body);
   if (!fits_ || !KeepsBlocksApart(body)) return Stmt();

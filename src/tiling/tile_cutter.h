@@ -19,6 +19,10 @@ inline constexpr int64_t kWgmmaRows = 64;
 // Rows and columns of tiles of the transposed product are multiples of these (op/gemm_wgmma.h).
 inline constexpr int64_t kRowUnit = 8;
 inline constexpr int64_t kColumnUnit = kWgmmaRows;
+// Returns the unit of the rows. Rows of a transposed A are contiguous: they fill swizzles of 128
+// bytes, because the tensor memory accelerator loads boxes of narrower ones as slowly as wide
+// boxes.
+int64_t RowUnitOf(const PlainGemm& plain);
 
 // `block`: the index of the block that goes along the dimension, in steps of `from`, or which the
 // body does not use, where there is one; null where one block has all of it, and tensors have no

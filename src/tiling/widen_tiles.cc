@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "ir/effects.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "tiling/loop_stages.h"
@@ -24,25 +22,6 @@ using ir::Stmt;
 
 namespace {
 
-// How many matrices threads read elements of where they hold sums.
-int64_t MatricesRead(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
-  std::unordered_set<const ir::BufferNode*> matrices;
-  for (const Stmt& s : launch->body.as<ir::SeqNode>()->stmts) {
-    if (s.get() == plain.loop) continue;
-    ir::WalkEffects(s, [&](const ir::Effect& effect) {
-      const ir::Buffer& tensor = effect.buffer;
-      bool matrix = effect.Reads() && tensor.IsGlobal() && tensor->shape.size() > 1;
-      if (matrix) matrices.insert(tensor.get());
-    });
-  }
-  return static_cast<int64_t>(matrices.size());
-}
-
-// For 128 x 128 elements of a matrix that threads read, in the unit of TileGrid::CostOfTile. Of the
-// transposed product, a thread holds columns, and neighbouring threads read different rows.
-constexpr double kReads = 5;
-constexpr double kScatteredReads = 22;
-
 class TileWidener : public ir::StmtMutator {
  public:
   TileWidener(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
@@ -53,8 +32,7 @@ class TileWidener : public ir::StmtMutator {
     PlainGemm plain = FindPlainGemm(op);
     bool possible = plain.loop != nullptr && ir::AsInts(op->grid) && ComputesByElement(op, plain);
     if (!possible || !HasNarrowTiles(op, plain) || BlocksOf(op) <= target_->sm_count) return self;
-    matrices_ = MatricesRead(op, plain);
-    best_ = {self, kNarrow, WithReads(GridOf(op, plain)).Cost(target_)};
+    best_ = {self, kNarrow, GridOf(op, plain).Cost(target_)};
     for (const TileExtents& tile : kWider) Try(op, tile);
     if (BytesOfResult(op, plain)) TryAnyRows(op, plain);
     if (!best_.launch.same_as(self)) Say(best_.launch.as<ir::KernelLaunchNode>(), best_.tile);
@@ -82,11 +60,11 @@ class TileWidener : public ir::StmtMutator {
     if (!rows.defined() || !columns.defined() || !ir::AsInt(rows) || !ir::AsInt(columns)) return;
     TileGrid grid = GridOf(op, plain);
     std::vector<std::pair<double, TileExtents>> tiles;
-    for (const TileExtents& tile : TilesOfAnyRows()) {
+    for (const TileExtents& tile : TilesOfAnyRows(RowUnitOf(plain))) {
       int64_t down = CeilDiv(*ir::AsInt(rows), tile.rows);
       grid.tile = tile;
       grid.tiles = down * CeilDiv(*ir::AsInt(columns), tile.columns);
-      tiles.emplace_back(PlanPersistent(WithReads(grid), down, target_).cost, tile);
+      tiles.emplace_back(PlanPersistent(grid, down, target_).cost, tile);
     }
     std::stable_sort(tiles.begin(), tiles.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -96,19 +74,9 @@ class TileWidener : public ir::StmtMutator {
     }
   }
 
-  // With the time in which a tile's threads read matrices.
-  TileGrid WithReads(TileGrid grid) const {
-    bool transposed = grid.tile.rows % kWgmmaRows != 0;
-    double reads = transposed ? kScatteredReads : kReads;
-    double area = static_cast<double>(grid.tile.rows * grid.tile.columns) /
-                  static_cast<double>(kNarrow.rows * kNarrow.columns);
-    grid.epilogue = static_cast<double>(matrices_) * reads * area;
-    return grid;
-  }
-
   double CostOf(const ir::KernelLaunchNode* wide) const {
     PlainGemm plain = FindPlainGemm(wide);
-    TileGrid grid = WithReads(GridOf(wide, plain));
+    TileGrid grid = GridOf(wide, plain);
     LoopStages stages = StagesOf(wide, plain);
     auto result = BytesOfResult(wide, plain);
     stages.others += result.value_or(0);
@@ -128,7 +96,6 @@ class TileWidener : public ir::StmtMutator {
 
   ir::Func func_;
   Target target_;
-  int64_t matrices_ = 0;
   Choice best_{};
 };
 
