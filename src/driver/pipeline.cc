@@ -57,7 +57,6 @@
 #include "tiling/tile_by_size.h"
 #include "tiling/trim_loads.h"
 #include "tiling/version_launches.h"
-#include "tiling/widen_tiles.h"
 #include "transform/apply_scale_factors.h"
 #include "transform/expand_unrolled.h"
 #include "transform/join_vectorized.h"
@@ -158,7 +157,6 @@ const std::vector<Step>& Pipeline() {
        "tl.disable_launch_versions", Unchanged},
       {"tile_by_size", tiling::TileBySize, std::nullopt, "tl.disable_launch_versions", Unchanged},
       {"choose_tiles", tiling::ChooseTiles, std::nullopt, "tl.disable_tile_choice", Unchanged},
-      {"widen_tiles", tiling::WidenTiles, std::nullopt, "tl.disable_tile_widening", Unchanged},
       {"slice_epilogue", epilogue::SliceEpilogue},
       {"mask_results", lower::MaskResults},
       {"skip_masks", lower::SkipMasks},
@@ -239,6 +237,7 @@ Func Configured(const Func& func, const PassConfigs& configs) {
       {"tl.disable_block_fitting", ir::kGivenBlocks},
       {"tl.disable_block_order", ir::kGivenOrder},
       {"tl.disable_persistent_blocks", ir::kOneTileEach},
+      {"tl.disable_tile_widening", ir::kNarrowTiles},
       {"tl.disable_launch_versions", ir::kOneForAllCalls}};
   for (const auto& [key, attr] : kDisabled) {
     if (IsSet(configs, key)) attrs.Set(attr, true);

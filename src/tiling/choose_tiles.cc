@@ -19,10 +19,12 @@
 #include "tiling/one_wave.h"
 #include "tiling/order_blocks.h"
 #include "tiling/pair_blocks.h"
+#include "tiling/residency.h"
 #include "tiling/retile.h"
 #include "tiling/tcgen05_tiles.h"
 #include "tiling/tile_sequence.h"
 #include "tiling/tile_settings.h"
+#include "tiling/wide_tiles.h"
 
 namespace tilelang::tiling {
 
@@ -211,20 +213,33 @@ class TileChooser : public ir::StmtMutator {
   bool one_tile_each_;
 };
 
-// On targets with wgmma: for grids whose blocks all run at the same time.
-class WaveChooser : public ir::StmtMutator {
+// On targets with wgmma.
+class WgmmaTileChooser : public ir::StmtMutator {
  public:
-  WaveChooser(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
+  WgmmaTileChooser(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = FindPlainGemm(op);
     if (plain.loop == nullptr || !ir::AsInts(op->grid)) return self;
+    WideTiles wide = ChooseWideTiles(func_, op, plain, target_);
+    OneWave wave = InOneWave(op, plain, wide.cost);
+    if (wave.launch.defined()) {
+      Say(op, wave.choice, TileOf(plain));
+      return wave.launch;
+    }
+    if (!wide.launch.same_as(self)) SayWide(wide);
+    return wide.launch;
+  }
+
+ private:
+  OneWave InOneWave(const ir::KernelLaunchNode* op, const PlainGemm& plain,
+                    double otherwise) const {
     ir::Expr extent = ExtentOfTensor(plain, ir::GemmDim::kM);
     auto rows = extent.defined() ? ir::AsInt(extent) : std::nullopt;
-    if (!rows) return self;
-    OneWave wave = ChooseOneWave(func_, op, plain, *rows, target_);
+    if (!rows || func_->attrs.count(ir::kGivenBlocks) != 0) return {};
+    OneWave wave = ChooseOneWave(func_, op, plain, *rows, otherwise, target_);
     if (!wave.reason.empty() && wave.excluded.cost < kClearGain * wave.cost) {
       std::string text = "tiles of " + Text(wave.excluded.tile) + " elements";
       if (wave.excluded.parts > 1) {
@@ -232,12 +247,19 @@ class WaveChooser : public ir::StmtMutator {
       }
       SayExcluded(wave.span, 1 - wave.excluded.cost / wave.cost, text, wave.reason);
     }
-    if (!wave.launch.defined()) return self;
-    Say(op, wave.choice, TileOf(plain));
-    return wave.launch;
+    return wave;
   }
 
- private:
+  static void SayWide(const WideTiles& wide) {
+    const auto* launch = wide.launch.as<ir::KernelLaunchNode>();
+    Remark(launch->span, "tiles",
+           "T.Kernel: " + std::to_string(BlocksOf(launch)) + " blocks of " +
+               std::to_string(*ir::AsInt(launch->threads[0])) + " threads compute " +
+               Text(wide.tile) + " elements each instead of " + Text(kNarrow) +
+               ": they load fewer bytes for as many products. The pass option "
+               "tl.disable_tile_widening turns this off");
+  }
+
   static TileExtents TileOf(const PlainGemm& plain) {
     const ir::GemmOperandNode* c = plain.gemms[0]->Operand(ir::GemmOperandKind::kC);
     return {ExtentAlong(c, ir::GemmDim::kM), ExtentAlong(c, ir::GemmDim::kN)};
@@ -271,9 +293,8 @@ class WaveChooser : public ir::StmtMutator {
 ir::Func ChooseTiles(const ir::Func& func, const Target& target) {
   if (!target->has_tma) return func;
   if (target->has_tcgen05) return func.WithBody(TileChooser(func, target).MutateStmt(func->body));
-  bool given = func->attrs.count(ir::kGivenBlocks) != 0;
-  if (!target->has_wgmma || given) return func;
-  return func.WithBody(WaveChooser(func, target).MutateStmt(func->body));
+  if (!target->has_wgmma) return func;
+  return func.WithBody(WgmmaTileChooser(func, target).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::tiling

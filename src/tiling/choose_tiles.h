@@ -9,7 +9,8 @@ namespace tilelang::tiling {
 // Chooses the tiles of straightforward GEMMs (tiling/plain_gemm.h).
 //
 // On targets with wgmma it looks for tiles with which all blocks run at the same time
-// (tiling/one_wave.h), and blocks that share the iterations of a tile (tiling/add_parts.h).
+// (tiling/one_wave.h), for blocks that share the iterations of a tile (tiling/add_parts.h), and for
+// wider tiles of larger grids (tiling/wide_tiles.h). tiling/persist_blocks.h follows it.
 //
 // On targets with tcgen05 it chooses their columns, whether pairs of blocks compute them, the
 // stages of the loop over K, and whether a block computes several tiles in turn. It tries the
@@ -24,9 +25,8 @@ namespace tilelang::tiling {
 //
 // GEMMs that the tensor memory accelerator cannot load, with operands in fragments, in clusters of
 // the program, or with roles of its own stay as they are. Scale factors must be in atoms, into
-// which tiling/pack_factors.h brings them. Grids of more than a wave on sm_90a have
-// tiling/widen_tiles.h and tiling/persist_blocks.h; on sm_80 and sm_120a the tiles of the program
-// are computed as written.
+// which tiling/pack_factors.h brings them. On sm_80 and sm_120a the tiles of the program are
+// computed as written.
 ir::Func ChooseTiles(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::tiling

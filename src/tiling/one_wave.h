@@ -36,9 +36,10 @@ struct OneWave {
 };
 
 // Chooses the tiles of a launch with `rows` rows: the rows of the tensors, or the largest number in
-// calls of one kernel.
+// calls of one kernel. `otherwise`: the cost of the grid with other tiles, without the time of
+// memory.
 OneWave ChooseOneWave(const ir::Func& func, const ir::KernelLaunchNode* op, const PlainGemm& plain,
-                      int64_t rows, const Target& target);
+                      int64_t rows, double otherwise, const Target& target);
 
 }  // namespace tilelang::tiling
 

@@ -131,7 +131,10 @@ class SizeVersioner : public ir::StmtMutator {
       before = most * tile.rows;
     };
     for (int64_t rows : kShared) {
-      OneWave wave = ChooseOneWave(func_, op, plain_, rows, target_);
+      TileGrid narrow = GridOf(op, plain_);
+      narrow.rows = rows;
+      narrow.tiles = columns;
+      OneWave wave = ChooseOneWave(func_, op, plain_, rows, narrow.Cost(target_), target_);
       const WaveTiles& choice = wave.choice;
       if (!wave.launch.defined() || choice.parts == 1 || choice.tile.rows < rows) break;
       if (choice.tile.rows <= before) continue;

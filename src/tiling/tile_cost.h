@@ -35,11 +35,12 @@ struct TileGrid {
   int64_t tiles;
   TileExtents tile;
   TileLines lines;
-  double iterations;        // of 64 along K
-  int64_t rows = 0;         // of the tensor of A; 0: known at the call only
-  int64_t matrices = 0;     // that threads read elements of where they hold sums
-  bool transposed = false;  // the product, although its tiles have rows in 64s
-  double tensor_share = 1;  // of the tensor cores that the threads of a tile reach
+  double iterations;          // of 64 along K
+  int64_t rows = 0;           // of the tensor of A; 0: known at the call only
+  int64_t matrices = 0;       // that threads read elements of where they hold sums
+  bool transposed = false;    // the product, although its tiles have rows in 64s
+  double tensor_share = 1;    // of the tensor cores that the threads of a tile reach
+  double line_time = kLines;  // of L2, of 128 lines
 
   double CostOfTile() const;
   // Returns the cost of reading the matrices.
@@ -48,7 +49,7 @@ struct TileGrid {
   // Returns the cost of a tile whose iterations `parts` blocks of a cluster share, and the cost of
   // their exchange of float32 sums. The exchange was measured on an H200, with tiles of 16 x 64 to
   // 128 x 128 and two to four blocks.
-  double CostOfPart(int64_t parts) const;
+  double CostOfPart(int64_t parts, const Target& target) const;
   double CostOfExchange(int64_t parts) const;
   // The same grid where two blocks, of tiles one below the other in `rows` rows, load tiles of B
   // together: half of its lines for each, and as many tiles of both. They wait for each other.

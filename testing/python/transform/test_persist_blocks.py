@@ -211,7 +211,7 @@ def test_where_pairs_load_together(options, together):
 
 
 def test_what_remarks_say():
-    (wide,) = remarks_of("widen_tiles", program(), "sm_90a")
+    (wide,) = remarks_of("choose_tiles", program(), "sm_90a")
     assert wide.topic == "tiles" and "tl.disable_tile_widening" in wide.message
     text = said()
     assert "132 blocks compute the 512 tiles" in text and "beside the operands" in text
@@ -235,7 +235,8 @@ def test_what_remarks_say():
     ids=str,
 )
 def test_other_tiles_stay_narrow(options):
-    assert not remarks_of("widen_tiles", program(**options), "sm_90a")
+    remarks = remarks_of("choose_tiles", program(**options), "sm_90a")
+    assert not any("fewer bytes" in remark.message for remark in remarks)
 
 
 @pytest.mark.parametrize(

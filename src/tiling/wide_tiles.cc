@@ -1,14 +1,12 @@
-#include "tiling/widen_tiles.h"
+#include "tiling/wide_tiles.h"
 
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "ir/remark.h"
-#include "ir/visitor.h"
+#include "ir/settings.h"
 #include "tiling/loop_stages.h"
 #include "tiling/residency.h"
 #include "tiling/retile.h"
@@ -22,30 +20,21 @@ using ir::Stmt;
 
 namespace {
 
-class TileWidener : public ir::StmtMutator {
+class TileWidener {
  public:
   TileWidener(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
 
-  using StmtMutator::Rewrite;
-  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    Stmt self = ir::ffi::GetRef<Stmt>(op);
-    PlainGemm plain = FindPlainGemm(op);
-    bool possible = plain.loop != nullptr && ir::AsInts(op->grid) && ComputesByElement(op, plain);
-    if (!possible || !HasNarrowTiles(op, plain) || BlocksOf(op) <= target_->sm_count) return self;
-    best_ = {self, kNarrow, GridOf(op, plain).Cost(target_)};
+  WideTiles Choose(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
+    best_ = {ir::ffi::GetRef<Stmt>(op), kNarrow, GridOf(op, plain).Cost(target_)};
+    bool possible = ComputesByElement(op, plain) && HasNarrowTiles(op, plain) &&
+                    BlocksOf(op) > target_->sm_count;
+    if (!possible || func_->attrs.count(ir::kNarrowTiles) != 0) return best_;
     for (const TileExtents& tile : kWider) Try(op, tile);
     if (BytesOfResult(op, plain)) TryAnyRows(op, plain);
-    if (!best_.launch.same_as(self)) Say(best_.launch.as<ir::KernelLaunchNode>(), best_.tile);
-    return best_.launch;
+    return best_;
   }
 
  private:
-  struct Choice {
-    Stmt launch;
-    TileExtents tile;
-    double cost;
-  };
-
   void Try(const ir::KernelLaunchNode* op, const TileExtents& tile) {
     Stmt wide = WithWiderTiles(func_, op, tile, target_);
     if (!wide.defined()) return;
@@ -85,25 +74,16 @@ class TileWidener : public ir::StmtMutator {
     return persistent ? PlanPersistent(grid, rows, target_).cost : grid.Cost(target_);
   }
 
-  static void Say(const ir::KernelLaunchNode* wide, const TileExtents& tile) {
-    Remark(wide->span, "tiles",
-           "T.Kernel: " + std::to_string(BlocksOf(wide)) + " blocks of " +
-               std::to_string(*ir::AsInt(wide->threads[0])) + " threads compute " + Text(tile) +
-               " elements each instead of " + Text(kNarrow) +
-               ": they load fewer bytes for as many products. The pass option "
-               "tl.disable_tile_widening turns this off");
-  }
-
   ir::Func func_;
   Target target_;
-  Choice best_{};
+  WideTiles best_{};
 };
 
 }  // namespace
 
-ir::Func WidenTiles(const ir::Func& func, const Target& target) {
-  if (!target->has_wgmma || !target->has_tma) return func;
-  return func.WithBody(TileWidener(func, target).MutateStmt(func->body));
+WideTiles ChooseWideTiles(const ir::Func& func, const ir::KernelLaunchNode* op,
+                          const PlainGemm& plain, const Target& target) {
+  return TileWidener(func, target).Choose(op, plain);
 }
 
 }  // namespace tilelang::tiling
