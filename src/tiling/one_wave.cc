@@ -39,15 +39,15 @@ constexpr double kNotHidden = 0.3;
 // 2.2 us.
 constexpr double kStart = 8;
 // The share of the tensor cores that one warpgroup reaches alone on a multiprocessor.
-constexpr double kAlone = 0.7;
+constexpr double kOneWarpgroup = 0.7;
 
 // Sums have other bits where blocks share K: for as much less time only.
 constexpr double kWorthParts = 0.92;
-constexpr int64_t kMostParts = 8;  // blocks of a cluster that every GPU launches
+constexpr int64_t kLargestCluster = 8;  // blocks of a cluster that every GPU launches
 // With fewer stages, and fewer bytes in flight, loads take longer.
 constexpr int64_t kStagesOfParts = 6;
 constexpr int64_t kBytesInFlight = 96 << 10;
-constexpr int64_t kUnitBits = 1024;  // along K, of an iteration of tiling/tile_cost.h
+constexpr int64_t kIterationBits = 1024;  // along K, of an iteration of tiling/tile_cost.h
 
 class Chooser {
  public:
@@ -63,7 +63,7 @@ class Chooser {
         rows_of_b_(!op::IsTransposedB(plain.gemms[0])) {
     program_.rows = problem.m;
     program_.iterations =
-        static_cast<double>(problem.k * problem.operand_bits) / static_cast<double>(kUnitBits);
+        static_cast<double>(problem.k * problem.operand_bits) / static_cast<double>(kIterationBits);
     auto operands =
         static_cast<double>((problem.m + problem.n) * problem.k * problem.operand_bits) / 16;
     auto results = static_cast<double>(problem.m * problem.n * problem.result_bytes) / 2;
@@ -162,7 +162,7 @@ class Chooser {
     // Few rows fill half of a swizzle.
     int64_t unit_of_rows =
         problem_.m <= kFewestRows ? std::min(kFewestRows, unit_of_rows_) : unit_of_rows_;
-    for (int64_t parts = 1; parts <= kMostParts; ++parts) {
+    for (int64_t parts = 1; parts <= kLargestCluster; ++parts) {
       if (parts > 1 && !splits_) break;
       int64_t unit = std::lcm(kRowUnit * parts, unit_of_rows);
       for (int64_t count = 1; count <= target_->sm_count; ++count) {
@@ -185,7 +185,7 @@ class Chooser {
     if (grid.tiles > ClustersAtOnce(parts) || !settings_.Allow(tile.columns, false, parts)) return;
     tiles.tiles = grid.tiles;
     double memory = tile.columns < kColumnUnit ? kHalfLines * memory_ : memory_;
-    if (tiles.Threads() == kWarpgroup) grid.tensor_share = kAlone;
+    if (tiles.Threads() == kWarpgroup) grid.tensor_share = kOneWarpgroup;
     tiles.cost = BesideMemory(grid.CostOfPart(parts, target_), memory) + grid.CostOfExchange(parts);
     if (parts > 1) tiles.cost /= kWorthParts;
     proposals_.push_back(tiles);
