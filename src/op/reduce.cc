@@ -31,8 +31,8 @@ Region StageRegion(const Region& region, const char* suffix, std::vector<Stmt>* 
   return Region::Whole(staged);
 }
 
-// Returns the layout over the extents of the source region. `dim` is divided in two if the
-// reduction keeps partial results: (elements of a result, results).
+// Returns the layout with `dim` divided in two if the reduction keeps partial results: (elements of
+// a result, results).
 Fragment Divided(const ir::ReduceNode* op, const Fragment& source) {
   int64_t partials = op->Partials();
   if (partials == 1) return source;
@@ -42,14 +42,27 @@ Fragment Divided(const ir::ReduceNode* op, const Fragment& source) {
   return source.Reshape(extents);
 }
 
+// Returns the layout of an operand's fragment. No operator chooses one for slices of a fragment
+// that nothing else uses.
+Fragment KnownFragment(const ir::ReduceNode* op, const ir::Buffer& buffer, Context* ctx) {
+  auto known = ctx->layouts->GetFragment(buffer);
+  if (!known) {
+    TL_USER_ERROR(kLayout, op->span,
+                  "nothing but slices uses fragment '" + std::string(buffer->name) +
+                      "', so that its layout is not known; fill, copy or compute it as a whole");
+  }
+  return *known;
+}
+
+// Returns the layout over the extents of the source region, divided.
 Fragment SourceFragment(const ir::ReduceNode* op, Context* ctx) {
-  auto f = ctx->layouts->GetFragment(op->src->buffer);
+  Fragment f = KnownFragment(op, op->src->buffer, ctx);
   auto mins = ir::AsInts(op->src->mins);
   auto extents = ir::AsInts(op->src->extents);
   if (!mins || !extents) {
     TL_USER_ERROR(kShape, op->span, "a reduction takes whole fragments or constant slices");
   }
-  return Divided(op, op->src.IsWhole() ? *f : f->Slice(*mins, *extents));
+  return Divided(op, op->src.IsWhole() ? f : f.Slice(*mins, *extents));
 }
 
 // Returns the fragment of the result, shaped like the destination region.
@@ -91,8 +104,14 @@ Fragment ReductionSource(const ir::ReduceNode* op, Context* ctx) {
   return ExchangeableLayout(held->Extents(), op->dim, ctx->threads);
 }
 
-// Infers the layout of the result from the layout of the source (common level).
-void InferReduce(const ir::ReduceNode* op, Context* ctx) {
+// Infers the layout of the result from the layout of the source (common level). Chooses the layout
+// of a source that no other operator decides (free level): nothing has written it.
+void InferReduce(const ir::ReduceNode* op, InferLevel level, Context* ctx) {
+  auto shape = ir::AsInts(op->src->buffer->shape);
+  if (level == InferLevel::kFree && !ctx->layouts->Has(op->src->buffer) && op->src.IsWhole() &&
+      shape) {
+    ctx->layouts->Set(op->src->buffer, ExchangeableLayout(*shape, op->dim, ctx->threads), op->span);
+  }
   if (!ctx->layouts->Has(op->src->buffer) || ctx->layouts->Has(op->dst->buffer)) return;
   if (!op->dst.IsWhole()) return;
   Fragment result = ResultFragment(op, ReductionSource(op, ctx));
@@ -102,7 +121,7 @@ void InferReduce(const ir::ReduceNode* op, Context* ctx) {
 // Returns why the layout of the result is not the one that the reduction gives, or an empty string.
 std::string ReduceMismatch(const ir::ReduceNode* op, Context* ctx) {
   Fragment result = ResultFragment(op, ReductionSource(op, ctx));
-  Fragment given = *ctx->layouts->GetFragment(op->dst->buffer);
+  Fragment given = KnownFragment(op, op->dst->buffer, ctx);
   if (!op->dst.IsWhole()) return "the result is a slice of a fragment";
   if (given.SameMap(result)) return "";
   return "the result has layout " + given->ToString() + " but the reduction gives " +
@@ -393,7 +412,7 @@ Stmt ThroughTwins(const TileInstruction* instruction, const ir::ReduceNode* op, 
   bool own = !ReduceMismatch(op, ctx).empty();
   Region dst = own ? StageRegion(op->dst, "_part", &stmts) : op->dst;
   ir::Reduce twin(op, src, dst);
-  InferReduce(twin.get(), ctx);
+  InferReduce(twin.get(), InferLevel::kCommon, ctx);
   if (own && !op->clear) Relayout(op->dst, dst, op->span, ctx, &stmts);
   stmts.push_back(WithPlanOf(instruction, twin, ctx));
   if (own) Relayout(dst, op->dst, op->span, ctx, &stmts);
@@ -410,7 +429,7 @@ class ThreadReduceInstruction : public TileInstruction {
     return op->kind == ir::StmtKind::kReduce && !ScanOf(AsReduce(op));
   }
   void InferLayout(const ir::TileOpNode* op, InferLevel level, Context* ctx) const override {
-    InferReduce(AsReduce(op), ctx);
+    InferReduce(AsReduce(op), level, ctx);
   }
   PlanResult MakePlan(const ir::TileOpNode* op, Context* ctx) const override {
     const ir::ReduceNode* reduce = AsReduce(op);

@@ -7,6 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
+from tilelang.errors import LayoutError
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -67,3 +68,33 @@ def test_one_vector_from_two_reductions(flag):
     x, y = torch.randint(-60, 60, (3, 128)).float(), torch.full((64,), torch.nan)
     tilelang.compile(kernel, target="sm_90a")(x, y, flag)
     assert torch.equal(y, x.amin(0)[32:96] if flag else x[:, :64].abs().amax(0))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("threads", [32, 128])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_a_fragment_that_nothing_writes(dim: int, threads: int, target: str) -> None:
+    """Compiles: the reduction chooses a layout that nothing else decides."""
+
+    @T.prim_func
+    def main(A: T.Tensor((48,), "float32")):
+        with T.Kernel(1, threads=threads):
+            forgotten = T.alloc_fragment((48, 48), "float32")
+            sums = T.alloc_fragment((48,), "float32")
+            T.reduce_sum(forgotten, sums, dim=dim)
+            T.copy(sums, A)
+
+    assert "forgotten" in tilelang.compile(main, target=target).get_kernel_source()
+
+
+def test_a_slice_of_a_fragment_that_nothing_writes() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((48,), "float32")):
+        with T.Kernel(1, threads=128):
+            forgotten = T.alloc_fragment((48, 48), "float32")
+            sums = T.alloc_fragment((48,), "float32")
+            T.reduce_sum(forgotten[0:48, 0:16], sums, dim=1)
+            T.copy(sums, A)
+
+    with pytest.raises(LayoutError, match="nothing but slices uses fragment 'forgotten'"):
+        tilelang.compile(main, target="sm_100a")
