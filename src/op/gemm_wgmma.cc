@@ -417,6 +417,13 @@ bool IsWgmmaSized(const ir::GemmNode* op, const Context& ctx) {
                          MatrixC(op)->buffer->dtype);
 }
 
+bool MultipliesByWgmma(const ir::GemmNode* op, int64_t threads) {
+  auto kind = ChooseWgmmaKind(MatrixA(op)->buffer->dtype, MatrixB(op)->buffer->dtype,
+                              MatrixC(op)->buffer->dtype);
+  return kind && (kind->HasMnMajor() || (!IsTransposedA(op) && IsTransposedB(op))) &&
+         MatrixA(op)->buffer.IsShared() && threads % kWarpgroup == 0 && threads <= 3 * kWarpgroup;
+}
+
 bool PrefersTransposed(const ir::GemmNode* op) {
   if (op->annotations.count(ir::kTransposeProduct) != 0) return true;
   return MatrixExtents(MatrixC(op), op->span).first % kWgmmaRows != 0;

@@ -31,6 +31,8 @@ class WgmmaPlanNode : public TilePlanNode {
 // useful.
 bool IsWgmmaSized(const ir::GemmNode* op, const Context& ctx);
 
+// Returns whether wgmma multiplies the operands as they are stored, in blocks of so many threads.
+bool MultipliesByWgmma(const ir::GemmNode* op, int64_t threads);
 // Returns whether wgmma computes C^T = B^T A^T for the GEMM, if it can: a pass asks for it, or M is
 // no multiple of the instruction's rows.
 bool PrefersTransposed(const ir::GemmNode* op);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/settings.h"
-#include "op/gemm_operands.h"
+#include "op/gemm_wgmma.h"
 #include "op/wgmma.h"
 #include "target/warp.h"
 #include "tiling/add_parts.h"
@@ -60,7 +60,7 @@ class Chooser {
         settings_(func),
         program_(GridOf(op, plain)),
         unit_of_rows_(RowUnitOf(plain)),
-        rows_of_b_(!op::IsTransposedB(plain.gemms[0])) {
+        rows_of_b_(IsContiguousAlong(plain.gemms[0], ir::GemmDim::kN)) {
     program_.rows = problem.m;
     program_.iterations =
         static_cast<double>(problem.k * problem.operand_bits) / static_cast<double>(kIterationBits);
@@ -212,15 +212,6 @@ class Chooser {
   std::vector<WaveTiles> proposals_;
 };
 
-// Returns whether wgmma multiplies the operands as they are stored, by the threads of the program.
-bool MultipliesByWgmma(const ir::GemmNode* gemm, int64_t threads) {
-  auto kind = op::ChooseWgmmaKind(op::MatrixA(gemm)->buffer->dtype,
-                                  op::MatrixB(gemm)->buffer->dtype, gemm->result()->buffer->dtype);
-  return kind && (kind->HasMnMajor() || (!op::IsTransposedA(gemm) && op::IsTransposedB(gemm))) &&
-         op::MatrixA(gemm)->buffer.IsShared() && threads % kWarpgroup == 0 &&
-         threads <= 3 * kWarpgroup;
-}
-
 }  // namespace
 
 int64_t WaveTiles::Threads() const {
@@ -230,10 +221,11 @@ int64_t WaveTiles::Threads() const {
 OneWave ChooseOneWave(const ir::Func& func, const ir::KernelLaunchNode* op, const PlainGemm& plain,
                       int64_t rows, double otherwise, const Target& target) {
   auto problem = Describe(op, plain);
-  bool possible =
-      problem && plain.gemms.size() == 1 && op->threads.size() == 1 &&
-      ir::AsInt(plain.loop->extent) && ir::AsInt(ExtentOfTensor(plain, ir::GemmDim::kN)) &&
-      MultipliesByWgmma(plain.gemms[0], problem->threads) && LoadsByTma(func, op, plain, target);
+  bool possible = problem && plain.gemms.size() == 1 && op->threads.size() == 1 &&
+                  ir::AsInt(plain.loop->extent) &&
+                  ir::AsInt(ExtentOfTensor(plain, ir::GemmDim::kN)) &&
+                  op::MultipliesByWgmma(plain.gemms[0], problem->threads) &&
+                  LoadsByTma(func, op, plain, target);
   if (!possible) return {};
   problem->m = rows;
   return Chooser(func, *problem, op, plain, target).Choose(otherwise);

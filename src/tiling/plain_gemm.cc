@@ -127,6 +127,14 @@ int64_t ExtentAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim) {
   return ir::AsInt(operand->region->extents[*operand->DimAlong(dim)]).value_or(0);
 }
 
+bool IsContiguousAlong(const ir::GemmNode* gemm, ir::GemmDim dim) {
+  for (const ir::GemmOperandNode* input : gemm->Inputs()) {
+    auto at = input->DimAlong(dim);
+    if (at) return *at + 1 == input->region->extents.size();
+  }
+  return false;
+}
+
 std::optional<size_t> DimOfTensor(const ir::CopyNode* load, size_t dim_of_tile) {
   std::vector<size_t> of_tile = op::Moving(load->dst).dims;
   std::vector<size_t> of_tensor = op::Moving(load->src).dims;

@@ -31,6 +31,9 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 // The extent of an operand along a dimension; 0 where it is not constant.
 int64_t ExtentAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim);
 
+// Returns whether the operand that has the dimension (kM, kN) lies contiguously along it.
+bool IsContiguousAlong(const ir::GemmNode* gemm, ir::GemmDim dim);
+
 // The dimension of its tensor along which a load fills a dimension of its tile; none where the tile
 // has one element along it.
 std::optional<size_t> DimOfTensor(const ir::CopyNode* load, size_t dim_of_tile);

@@ -8,7 +8,6 @@
 
 #include "ir/aliases.h"
 #include "op/copy.h"
-#include "op/gemm_operands.h"
 #include "op/gemm_scale_factors.h"
 
 namespace tilelang::tiling {
@@ -53,7 +52,7 @@ bool IsUnused(const ir::Var& var, const Stmt& body) {
 
 int64_t RowUnitOf(const PlainGemm& plain) {
   constexpr int64_t kSwizzledRows = 64;  // of 16 bits
-  return op::IsTransposedA(plain.gemms[0]) ? kSwizzledRows : kRowUnit;
+  return IsContiguousAlong(plain.gemms[0], ir::GemmDim::kM) ? kSwizzledRows : kRowUnit;
 }
 
 TileCutter::TileCutter(const ir::Func& func, const ir::KernelLaunchNode* launch,

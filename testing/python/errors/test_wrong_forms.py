@@ -42,17 +42,6 @@ def case_index_outside_of_a_view():
             A[0, 0] = V[32, 0]  # WRONG
 
 
-def case_part_of_an_element_is_stored():
-    """UnsupportedError: 2 elements of B: int4[64] (global) share one of memory ... compute a tile
-    of this type
-    """
-
-    @T.prim_func
-    def main(B: T.Tensor((N,), "int4")):
-        with T.Kernel(1, threads=N):
-            B[T.get_thread_binding()] = 1  # WRONG
-
-
 def case_odd_rows_of_four_bit_elements():
     """ShapeError: the last extent of A: int4[4, 63] is no multiple of 2; 2 elements of 4 bits ...
     share a byte
@@ -74,24 +63,6 @@ def case_odd_tile_of_four_bit_elements():
         with T.Kernel(1):
             x = T.alloc_shared((4, 32), "uint4")
             T.copy(x, B[0:4, 1:33])  # WRONG
-
-
-def case_strided_four_bit_tensor():
-    """UnsupportedError: a tensor of int4 with strides; it is contiguous, in global memory"""
-
-    @T.prim_func
-    def main(A: T.StridedTensor((4, N), (N, 1), "int4")):
-        with T.Kernel(1):
-            T.clear(A)
-
-
-def case_unknown_rounding():
-    """UnsupportedError: T.cast with round='rz', sat=True, rbits=None ... to the nearest"""
-
-    @T.prim_func
-    def main(A: T.Tensor((N,), "float16"), B: T.Tensor((N,), "float32")):
-        with T.Kernel(1):
-            A[0] = T.cast(B[0], "float16", round="rz")  # WRONG
 
 
 def case_vectors_of_different_lengths():

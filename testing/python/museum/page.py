@@ -39,6 +39,7 @@ def finding(name: str) -> str:
         text = error.reason.split("\n")[0]
         text = re.sub(r" at PTX line \d+ \(source line (\d+)\)", r" in line \1", text)
         text = re.sub(r" at 0x[0-9A-F]+", "", text)
+        text = re.sub(r"\(\S*/(\w+\.cu):", r"(\1:", text)  # the folder in which it ran
         return f"{error.kind}, line {error.span.line}: {text}"
     raise AssertionError(f"{name}: nothing is found")
 
