@@ -404,12 +404,19 @@ class Selector : public analysis::ScopedMutator {
       return "the address of " + std::string(shared->name) + " is used elsewhere";
     }
     bool wanted = ordered || op->annotations.count("prefer_instruction") != 0;
-    if (load && !wanted && !pipelined_ && analysis::IsReadByColumns(launch_, shared)) {
+    if (load && !wanted && !pipelined_ && !HasLayout(shared) &&
+        analysis::IsReadByColumns(launch_, shared)) {
       return "a loop reads columns of " + std::string(shared->name) +
              ", and in the layouts that TMA writes their elements share banks; T.copy(..., "
              "prefer_instruction=\"tma\") keeps TMA";
     }
     return "";
+  }
+
+  // Returns whether the program names the layout of the tile.
+  bool HasLayout(const Buffer& tile) const {
+    auto named = launch_->attrs.Get("layout_map");
+    return named && (*named).cast<ir::Map<Buffer, ir::Any>>().count(tile) != 0;
   }
 
   // Threads may write the tensor where this store does not run: in the other branch, and in turns

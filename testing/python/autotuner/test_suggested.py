@@ -67,7 +67,7 @@ def test_what_surrounds_a_search_holds_for_its_candidates():
 
 
 def test_blocks_that_few_fit_are_timed_without_ptxas():
-    kernel = gemm.tune(512, 512, 512, 128, 256, 64, 3).kernel
+    kernel = gemm.tune(2048, 2048, 512, 128, 256, 64, 3).kernel
     shared = gemm.tune(512, 512, 512, 64, 64, 32, 2).kernel
     assert [each.artifact.assembled for each in (kernel, shared)] == [False, True]
     for each in (kernel, shared):

@@ -139,7 +139,7 @@ def test_the_tile_takes_no_memory_of_its_own():
     [
         {"out": "float32"},  # threads store whole sectors
         {"columns": 516},  # rows that the accelerator cannot store
-        {"rows": 256, "columns": 256},  # a small grid
+        {"rows": 256, "columns": 256, "configs": {"tl.disable_tile_choice": True}},  # a small grid
         {"configs": {"tl.disable_result_staging": True}},
     ],
     ids=str,

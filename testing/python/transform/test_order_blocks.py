@@ -53,7 +53,7 @@ def tiled(
 
 def panel_of(func, target="sm_90a") -> int:
     """The rows of a panel that the compiled kernel walks; 0 for the order of the grid."""
-    grid_stays = {"tl.disable_tile_widening": True, "tl.disable_persistent_blocks": True}
+    grid_stays = {"tl.disable_tile_choice": True, "tl.disable_persistent_blocks": True}
     source = tilelang.lower(func, target=target, pass_configs=grid_stays).source
     at = source.find("tl::swizzle_rows<")
     return int(source[at:].split("<")[1].split(">")[0]) if at >= 0 else 0

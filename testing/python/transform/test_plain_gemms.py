@@ -69,16 +69,16 @@ SHARE = "share the iterations"
     ("depth", "options", "shares"),
     [
         (2048, {}, True),
-        (2112, {}, True),  # 33 steps: those behind the end multiply zeros
+        (2368, {}, True),  # 37 steps: those behind the end multiply zeros
         (2048, {"begin": "one"}, False),  # would be added by each block
         (2048, {"begin": "first"}, False),  # sums of other blocks would begin with anything
         (2048, {"order": "rotated"}, True),
-        (2112, {"order": "rotated"}, False),  # those behind the end would come again
+        (2368, {"order": "rotated"}, False),  # those behind the end would come again
     ],
     ids=str,
 )
 def test_blocks_share_what_they_can_add_up(depth, options, shares):
-    got, want, said = run(8, 16, 256, depth, **options)
+    got, want, said = run(16, 16, 256, depth, **options)
     assert (SHARE in said) == shares
     torch.testing.assert_close(
         got.double(), want + (options.get("begin") == "one"), rtol=8e-3, atol=5e-2
