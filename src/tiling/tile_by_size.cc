@@ -136,12 +136,19 @@ class SizeVersioner : public ir::StmtMutator {
       narrow.tiles = columns;
       OneWave wave = ChooseOneWave(func_, op, plain_, rows, narrow.Cost(target_), target_);
       const WaveTiles& choice = wave.choice;
-      if (!wave.launch.defined() || choice.parts == 1 || choice.tile.rows < rows) break;
-      if (choice.tile.rows <= before) continue;
-      versions.push_back(UpTo(wave.launch.as<ir::KernelLaunchNode>(), axis, 1, choice.tile));
+      if (!wave.launch.defined() || choice.parts == 1) break;
+      int64_t most = CeilDiv(rows, choice.tile.rows);
+      if (most * choice.tile.rows <= before) continue;
+      // More rows in the tiles of the kernel before run by that kernel.
+      if (!versions.empty() && versions.back().parts == choice.parts &&
+          versions.back().tile.rows == choice.tile.rows &&
+          versions.back().tile.columns == choice.tile.columns) {
+        versions.pop_back();
+      }
+      versions.push_back(UpTo(wave.launch.as<ir::KernelLaunchNode>(), axis, most, choice.tile));
       versions.back().parts = choice.parts;
       versions.back().remark = " (by clusters of " + std::to_string(choice.parts) + ")";
-      before = choice.tile.rows;
+      before = most * choice.tile.rows;
     }
     if (is_long && versions.empty()) {
       int64_t parts = 4;
