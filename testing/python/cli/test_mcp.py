@@ -102,7 +102,8 @@ def test_a_program_that_hangs_is_ended_and_one_that_dies_is_told() -> None:
 
     hanging, dying = (_content(each) for each in _talk(["--timeout", "20"], talk))
     assert "after 20 seconds" in hanging["error"]
-    assert "status 7" in dying["error"] and len(dying["error"]) < 5000
+    assert dying["verdict"] == "failed" and len(json.dumps(dying)) < 5000
+    assert "status 7" in dying["targets"][0]["runs"][0]["message"]
     child = Path("/proc", Path("child").read_text())
     assert not child.exists() or "Z" in child.joinpath("stat").read_text().split()[2]
 
