@@ -53,7 +53,7 @@ class Runner:
             outputs.append(log.read_text(errors="replace"))
         return outputs
 
-    def _start(self, n: int, source: str) -> tuple[int, Path]:
+    def _start(self, n: int, source: str) -> tuple[_Child, Path]:
         program = Path(self._folder.name) / f"program_{n}.py"
         log = program.with_suffix(".log")
         program.write_text(source)
@@ -63,22 +63,42 @@ class Runner:
                 child = subprocess.Popen(
                     command, stdout=output, stderr=output, start_new_session=True
                 )
-                return child.pid, log
+                return child, log
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # threads of libraries are idle
                 pid = os.fork()
             if pid == 0:
                 _run_here(program, output.fileno())
-            return pid, log
+            return _Copy(pid), log
 
-    def _wait(self, pid: int, end: float) -> None:
-        while os.waitpid(pid, os.WNOHANG)[0] == 0:
+    def _wait(self, child: _Child, end: float) -> None:
+        while child.poll() is None:
             if time.monotonic() > end:
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+                    os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
                 return
             time.sleep(0.01)
+
+
+class _Copy:
+    """A copy of this process, with the methods of ``subprocess.Popen`` that are used here."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """Returns the status of a process that has ended, else None."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        return status if pid else None
+
+    def wait(self) -> int:
+        """Waits for the end of the process; returns its status."""
+        return os.waitpid(self.pid, 0)[1]
+
+
+# A process stays an object until it has ended: subprocess waits for the processes of lost ones.
+_Child = _Copy | subprocess.Popen[bytes]
 
 
 def _run_here(program: Path, output: int) -> None:
