@@ -115,7 +115,7 @@ def _rows_fp8(x: torch.Tensor, dims: Any, *_: Any, **__: Any) -> tuple[Any, Any]
 
 
 def _split(context: torch.Tensor, page: int, sms: int, *_: Any, **__: Any) -> torch.Tensor:
-    """Where each multiprocessor begins: a request, and pieces of 256 keys that come before."""
+    """Returns where each multiprocessor begins: a request, and the pieces of 256 keys before it."""
     pieces = [ceil_div(int(each), 256) for each in context.reshape(context.shape[0], -1)[:, -1]]
     each, more = divmod(sum(pieces), sms)
     starts = []

@@ -23,7 +23,7 @@ constexpr int64_t kMostRegisters = 32;
 constexpr int64_t kRegisterBytes = 4;
 constexpr int64_t kVectorBytes = 16;
 
-// What an iteration of a loop loads and stores.
+// Sizes of what one iteration of a loop loads and stores.
 struct Accesses {
   int64_t loaded_bytes = 0;
   int64_t narrowest = kVectorBytes;  // bytes of an element

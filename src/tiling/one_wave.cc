@@ -44,7 +44,7 @@ constexpr double kOneWarpgroup = 0.7;
 // Sums have other bits where blocks share K: for as much less time only.
 constexpr double kWorthParts = 0.92;
 constexpr int64_t kLargestCluster = 8;  // blocks of a cluster that every GPU launches
-// With fewer stages, and fewer bytes in flight, loads take longer.
+// Loads take longer with fewer stages and fewer bytes in flight than these.
 constexpr int64_t kStagesOfParts = 6;
 constexpr int64_t kBytesInFlight = 96 << 10;
 constexpr int64_t kIterationBits = 1024;  // along K, of an iteration of tiling/tile_cost.h
@@ -74,8 +74,9 @@ class Chooser {
 
   OneWave Choose(double otherwise) {
     Propose();
-    // Of equal costs, more blocks load more at a time, tiles of rows that do not exist take more
-    // energy, and more warpgroups issue while others multiply.
+    // Three rules choose among candidates of equal cost. More blocks load more at a time. Smaller
+    // tiles spend less energy on rows that do not exist. With more warpgroups, one issues while
+    // another multiplies.
     auto order = [](const WaveTiles& tiles) {
       int64_t elements = tiles.tile.rows * tiles.tile.columns;
       return std::tuple(tiles.cost, -tiles.tiles * tiles.parts, elements, -tiles.Threads());
@@ -178,7 +179,7 @@ class Chooser {
   // Adds a candidate whose blocks are all there at a time, with registers for its sums.
   void Add(const TileExtents& tile, bool transposed, int64_t parts) {
     WaveTiles tiles{tile, transposed, parts};
-    bool same = tile.rows == problem_.tile.rows && tile.columns == problem_.tile.columns;
+    bool same = tile == problem_.tile;
     if (tile.rows > kMostRows || (same && parts == 1)) return;
     if (tile.rows * tile.columns / tiles.Threads() > MostBesideLoader(tiles.Threads())) return;
     TileGrid grid = GridWith(tile, transposed);

@@ -50,10 +50,6 @@ Expr Inside(const ir::KernelLaunchNode* op, size_t axis) {
   return ir::CastTo(ir::dtypes::kInt64, ir::ExtentInside(op->grid[axis]));
 }
 
-bool IsNarrow(const TileExtents& tile) {
-  return tile.rows == kNarrow.rows && tile.columns == kNarrow.columns;
-}
-
 // One of the launches.
 struct Version {
   ir::KernelLaunch launch;
@@ -141,8 +137,7 @@ class SizeVersioner : public ir::StmtMutator {
       if (most * choice.tile.rows <= before) continue;
       // More rows in the tiles of the kernel before run by that kernel.
       if (!versions.empty() && versions.back().parts == choice.parts &&
-          versions.back().tile.rows == choice.tile.rows &&
-          versions.back().tile.columns == choice.tile.columns) {
+          versions.back().tile == choice.tile) {
         versions.pop_back();
       }
       versions.push_back(UpTo(wave.launch.as<ir::KernelLaunchNode>(), axis, most, choice.tile));
@@ -158,7 +153,7 @@ class SizeVersioner : public ir::StmtMutator {
     }
     for (const TileExtents& tile : kOneWave) {
       int64_t parts = kNarrow.columns / tile.columns;
-      if (is_long || IsNarrow(tile)) add(tile, target_->sm_count / (columns * parts));
+      if (is_long || tile == kNarrow) add(tile, target_->sm_count / (columns * parts));
     }
     return versions;
   }
@@ -169,7 +164,7 @@ class SizeVersioner : public ir::StmtMutator {
     bool is_long = ir::AsInt(plain_.loop->extent).value_or(kLongLoop) >= kLongLoop;
     for (const TileExtents& tile : kOneWaveOfAny) {
       Stmt cut;
-      if (is_long || IsNarrow(tile)) cut = WithTiles(func_, op, kNarrow, tile, ThreadsOf(tile));
+      if (is_long || tile == kNarrow) cut = WithTiles(func_, op, kNarrow, tile, ThreadsOf(tile));
       if (!cut.defined()) continue;
       Version version = OfAWave(cut.as<ir::KernelLaunchNode>(), tile);
       if (tile.rows == kWgmmaRows && RowsOfTensor().defined()) {

@@ -13,6 +13,8 @@ inline int64_t CeilDiv(int64_t extent, int64_t tile) { return (extent + tile - 1
 struct TileExtents {
   int64_t rows;
   int64_t columns;
+
+  bool operator==(const TileExtents&) const = default;
 };
 
 // The time of L2 for 128 lines, relative to that of the tensor core for 128 x 128 x 64 products.

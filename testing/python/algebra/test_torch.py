@@ -117,7 +117,7 @@ def test_views_and_changes():
 
 
 def test_lost_operations():
-    """What has no rule is named, and stands for its exact value."""
+    """An operation without a rule is named, and its result stands for its exact value."""
     algebra = Algebra()
     with algebra.mode(seed=0) as (follow, _):
         y = torch.erf(torch.randn(5))

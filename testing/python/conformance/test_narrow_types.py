@@ -263,7 +263,7 @@ def test_shifts_beyond_a_narrow_type(target: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint16", "int16", "uint8", "int8"])
 def test_shifts_that_are_widened(target: str, dtype: str) -> None:
-    """As in C: no bit is lost before the conversion. In a variable of the type, they are."""
+    """A shift keeps its bits until the conversion, as in C. A variable of the type drops them."""
 
     @T.prim_func
     def main(

@@ -209,7 +209,7 @@ def test_rows_of_a_transposed_a_fill_swizzles(order):
 
 @pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (1024, 4096, 4096)], ids=str)
 def test_other_grids_keep_their_tiles(sizes):
-    """Of many rows, or where 128 x 128 elements are as good."""
+    """Programs keep their tiles if they have many rows, or if 128 x 128 elements are as good."""
     assert "all of them run at a time" not in said(*sizes)
 
 
