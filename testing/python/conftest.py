@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
 
 import durations
 import kept_kernels
@@ -67,6 +68,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("every_schedule"):
         metafunc.parametrize("_schedule", ["late", "eager", 1], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _modules_of_temporary_folders(tmp_path_factory: pytest.TempPathFactory):
+    """Modules that a test wrote and imported go with it: the next one's ``program`` is another."""
+    before = set(sys.modules)
+    yield
+    folder = str(tmp_path_factory.getbasetemp())
+    for name in sys.modules.keys() - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
+            del sys.modules[name]
 
 
 @pytest.fixture(autouse=True)
