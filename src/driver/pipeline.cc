@@ -36,6 +36,7 @@
 #include "lower/tensor_memory_uses.h"
 #include "memory/plan_shared_memory.h"
 #include "memory/plan_tensor_memory.h"
+#include "reductions/reduce_tensors.h"
 #include "reductions/roll_reductions.h"
 #include "registry/functions.h"
 #include "schedule/description.h"
@@ -136,6 +137,7 @@ const std::vector<Step>& Pipeline() {
       {"remark_arguments", ForAll(check::RemarkArguments)},
       {"wrap_indices", ForAll(transform::WrapIndices)},
       {"lead_pairs", ForAll(transform::LeadPairs)},
+      {"reduce_tensors", reductions::ReduceTensors},
       {"check_program", check::CheckProgram},
       {"widen_indices", ForAll(transform::WidenIndices)},
       {"simplify", ForAll(transform::Simplify)},
