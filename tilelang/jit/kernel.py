@@ -39,6 +39,7 @@ from . import torch_op
 from .autograd import warn_of_lost_gradient
 from .emulation import Emulation, Outcome
 from .lower import LoweredKernel, lower, lower_overlapping
+from .spills import remarks_on_spills
 
 if TYPE_CHECKING:
     from ..autotuner import AutotuneResult
@@ -124,6 +125,9 @@ class JITKernel:
                 lower_overlapping(prim_func, lowered, target), make_variant=None
             )[2],
         )
+        if self.artifact.assembled:
+            spilled = remarks_on_spills(self.resource_usage, getattr(prim_func, "span", None))
+            self.remarks = Remarks([*self.remarks, *spilled])
         for listener in _listeners:
             listener(self)
 
