@@ -34,8 +34,8 @@ def _launch(launch: Launch, arch: str) -> list[str]:
     for loop in launch.loops():
         lines += ["", *_loop(loop, launch, arch)]
     if launch.tiles:
-        heading = ("tiles considered", "computed by", "predicted", "")
-        lines += ["", *_aligned([heading, *map(_tiles_row, launch.tiles)])]
+        first = ("tiles considered", "computed by", "predicted", "")
+        lines += ["", *_aligned([first, *map(_tiles_row, launch.tiles)])]
     return lines
 
 
