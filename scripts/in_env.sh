@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# usage: scripts/in_env.sh EXTRA COMMAND...
+# usage: scripts/in_env.sh GROUP COMMAND...
 #
 # Runs COMMAND from the project's root in an environment that has the package, its C++ library and
-# the optional dependencies EXTRA (a key of [project.optional-dependencies]). That environment is
+# the packages of GROUP: "demo", which needs no more, or a key of [dependency-groups] in
+# pyproject.toml. That environment is
 #   - the active virtual environment,
 #   - else a python3 on PATH that has all of it already,
 #   - else .venv, made here from the first Python >= 3.10 found.
@@ -10,15 +11,15 @@
 # rebuilt on the next import.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-extra=$1
+group=$1
 shift
 
-case $extra in
+case $group in
   demo) modules="numpy" ;;
   test) modules="torch pytest xdist hypothesis mypy ruff clang_format cmake ninja nvidia.cu13.bin nvidia.cu13.include.cccl zarr tensorstore jax_tvm_ffi jsonschema mcp pyright nbclient ipykernel sphinx myst_parser furo helion nvidia_cutlass_dsl" ;;
   docs) modules="sphinx myst_parser furo torch triton" ;;
   check) modules="mypy ruff clang_format" ;;
-  *) echo "in_env.sh: unknown extra '$extra'" >&2; exit 2 ;;
+  *) echo "in_env.sh: unknown group '$group'" >&2; exit 2 ;;
 esac
 
 # Run from / so that the source tree beside us is not taken for an installed package.
@@ -61,19 +62,22 @@ cpu_index() {
   fi
 }
 
-stamp=$("$python" -c 'import sys; print(sys.prefix)')/.tilelang-$extra
+stamp=$("$python" -c 'import sys; print(sys.prefix)')/.tilelang-$group
 stale() { [ -e "$stamp" ] && [ pyproject.toml -nt "$stamp" ]; }
 if stale || ! has "$python"; then
   pip() { "$python" -m pip --disable-pip-version-check "$@"; }
   torch=
-  case $extra in
+  case $group in
     test | docs) torch="$(cpu_index) $(grep -o -m1 'torch==[0-9.]*' pyproject.toml)" ;;
   esac
   build_tools=$(grep '^requires = ' pyproject.toml | grep -o '"[^"]*"' | tr -d '"')
   # A rebuild on import is quick when the build tools stay in the environment, hence no isolation.
-  echo "in_env.sh: installing what '$extra' needs and building the library"
+  echo "in_env.sh: installing what '$group' needs and building the library"
   pip install --quiet $torch $build_tools
-  pip install --quiet --no-build-isolation -e ".[$extra]"
+  pip install --quiet --no-build-isolation -e .
+  if [ "$group" != demo ]; then
+    "$python" scripts/requirements_of.py "$group" | pip install --quiet -r /dev/stdin
+  fi
   touch "$stamp"
 fi
 

@@ -71,7 +71,7 @@ def test_commands_of_the_first_screen() -> None:
 
 
 def test_links_of_the_front_pages_lead_somewhere() -> None:
-    for page in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"):
+    for page in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "GOVERNANCE.md", "SECURITY.md"):
         text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
         for link in re.findall(r"\]\(([^)#]+)", text):
             assert link.startswith("https://") or (ROOT / link).exists(), (page, link)

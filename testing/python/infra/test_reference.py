@@ -46,7 +46,7 @@ def test_names_are_described_on_the_page_of_their_concept() -> None:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages of the reference, with their names alone, as Sphinx builds them."""
-    pytest.importorskip("myst_parser", reason="the extra docs is not installed")
+    pytest.importorskip("myst_parser", reason="the group docs is not installed")
     from sphinx.application import Sphinx
     from sphinx.ext.napoleon import Config, GoogleDocstring
 
