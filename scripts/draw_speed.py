@@ -1,4 +1,4 @@
-"""Draws the plots of docs/speed.md from the tables below them on that page.
+"""Draws the plots of docs/speed.md from the files that its tables are rendered from.
 
 Each plot shows ratios to a library's kernel, a row for each shape: 1 is the library's speed.
 
@@ -7,13 +7,14 @@ python scripts/draw_speed.py [FOLDER]
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from html import escape
 from pathlib import Path
+
+from render_tables import measured, ratio
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 _ROW, _LEFT, _TOP, _WIDTH, _RIGHT = 18, 340, 62, 410, 70
@@ -28,13 +29,13 @@ class Plot:
 
     Attributes:
         title: what the plot shows.
-        header: the first cells of the table's header, by which it is found.
+        table: the name of its table's file in benchmark/results/speed.
         series: names of columns, as in the header.
         labels: the number of leading columns that name a row.
     """
 
     title: str
-    header: str
+    table: str
     series: tuple[str, ...]
     labels: int = 1
 
@@ -42,65 +43,31 @@ class Plot:
 PLOTS = {
     "speed_gemm.svg": Plot(
         "GEMM on an H200: ratio to cuBLAS",
-        "| types | stored | M x N x K |",
+        "gemm",
         ("this compiler", "Triton"),
         labels=3,
     ),
     "speed_plain.svg": Plot(
         "Straightforward GEMM, bfloat16, H200: ratio to cuBLAS",
-        "| M x N x K | cuBLAS, TFLOP/s | plain kernel |",
+        "plain_gemm",
         ("plain kernel", "without what the compiler adds"),
     ),
     "speed_few.svg": Plot(
         "Straightforward GEMM of few rows or small results, H200: ratio to cuBLAS",
-        "| M x N x K | plain kernel |",
+        "few_rows",
         ("plain kernel", "without what the compiler adds"),
     ),
     "speed_attention.svg": Plot(
         "Attention forward, bfloat16, H200: ratio to cuDNN",
-        "| forward |",
+        "attention",
         ("this compiler", "lazy", "FlashAttention 2"),
     ),
     "speed_gradients.svg": Plot(
         "Gradients of attention, bfloat16, H200: ratio to cuDNN",
-        "| backward |",
+        "attention_gradients",
         ("added", "without atomics", "FlashAttention 2"),
     ),
 }
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
-
-
-def table(page: str, header: str) -> list[dict[str, str]]:
-    """Returns the rows of the first table whose header begins with ``header``."""
-    lines = page.splitlines()
-    first = next(i for i, line in enumerate(lines) if line.startswith(header))
-    names = _cells(lines[first])
-    rows = []
-    for line in lines[first + 2 :]:
-        if not line.startswith("|"):
-            break
-        rows.append(dict(zip(names, _cells(line), strict=True)))
-    return rows
-
-
-def ratio(cell: str) -> float | None:
-    """Returns the ratio in a cell: the number in parentheses, or the only number."""
-    found = re.search(r"\((\d+\.\d+)\)", cell) or re.fullmatch(r"(\d+\.\d+)", cell)
-    return float(found[1]) if found else None
-
-
-def _labels(rows: list[dict[str, str]], count: int) -> list[str]:
-    """Returns a label for each row; an empty cell repeats the cell above it."""
-    above = [""] * count
-    labels = []
-    for row in rows:
-        cells = list(row.values())[:count]
-        above = [cell or before for cell, before in zip(cells, above, strict=True)]
-        labels.append(" ".join(above))
-    return labels
 
 
 def _x(value: float) -> float:
@@ -122,9 +89,8 @@ def _axis(bottom: int) -> list[str]:
     return parts
 
 
-def draw(plot: Plot, page: str) -> str:
-    """Returns a plot of the page's table as SVG."""
-    rows = table(page, plot.header)
+def draw(plot: Plot, rows: list[dict[str, str]]) -> str:
+    """Returns a plot of a table's rows as SVG."""
     bottom = _TOP + _ROW * len(rows)
     width, height = _LEFT + _WIDTH + _RIGHT, bottom + 30
     parts = [
@@ -140,9 +106,9 @@ def draw(plot: Plot, page: str) -> str:
         parts.append(f'<circle cx="{at + 4}" cy="40" r="5" fill="{colour}"/>')
         parts.append(_text(at + 14, 44, name))
         at += 40 + 7 * len(name)
-    for i, (label, row) in enumerate(zip(_labels(rows, plot.labels), rows, strict=True)):
+    for i, row in enumerate(rows):
         y = _TOP + _ROW * i + 8
-        parts.append(_text(_LEFT - 10, y + 4, label, "end"))
+        parts.append(_text(_LEFT - 10, y + 4, " ".join(list(row.values())[: plot.labels]), "end"))
         values = [ratio(row[name]) for name in plot.series]
         shown = [value for value in values if value is not None]
         for value, colour in reversed(list(zip(values, _COLOURS, strict=False))):
@@ -155,8 +121,8 @@ def draw(plot: Plot, page: str) -> str:
 
 
 def picture(name: str) -> str:
-    """Returns the plot of this name, from the page as it is."""
-    return draw(PLOTS[name], (DOCS / "speed.md").read_text())
+    """Returns the plot of this name, from the results as they are."""
+    return draw(PLOTS[name], measured(PLOTS[name].table, PLOTS[name].labels))
 
 
 PICTURES_OF: dict[str, Callable[[], str]] = {name: partial(picture, name) for name in PLOTS}

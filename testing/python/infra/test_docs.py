@@ -105,16 +105,29 @@ def test_the_model_tells_the_errors_of_the_table() -> None:
 
 
 def test_a_plot_shows_the_ratios_of_its_table() -> None:
-    plot = draw_speed.Plot("title", "| shape |", ("ours", "theirs"))
-    page = "| shape | library | ours | theirs |\n|---|---|---|---|\n| 7 x 9 | 5 | 6 (1.2) | |\n"
-    drawn = draw_speed.draw(plot, page + "| 8 x 9 | 5 | 10 (2.0) | 4 (0.8) |\n\n")
-    assert drawn.count('r="4.5"') == 3 and "7 x 9" in drawn and ">2</text>" in drawn
-    assert [draw_speed.ratio(cell) for cell in ("6 (1.2)", "0.97", "603", "")] == [
-        1.2,
-        0.97,
-        None,
-        None,
+    plot = draw_speed.Plot("title", "gemm", ("ours", "theirs"))
+    rows = [
+        {"shape": "7 x 9", "library": "5", "ours": "6 (1.2)", "theirs": ""},
+        {"shape": "8 x 9", "library": "5", "ours": "10 (2.0)", "theirs": "4 (0.8)"},
     ]
+    drawn = draw_speed.draw(plot, rows)
+    assert drawn.count('r="4.5"') == 3 and "7 x 9" in drawn and ">2</text>" in drawn
+    ratios = [render_tables.ratio(cell) for cell in ("6 (1.2)", "0.97", "603", "")]
+    assert ratios == [1.2, 0.97, None, None]
+
+
+def test_speed_names_a_day_a_device_and_a_commit_for_each_table() -> None:
+    page = (DOCS / "speed.md").read_text()
+    tables = re.findall(r"<!-- table speed_(\w+) -->", page)
+    files = sorted((ROOT / "benchmark" / "results" / "speed").glob("*.json"))
+    assert sorted(tables) == sorted(["summary", *(path.stem for path in files)])
+    for path in files:
+        found = json.loads(path.read_text())
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", found["date"]), path
+        assert re.fullmatch(r"[0-9a-f]{12}", found["commit"]), path
+        assert found["device"] in ("H100", "H200")
+    outside = re.sub(r"(?s)<!-- table .*?<!-- end of table -->", "", page)
+    assert not re.search(r"^\|", outside, re.M)
 
 
 def test_the_row_of_an_instruction_stands_in_the_emulator() -> None:
