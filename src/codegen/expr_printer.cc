@@ -276,8 +276,10 @@ ExprText ExprPrinter::Text(const CallNode* op) {
     if (auto header = op->attrs.find("header"); header != op->attrs.end()) {
       UseHeader(View((*header).second.cast<String>()));
     }
-    if (auto text = op->attrs.find("definition"); text != op->attrs.end()) {
-      definitions_.emplace(View((*text).second.cast<String>()));
+    if (auto texts = op->attrs.find("definitions"); texts != op->attrs.end()) {
+      for (const String& text : (*texts).second.cast<Array<String>>()) {
+        definitions_.emplace(View(text));
+      }
     }
     return Function(op->name, op->args);
   }

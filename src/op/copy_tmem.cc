@@ -263,6 +263,21 @@ Map<String, Any> Touches(const ir::CopyNode* op, int64_t lanes, int64_t columns,
   return attrs;
 }
 
+// Returns the texts that define the device functions of the instructions.
+Array<String> Definitions(const TmemCopyPlan& plan, const char* macro) {
+  bool halves = plan->Atom().shape == layout::TmemShape::k16x32bx2;
+  Array<String> texts;
+  for (size_t i = 0; i < plan->instructions.size(); ++i) {
+    const TmemInstructionNode* inst = plan->Instruction(i);
+    std::string repeat = std::to_string(inst->repeat);
+    std::string form = halves ? "_HALVES(" + repeat
+                              : "(" + std::string(plan->name) + ", " + repeat + ", " +
+                                    std::to_string(inst->num_regs);
+    texts.push_back(macro + form + (plan->pack ? ", true)" : ", false)"));
+  }
+  return texts;
+}
+
 // Emits all instructions and the wait in one call, so that nothing uses a register before the wait.
 void EmitLoad(const ir::CopyNode* op, const TmemCopyPlan& plan, const Buffer& regs,
               const Expr& address, const Context& ctx, std::vector<Stmt>* stmts) {
@@ -282,8 +297,9 @@ void EmitLoad(const ir::CopyNode* op, const TmemCopyPlan& plan, const Buffer& re
   for (size_t i = 0; i < plan->instructions.size(); ++i) {
     columns = std::max(columns, plan->Instruction(i)->column + ColumnsOf(plan, i));
   }
-  stmts->push_back(DeviceEffect("tcgen_05_ld.h", call + ">", args, op->span,
-                                Touches(op, layout::kTmemLanesPerWarp, columns, ctx)));
+  Map<String, Any> attrs = Touches(op, layout::kTmemLanesPerWarp, columns, ctx);
+  attrs.Set("definitions", Definitions(plan, "TL_TMEM_LD"));
+  stmts->push_back(DeviceEffect("tcgen_05_ld.h", call + ">", args, op->span, attrs));
 }
 
 void EmitStore(const ir::CopyNode* op, const TmemCopyPlan& plan, const Buffer& regs,
@@ -301,8 +317,9 @@ void EmitStore(const ir::CopyNode* op, const TmemCopyPlan& plan, const Buffer& r
     }
     Array<Expr> args = {address + U32((inst->lane << 16) + inst->column),
                         ir::AddressOf(regs, {I32(inst->reg * per_reg)})};
-    stmts->push_back(DeviceEffect("tcgen_05_st.h", call + ">", args, op->span,
-                                  Touches(op, plan->Atom().lanes, ColumnsOf(plan, i), ctx)));
+    Map<String, Any> attrs = Touches(op, plan->Atom().lanes, ColumnsOf(plan, i), ctx);
+    attrs.Set("definitions", Definitions(plan, "TL_TMEM_ST"));
+    stmts->push_back(DeviceEffect("tcgen_05_st.h", call + ">", args, op->span, attrs));
   }
 }
 

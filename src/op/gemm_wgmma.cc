@@ -320,7 +320,7 @@ class WgmmaLowerer {
       form.sparse_selector = static_cast<int>(k / plan_->kind.atom.K() % Together());
     }
     Map<String, Any> attrs = ReadsOfOperands({left.region, right.region}, *lowering_);
-    attrs.Set("definition", String(WgmmaFunction(form)));
+    attrs.Set("definitions", Array<String>{WgmmaFunction(form)});
     attrs.Set("async", true);
     attrs.Set("by_warpgroup", true);
     return DeviceEffect(kWgmmaHeader, WgmmaFunctionName(form), std::move(args), op_->span, attrs);

@@ -8,72 +8,58 @@
 
 namespace tl {
 
-#define TL_LD_INSTRUCTION(shape, repeat, registers, pack)                \
-  asm volatile("tcgen05.ld.sync.aligned." shape ".x" #repeat pack        \
-               ".b32 {" TL_REGISTERS_##registers "}, [%" #registers "];" \
-               : TL_OUTPUTS_##registers(r, 0)                            \
-               : "r"(address)                                            \
-               : "memory")
+// The function of one instruction. kPack collects the low halves of two columns in a register.
+template <TmemShape kShape, int N, bool kPack, int kHalfOffset>
+struct TmemLdInstruction;
 
-#define TL_LD_CASE(shape, repeat, registers)                     \
-  if constexpr (N == repeat) {                                   \
-    if constexpr (kPack) {                                       \
-      TL_LD_INSTRUCTION(shape, repeat, registers, ".pack::16b"); \
-    } else {                                                     \
-      TL_LD_INSTRUCTION(shape, repeat, registers, "");           \
-    }                                                            \
-  }
-
-// One instruction: N repeats from `kOffset` (lane << 16 | column) beyond the address of the copy
-// into the array's 32-bit registers from kFirst on. kPack collects the low halves of two columns
-// in a register.
-#define TL_LD_STRUCT(name, CASES, CASE, per_repeat, max_repeat)                       \
-  template <int N, bool kPack, uint32_t kOffset, int kFirst>                          \
-  struct name {                                                                       \
-    static_assert(N >= 1 && N <= max_repeat && (N & (N - 1)) == 0, "illegal repeat"); \
-    static constexpr int kRegisters = N * per_repeat;                                 \
-    static constexpr int kTo = kFirst;                                                \
-    TL_DEVICE static void issue(uint32_t base, uint32_t* r) {                         \
-      uint32_t address = base + kOffset;                                              \
-      CASES(CASE)                                                                     \
-    }                                                                                 \
+// Defines an instruction that the kernel uses; `registers` is the number of them that it loads.
+#define TL_TMEM_LD(shape, repeat, registers, pack)                               \
+  template <>                                                                    \
+  struct tl::TmemLdInstruction<tl::TmemShape::k##shape, repeat, pack, 0> {       \
+    enum { kRegisters = registers };                                             \
+    TL_DEVICE static void issue(uint32_t address, uint32_t* r) {                 \
+      asm volatile("tcgen05.ld.sync.aligned." #shape ".x" #repeat TL_PACK_##pack \
+                   ".b32 {" TL_REGISTERS_##registers "}, [%" #registers "];"     \
+                   : TL_OUTPUTS_##registers                                      \
+                   : "r"(address)                                                \
+                   : "memory");                                                  \
+    }                                                                            \
   };
 
-#define TL_LD_32X32B(repeat, registers) TL_LD_CASE("32x32b", repeat, registers)
-#define TL_LD_16X64B(repeat, registers) TL_LD_CASE("16x64b", repeat, registers)
-#define TL_LD_16X128B(repeat, registers) TL_LD_CASE("16x128b", repeat, registers)
-#define TL_LD_16X256B(repeat, registers) TL_LD_CASE("16x256b", repeat, registers)
-TL_LD_STRUCT(TmemLd32x32b, TL_REPEATS_1, TL_LD_32X32B, 1, 128)
-TL_LD_STRUCT(TmemLd16x64b, TL_REPEATS_1, TL_LD_16X64B, 1, 128)
-TL_LD_STRUCT(TmemLd16x128b, TL_REPEATS_2, TL_LD_16X128B, 2, 64)
-TL_LD_STRUCT(TmemLd16x256b, TL_REPEATS_4, TL_LD_16X256B, 4, 32)
+// The same of 16x32bx2: threads 16..31 load from kHalfOffset columns further on, in the same 16
+// lanes.
+#define TL_TMEM_LD_HALVES(repeat, pack)                                                       \
+  template <int kHalfOffset>                                                                  \
+  struct tl::TmemLdInstruction<tl::TmemShape::k16x32bx2, repeat, pack, kHalfOffset> {         \
+    enum { kRegisters = repeat };                                                             \
+    TL_DEVICE static void issue(uint32_t address, uint32_t* r) {                              \
+      asm volatile("tcgen05.ld.sync.aligned.16x32bx2.x" #repeat TL_PACK_##pack                \
+                   ".b32 {" TL_REGISTERS_##repeat "}, [%" #repeat "], %" TL_NEXT_##repeat ";" \
+                   : TL_OUTPUTS_##repeat                                                      \
+                   : "r"(address), "n"(kHalfOffset)                                           \
+                   : "memory");                                                               \
+    }                                                                                         \
+  };
 
-#define TL_LD_16X32BX2_INSTRUCTION(repeat, registers, pack)                                        \
-  asm volatile("tcgen05.ld.sync.aligned.16x32bx2.x" #repeat pack ".b32 {" TL_REGISTERS_##registers \
-               "}, [%" #registers "], %" TL_NEXT_##registers ";"                                   \
-               : TL_OUTPUTS_##registers(r, 0)                                                      \
-               : "r"(address), "n"(kHalfOffset)                                                    \
-               : "memory")
-#define TL_LD_16X32BX2(repeat, registers)                          \
-  if constexpr (N == repeat) {                                     \
-    if constexpr (kPack) {                                         \
-      TL_LD_16X32BX2_INSTRUCTION(repeat, registers, ".pack::16b"); \
-    } else {                                                       \
-      TL_LD_16X32BX2_INSTRUCTION(repeat, registers, "");           \
-    }                                                              \
-  }
-
-// Threads 16..31 load from kHalfOffset columns further on, in the same 16 lanes.
-template <int N, bool kPack, uint32_t kOffset, int kFirst, int kHalfOffset>
-struct TmemLd16x32bx2 {
-  static_assert(N >= 1 && N <= 128 && (N & (N - 1)) == 0, "illegal repeat");
-  static constexpr int kRegisters = N;
-  static constexpr int kTo = kFirst;
-  TL_DEVICE static void issue(uint32_t base, uint32_t* r) {
-    uint32_t address = base + kOffset;
-    TL_REPEATS_1(TL_LD_16X32BX2)
-  }
+// An instruction of a copy: N repeats from `kOffset` (lane << 16 | column) beyond the address of
+// the copy into the array's 32-bit registers from kFirst on.
+template <TmemShape kShape, int N, bool kPack, uint32_t kOffset, int kFirst, int kHalfOffset = 0>
+struct TmemLd {
+  using Instruction = TmemLdInstruction<kShape, N, kPack, kHalfOffset>;
+  enum { kRegisters = Instruction::kRegisters, kTo = kFirst };
+  TL_DEVICE static void issue(uint32_t base, uint32_t* r) { Instruction::issue(base + kOffset, r); }
 };
+
+template <int N, bool kPack, uint32_t kOffset, int kFirst>
+using TmemLd32x32b = TmemLd<TmemShape::k32x32b, N, kPack, kOffset, kFirst>;
+template <int N, bool kPack, uint32_t kOffset, int kFirst>
+using TmemLd16x64b = TmemLd<TmemShape::k16x64b, N, kPack, kOffset, kFirst>;
+template <int N, bool kPack, uint32_t kOffset, int kFirst>
+using TmemLd16x128b = TmemLd<TmemShape::k16x128b, N, kPack, kOffset, kFirst>;
+template <int N, bool kPack, uint32_t kOffset, int kFirst>
+using TmemLd16x256b = TmemLd<TmemShape::k16x256b, N, kPack, kOffset, kFirst>;
+template <int N, bool kPack, uint32_t kOffset, int kFirst, int kHalfOffset>
+using TmemLd16x32bx2 = TmemLd<TmemShape::k16x32bx2, N, kPack, kOffset, kFirst, kHalfOffset>;
 
 // The loaded registers have no value before the wait. Nothing keeps the compiler from moving what
 // uses them before it, the store to an array in local memory among others: therefore they get

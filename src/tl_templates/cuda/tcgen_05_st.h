@@ -12,60 +12,60 @@
 
 namespace tl {
 
-#define TL_ST_INSTRUCTION(shape, repeat, registers, unpack)                              \
-  asm volatile("tcgen05.st.sync.aligned." shape ".x" #repeat unpack ".b32 [%" #registers \
-               "], {" TL_REGISTERS_##registers "};"                                      \
-               :                                                                         \
-               : TL_INPUTS_##registers(r, 0), "r"(address)                               \
-               : "memory")
+// The function of one instruction.
+template <TmemShape kShape, int N, bool kUnpack, int kHalfOffset>
+struct TmemStInstruction;
 
-#define TL_ST_CASE(shape, repeat, registers)                       \
-  if constexpr (N == repeat) {                                     \
-    if constexpr (kUnpack) {                                       \
-      TL_ST_INSTRUCTION(shape, repeat, registers, ".unpack::16b"); \
-    } else {                                                       \
-      TL_ST_INSTRUCTION(shape, repeat, registers, "");             \
-    }                                                              \
-  }
+// Defines an instruction that the kernel uses; `registers` is the number of them that it stores.
+#define TL_TMEM_ST(shape, repeat, registers, unpack)                                 \
+  template <>                                                                        \
+  struct tl::TmemStInstruction<tl::TmemShape::k##shape, repeat, unpack, 0> {         \
+    TL_DEVICE static void issue(uint32_t address, const uint32_t* r) {               \
+      asm volatile("tcgen05.st.sync.aligned." #shape ".x" #repeat TL_UNPACK_##unpack \
+                   ".b32 [%" #registers "], {" TL_REGISTERS_##registers "};"         \
+                   :                                                                 \
+                   : TL_INPUTS_##registers, "r"(address)                             \
+                   : "memory");                                                      \
+    }                                                                                \
+  };
 
-#define TL_ST_FUNCTION(name, CASES, CASE, max_repeat)                                 \
-  template <int N, bool kUnpack, typename T>                                          \
-  TL_DEVICE void name(uint32_t address, const T* source) {                            \
-    static_assert(N >= 1 && N <= max_repeat && (N & (N - 1)) == 0, "illegal repeat"); \
-    const uint32_t* r = reinterpret_cast<const uint32_t*>(source);                    \
-    CASES(CASE)                                                                       \
-  }
+// The same of 16x32bx2: threads 16..31 store kHalfOffset columns further on, in the same 16 lanes.
+#define TL_TMEM_ST_HALVES(repeat, unpack)                                                     \
+  template <int kHalfOffset>                                                                  \
+  struct tl::TmemStInstruction<tl::TmemShape::k16x32bx2, repeat, unpack, kHalfOffset> {       \
+    TL_DEVICE static void issue(uint32_t address, const uint32_t* r) {                        \
+      asm volatile("tcgen05.st.sync.aligned.16x32bx2.x" #repeat TL_UNPACK_##unpack            \
+                   ".b32 [%" #repeat "], %" TL_NEXT_##repeat ", {" TL_REGISTERS_##repeat "};" \
+                   :                                                                          \
+                   : TL_INPUTS_##repeat, "r"(address), "n"(kHalfOffset)                       \
+                   : "memory");                                                               \
+    }                                                                                         \
+  };
 
-#define TL_ST_32X32B(repeat, registers) TL_ST_CASE("32x32b", repeat, registers)
-#define TL_ST_16X64B(repeat, registers) TL_ST_CASE("16x64b", repeat, registers)
-#define TL_ST_16X128B(repeat, registers) TL_ST_CASE("16x128b", repeat, registers)
-#define TL_ST_16X256B(repeat, registers) TL_ST_CASE("16x256b", repeat, registers)
-TL_ST_FUNCTION(tcgen05_st_32dp32bNx, TL_REPEATS_1, TL_ST_32X32B, 128)
-TL_ST_FUNCTION(tcgen05_st_16dp64bNx, TL_REPEATS_1, TL_ST_16X64B, 128)
-TL_ST_FUNCTION(tcgen05_st_16dp128bNx, TL_REPEATS_2, TL_ST_16X128B, 64)
-TL_ST_FUNCTION(tcgen05_st_16dp256bNx, TL_REPEATS_4, TL_ST_16X256B, 32)
-
-#define TL_ST_16X32BX2_INSTRUCTION(repeat, registers, unpack)                           \
-  asm volatile("tcgen05.st.sync.aligned.16x32bx2.x" #repeat unpack ".b32 [%" #registers \
-               "], %" TL_NEXT_##registers ", {" TL_REGISTERS_##registers "};"           \
-               :                                                                        \
-               : TL_INPUTS_##registers(r, 0), "r"(address), "n"(kHalfOffset)            \
-               : "memory")
-#define TL_ST_16X32BX2(repeat, registers)                            \
-  if constexpr (N == repeat) {                                       \
-    if constexpr (kUnpack) {                                         \
-      TL_ST_16X32BX2_INSTRUCTION(repeat, registers, ".unpack::16b"); \
-    } else {                                                         \
-      TL_ST_16X32BX2_INSTRUCTION(repeat, registers, "");             \
-    }                                                                \
-  }
-
-// Threads 16..31 store kHalfOffset columns further on, in the same 16 lanes.
+template <TmemShape kShape, int N, bool kUnpack, int kHalfOffset = 0, typename T>
+TL_DEVICE void tmem_store(uint32_t address, const T* source) {
+  const uint32_t* r = reinterpret_cast<const uint32_t*>(source);
+  TmemStInstruction<kShape, N, kUnpack, kHalfOffset>::issue(address, r);
+}
+template <int N, bool kUnpack, typename T>
+TL_DEVICE void tcgen05_st_32dp32bNx(uint32_t address, const T* source) {
+  tmem_store<TmemShape::k32x32b, N, kUnpack>(address, source);
+}
+template <int N, bool kUnpack, typename T>
+TL_DEVICE void tcgen05_st_16dp64bNx(uint32_t address, const T* source) {
+  tmem_store<TmemShape::k16x64b, N, kUnpack>(address, source);
+}
+template <int N, bool kUnpack, typename T>
+TL_DEVICE void tcgen05_st_16dp128bNx(uint32_t address, const T* source) {
+  tmem_store<TmemShape::k16x128b, N, kUnpack>(address, source);
+}
+template <int N, bool kUnpack, typename T>
+TL_DEVICE void tcgen05_st_16dp256bNx(uint32_t address, const T* source) {
+  tmem_store<TmemShape::k16x256b, N, kUnpack>(address, source);
+}
 template <int N, bool kUnpack, int kHalfOffset, typename T>
 TL_DEVICE void tcgen05_st_16dp32bx2Nx(uint32_t address, const T* source) {
-  static_assert(N >= 1 && N <= 128 && (N & (N - 1)) == 0, "illegal repeat");
-  const uint32_t* r = reinterpret_cast<const uint32_t*>(source);
-  TL_REPEATS_1(TL_ST_16X32BX2)
+  tmem_store<TmemShape::k16x32bx2, N, kUnpack, kHalfOffset>(address, source);
 }
 
 // Waits for this warp's stores.
