@@ -2,10 +2,8 @@
 
 #include <cstdlib>
 #include <iostream>
-#include <utility>
 
 #include "ir/printer.h"
-#include "registry/functions.h"
 
 namespace tilelang {
 
@@ -75,10 +73,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("span", &RemarkNode::span)
       .def_ro("topic", &RemarkNode::topic)
       .def_ro("message", &RemarkNode::message);
-  registry::Functions().Add(
-      "tl.ir.Remark", [](ir::Span span, ir::String topic, ir::String message) {
-        return RemarkRef(std::move(span), std::move(topic), std::move(message));
-      });
 }
 
 }  // namespace tilelang

@@ -23,6 +23,14 @@ constexpr uint8_t kTags[9][8] = {{},
                                  {},
                                  {8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17}};
 
+// Returns how many f32 with elements the tags begin with.
+size_t CountSingles(const uint8_t* tags, size_t bytes) {
+  const auto single = Load<uint32_t>(kTags[4]);
+  size_t count = 0;
+  while (4 * count + 4 <= bytes && Load<uint32_t>(tags + 4 * count) == single) ++count;
+  return count;
+}
+
 }  // namespace
 
 Element& ShadowBlock::Place(size_t offset) {
@@ -56,6 +64,18 @@ void ShadowBlock::Set(size_t offset, int width, const Element& element) {
   Place(offset) = element;
 }
 
+const Element* ShadowBlock::Singles(size_t offset, int count) const {
+  const auto bytes = static_cast<size_t>(count) * 4;
+  const uint8_t* tags = tags_.data() + offset;
+  return CountSingles(tags, bytes) == static_cast<size_t>(count) ? &At(offset) : nullptr;
+}
+
+void ShadowBlock::SetSingles(size_t offset, int count, const Element* elements) {
+  uint8_t* tags = tags_.data() + offset;
+  for (int i = 0; i < count; ++i, tags += 4) std::memcpy(tags, kTags[4], 4);
+  std::copy_n(elements, count, &Place(offset));
+}
+
 bool ShadowBlock::IsClear(size_t offset, size_t bytes) const {
   const uint8_t* tags = tags_.data() + offset;
   for (; bytes >= 8; bytes -= 8, tags += 8) {
@@ -65,10 +85,22 @@ bool ShadowBlock::IsClear(size_t offset, size_t bytes) const {
 }
 
 void ShadowBlock::Copy(size_t offset, const ShadowBlock& from, size_t from_offset, size_t bytes) {
-  if (from.IsClear(from_offset, bytes)) return Clear(offset, bytes);
   const uint8_t* source = from.tags_.data() + from_offset;
   uint8_t* target = tags_.data() + offset;
-  for (size_t i = 0; i < bytes; ++i) {
+  if (bytes == 4 && offset % 4 == 0 && CountSingles(source, 4) == 1) {
+    std::memcpy(target, source, 4);
+    Place(offset) = from.At(from_offset);
+    return;
+  }
+  if (from.IsClear(from_offset, bytes)) return Clear(offset, bytes);
+  for (size_t i = 0; i < bytes;) {
+    const size_t singles = (offset + i) % 4 == 0 ? CountSingles(source + i, bytes - i) : 0;
+    if (singles != 0) {
+      std::memcpy(target + i, source + i, 4 * singles);
+      std::copy_n(&from.At(from_offset + i), singles, &Place(offset + i));
+      i += 4 * singles;
+      continue;
+    }
     const uint8_t tag = source[i];
     target[i] = tag;
     if (tag != 0 && tag < kInside) {
@@ -77,8 +109,9 @@ void ShadowBlock::Copy(size_t offset, const ShadowBlock& from, size_t from_offse
       // The upper half of an f32 alone: a bf16.
       const Element element = from.At(from_offset - 2);
       Set(offset, 2, element);
-      i = 1;
+      ++i;
     }
+    ++i;
   }
 }
 

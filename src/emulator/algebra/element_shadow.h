@@ -28,6 +28,9 @@ class ShadowBlock {
   // The element of the float at `offset`, if there is one. `host`: its bytes.
   bool Get(size_t offset, int width, const uint8_t* host, Element* element) const;
   void Set(size_t offset, int width, const Element& element);
+  // Returns the elements of f32 that follow each other, or nullptr if one has none.
+  const Element* Singles(size_t offset, int count) const;
+  void SetSingles(size_t offset, int count, const Element* elements);
   void Clear(size_t offset, size_t bytes) { std::memset(tags_.data() + offset, 0, bytes); }
   bool IsClear(size_t offset, size_t bytes) const;
   void Copy(size_t offset, const ShadowBlock& from, size_t from_offset, size_t bytes);

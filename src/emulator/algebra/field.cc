@@ -1,5 +1,6 @@
 #include "emulator/algebra/field.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -104,6 +105,34 @@ inline Element Combine(const Element& a, const Element& b, Plain plain, Twist tw
   return Combine(WithResidues(a), WithResidues(b), plain, twist);
 }
 
+Element InverseByPowers(const Element& a) {
+  Element result = a;
+  for (int i = 0; i < kParts; ++i) {
+    if (a.part[i] & kAbsentPart) continue;
+    const uint32_t twist = i < kResidues ? a.part[i] & kTwistBit : 0;
+    const uint32_t inverse =
+        MontgomeryPower(a.part[i] & ~kTwistBit, InverseExponent(i), i);  // 1 / i = -i
+    result.part[i] = (twist ? NegatePart(inverse, i) : inverse) | (inverse ? twist : 0);
+  }
+  return result;
+}
+
+// Keeps the inverses that were computed last: programs divide many numbers by few.
+class InversesOfLate {
+ public:
+  const Element& Of(const Element& a) {
+    Entry& entry = entries_[(a.part[0] ^ a.part[2] >> 7) % entries_.size()];
+    if (std::memcmp(&entry.of, &a, sizeof a) != 0) entry = {a, InverseByPowers(a)};
+    return entry.inverse;
+  }
+
+ private:
+  struct Entry {
+    Element of, inverse;  // at first 0 and 0
+  };
+  std::array<Entry, 1024> entries_{};
+};
+
 uint64_t Mix(uint64_t x) {
   x += 0x9E3779B97F4A7C15;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
@@ -166,15 +195,8 @@ Element Negate(const Element& a) {
 }
 
 Element Invert(const Element& a) {
-  Element result = a;
-  for (int i = 0; i < kParts; ++i) {
-    if (a.part[i] & kAbsentPart) continue;
-    const uint32_t twist = i < kResidues ? a.part[i] & kTwistBit : 0;
-    const uint32_t inverse =
-        MontgomeryPower(a.part[i] & ~kTwistBit, InverseExponent(i), i);  // 1 / i = -i
-    result.part[i] = (twist ? NegatePart(inverse, i) : inverse) | (inverse ? twist : 0);
-  }
-  return result;
+  thread_local InversesOfLate inverses;
+  return inverses.Of(a);
 }
 
 Element Exp2(const Element& a) {
@@ -208,9 +230,11 @@ Element Sqrt(const Element& a) {
   if (!a.known()) return a;
   Element x = Untwisted(WithResidues(a));
   for (int i = 0; i < kResidues; ++i) {
-    const bool square = x.part[i] == 0 || IsSquare(x.part[i], i);
-    const uint32_t positive = square ? x.part[i] : NegatePart(x.part[i], i);
-    x.part[i] = MontgomeryPower(positive, (kModuli[i] + 1) / 4, i) | (square ? 0 : kTwistBit);
+    // The power is a root of x or of -x, and an even power of either.
+    static_assert((kModuli[0] + 1) % 8 == 0 && (kModuli[1] + 1) % 8 == 0);
+    const uint32_t root = MontgomeryPower(x.part[i], (kModuli[i] + 1) / 4, i);
+    const bool square = MultiplyPart(root, root, i) == x.part[i];
+    x.part[i] = root | (square ? 0 : kTwistBit);
   }
   for (int i = kResidues; i < kParts; ++i) {
     if (x.part[i] & kAbsentPart) continue;

@@ -20,6 +20,7 @@
 #ifndef TILELANG_EMULATOR_ALGEBRA_FIELD_H_
 #define TILELANG_EMULATOR_ALGEBRA_FIELD_H_
 
+#include <algorithm>
 #include <cstdint>
 
 namespace tilelang::emulator {
@@ -52,13 +53,12 @@ constexpr uint32_t kNegativeInverses[kParts] = {
     NegativeInverse(kModuli[0]), NegativeInverse(kModuli[1]), NegativeInverse(kModuli[2]),
     NegativeInverse(kModuli[3])};
 
-// t / 2^32 modulo the modulus of a part, for t below 2^63.
+// t / 2^32 modulo the modulus of a part, for t below 2^32 times the modulus.
 inline uint32_t Reduced(uint64_t t, int part) {
   const uint32_t modulus = kModuli[part];
   const uint32_t m = static_cast<uint32_t>(t) * kNegativeInverses[part];
-  uint64_t r = (t + uint64_t{m} * modulus) >> 32;
-  while (r >= modulus) r -= modulus;
-  return static_cast<uint32_t>(r);
+  const auto r = static_cast<uint32_t>((t + uint64_t{m} * modulus) >> 32);
+  return std::min(r, r - modulus);  // unsigned: one of them may have wrapped around
 }
 
 // The exact value of a finite number; unknown for others.

@@ -79,6 +79,7 @@ void WarpValues::AfterParameter(const Warp& warp, const Op& op, const ElementRul
 // Two elements of a line that go to one register move together: they may be an f32.
 void WarpValues::BeforeMatrix(const Warp& warp, const Op& op, const ElementRule& rule) {
   const bool loads = rule.kind == RuleKind::kLoadMatrix;
+  moves_elements_ = true;
   const LineFragment fragment =
       rule.transposed || !loads ? LineFragment::kColumns : LineFragment::kRows;
   results_ = {op.slots, loads ? rule.vector : size_t{1}};

@@ -62,40 +62,83 @@ void WarpValues::StageMemory(int result, size_t place, int lane, const void* fro
 
 void WarpValues::BeforeMove(const Warp& warp, const Op& op, const ElementRule& rule,
                             uint32_t lanes) {
-  if (rule.kind == RuleKind::kSelect || rule.kind == RuleKind::kSelectSign) {
-    return BeforeSelect(warp, op, rule, lanes);
+  moves_elements_ = std::any_of(op.slots, op.slots + op.slot_count, [&](uint32_t slot) {
+    return slot != kNoSlot && tagged_[slot / 32] != 0;
+  });
+  if (!moves_elements_) {  // such as of addresses
+    results_ = kernel_.sources[op.source].use.writes;
+    return;
   }
-  if (rule.kind == RuleKind::kShuffle) return BeforeShuffle(warp, op, lanes);
+  switch (rule.kind) {
+    case RuleKind::kSelect:
+    case RuleKind::kSelectSign:
+      return BeforeSelect(warp, op, rule, lanes);
+    case RuleKind::kShuffle:
+      return BeforeShuffle(warp, op, lanes);
+    case RuleKind::kPermute:
+    case RuleKind::kMask:
+    case RuleKind::kShift:
+    case RuleKind::kAddBits:
+      return BeforeBytes(warp, op, rule, lanes);
+    default:
+      return BeforeWholeMove(op, rule, lanes);
+  }
+}
+
+// Moves never wait for other lanes, so that their elements move before them. Those of registers
+// that are both read and written are staged.
+void WarpValues::BeforeWholeMove(const Op& op, const ElementRule& rule, uint32_t lanes) {
+  const OperandUse& use = kernel_.sources[op.source].use;
+  const auto is_read = [&](uint32_t slot) {
+    return std::find(use.reads.begin(), use.reads.end(), slot) != use.reads.end();
+  };
+  const bool staged = std::any_of(use.writes.begin(), use.writes.end(), is_read);
   results_ = {op.slots, 1};
   if (rule.kind == RuleKind::kUnpack) results_ = {op.slots + 1, rule.vector};
   if (rule.kind == RuleKind::kElements) results_ = {op.slots, rule.vector};
-  const auto whole = static_cast<size_t>(BytesOf(op.slots[0]));
-  const auto moved =
-      rule.kind == RuleKind::kResize
-          ? static_cast<size_t>(std::min(TypeBits(rule.type), TypeBits(rule.source)) / 8)
-          : whole;
-  ForEachLane(lanes, [&](int lane) {
-    switch (rule.kind) {
-      case RuleKind::kUnpack:
-        for (int k = 0; k < rule.vector; ++k) {
-          const size_t part = whole / rule.vector;
-          Stage(k, 0, op.slots[0], lane, part * static_cast<size_t>(k), part);
-        }
-        return;
-      case RuleKind::kPack:
-        for (size_t k = 0; k < rule.vector; ++k) {
-          const size_t part = whole / rule.vector;
-          Stage(0, part * k, op.slots[1 + k], lane, 0, part);
-        }
-        return;
-      case RuleKind::kElements:
-        for (int k = 0; k < rule.vector; ++k) {
-          Stage(k, 0, op.slots[rule.vector + k], lane, 0, whole);
-        }
-        return;
-      default:
-        Stage(0, 0, op.slots[1], lane, 0, moved);
+  const auto move = [&](size_t result, size_t place, uint32_t slot, size_t offset, size_t bytes) {
+    if (staged) {
+      ForEachLane(lanes, [&](int lane) {
+        Stage(static_cast<int>(result), place, slot, lane, offset, bytes);
+      });
+    } else if (results_[result] != kNoSlot) {
+      MoveRow(results_[result], place, slot, offset, bytes, lanes);
     }
+  };
+  const auto whole = static_cast<size_t>(BytesOf(op.slots[0]));
+  const size_t part = whole / std::max<size_t>(rule.vector, 1);
+  switch (rule.kind) {
+    case RuleKind::kUnpack:
+      for (size_t k = 0; k < rule.vector; ++k) move(k, 0, op.slots[0], part * k, part);
+      break;
+    case RuleKind::kPack:
+      for (size_t k = 0; k < rule.vector; ++k) move(0, part * k, op.slots[1 + k], 0, part);
+      break;
+    case RuleKind::kElements:
+      for (size_t k = 0; k < rule.vector; ++k) move(k, 0, op.slots[rule.vector + k], 0, whole);
+      break;
+    case RuleKind::kResize: {
+      if (!staged) ClearRegister(op.slots[0], lanes);
+      const int bits = std::min(TypeBits(rule.type), TypeBits(rule.source));
+      move(0, 0, op.slots[1], 0, static_cast<size_t>(bits / 8));
+      break;
+    }
+    default:
+      move(0, 0, op.slots[1], 0, whole);
+  }
+  if (!staged) results_ = {};
+}
+
+void WarpValues::MoveRow(uint32_t to, size_t place, uint32_t from, size_t offset, size_t bytes,
+                         uint32_t lanes) {
+  if (!tagged_[from / 32] && !tagged_[to / 32]) return;
+  tagged_[to / 32] = 1;
+  const auto width = static_cast<size_t>(BytesOf(to));
+  if (lanes == kAllLanes && bytes == width && width == static_cast<size_t>(BytesOf(from))) {
+    return registers_.Copy(to, registers_, from, kLanes * bytes);
+  }
+  ForEachLane(lanes, [&](int lane) {
+    registers_.Copy(Place(to, lane) + place, registers_, Place(from, lane) + offset, bytes);
   });
 }
 
@@ -263,7 +306,7 @@ void WarpValues::AfterMove(uint32_t lanes) {
     if (slot == kNoSlot) continue;
     const auto bytes = static_cast<size_t>(BytesOf(slot));
     const size_t staged = StagedAt(static_cast<int>(k), 0);
-    if (staged_.IsClear(staged, kLanes * kLaneBytes)) {
+    if (!moves_elements_ || staged_.IsClear(staged, kLanes * kLaneBytes)) {
       ClearRegister(slot, lanes);
       continue;
     }

@@ -93,6 +93,8 @@ void FloatRule(const Op& op, const OpcodeParts& spelling, ElementRule& rule) {
   rule.operands = static_cast<uint8_t>(op.slot_count - 1);
   rule.saturates = spelling.Has("sat");
   rule.positive = spelling.Has("relu");
+  rule.absolute = spelling.Has("abs");
+  rule.xors_signs = spelling.Has("xorsign");
 }
 
 void ConvertRule(const OpcodeParts& spelling, ElementRule& rule) {
@@ -175,6 +177,10 @@ ElementRule RuleOf(const Kernel& kernel, const Op& op) {
     ConvertRule(spelling, rule);
   } else if (base == "shfl") {
     rule.kind = RuleKind::kShuffle;
+  } else if (base == "redux" && spelling.type(0) == Type::kF32) {
+    FloatRule(op, spelling, rule);
+    rule.kind = RuleKind::kReduce;
+    rule.operation = spelling.Has("max") ? FloatOperation::kMax : FloatOperation::kMin;
   } else if (const auto move = kMoves.find(base);
              move != kMoves.end() && Moves(move->second, spelling.type(0))) {
     rule.kind = move->second;
@@ -195,34 +201,6 @@ ElementRule RuleOf(const Kernel& kernel, const Op& op) {
 }
 
 }  // namespace
-
-FloatFormatOf FloatFormatOfType(Type type) {
-  switch (type) {
-    case Type::kF16:
-    case Type::kBF16:
-      return {type, 2, 1};
-    case Type::kTF32:
-    case Type::kF32:
-      return {Type::kF32, 4, 1};
-    case Type::kF64:
-      return {type, 8, 1};
-    case Type::kF16x2:
-      return {Type::kF16, 2, 2};
-    case Type::kBF16x2:
-      return {Type::kBF16, 2, 2};
-    case Type::kF32x2:
-      return {Type::kF32, 4, 2};
-    case Type::kE4M3:
-    case Type::kE5M2:
-      return {type, 1, 1};
-    case Type::kE4M3x2:
-      return {Type::kE4M3, 1, 2};
-    case Type::kE5M2x2:
-      return {Type::kE5M2, 1, 2};
-    default:
-      return {};
-  }
-}
 
 std::vector<ElementRule> RulesOf(const Kernel& kernel) {
   std::vector<ElementRule> rules;

@@ -23,6 +23,7 @@ enum class RuleKind : uint8_t {
   kSelect,
   kSelectSign,
   kShuffle,
+  kReduce,   // redux.sync of floats
   kPermute,  // prmt
   kMask,     // and, or, xor
   kShift,    // shl, shr
@@ -66,7 +67,33 @@ struct FloatFormatOf {
   int bytes = 0;
   int count = 1;
 };
-FloatFormatOf FloatFormatOfType(Type type);
+constexpr FloatFormatOf FloatFormatOfType(Type type) {
+  switch (type) {
+    case Type::kF16:
+    case Type::kBF16:
+      return {type, 2, 1};
+    case Type::kTF32:
+    case Type::kF32:
+      return {Type::kF32, 4, 1};
+    case Type::kF64:
+      return {type, 8, 1};
+    case Type::kF16x2:
+      return {Type::kF16, 2, 2};
+    case Type::kBF16x2:
+      return {Type::kBF16, 2, 2};
+    case Type::kF32x2:
+      return {Type::kF32, 4, 2};
+    case Type::kE4M3:
+    case Type::kE5M2:
+      return {type, 1, 1};
+    case Type::kE4M3x2:
+      return {Type::kE4M3, 1, 2};
+    case Type::kE5M2x2:
+      return {Type::kE5M2, 1, 2};
+    default:
+      return {};
+  }
+}
 
 struct ElementRule {
   RuleKind kind = RuleKind::kNothing;
@@ -75,11 +102,12 @@ struct ElementRule {
   Type source = Type::kNone;  // of operands, where it differs
   Space space = Space::kGeneric;
   uint8_t vector = 1;
-  uint8_t operands = 0;    // of arithmetic: sources
-  bool saturates = false;  // to [0, 1]
-  bool positive = false;   // negative results become 0
-  bool rounds = false;     // to an integer
-  bool left = false;       // of a shift; of kAddBits: adds, else it subtracts
+  uint8_t operands = 0;     // of arithmetic: sources
+  bool saturates = false;   // to [0, 1]
+  bool positive = false;    // negative results become 0
+  bool absolute = false;    // of min and max: compares sizes
+  bool xors_signs = false;  // the result has the product of the operands' signs
+  bool left = false;        // of a shift; of kAddBits: adds, else it subtracts
   bool transposed = false;
   bool returns = false;  // of an atomic
   bool narrows = false;  // a cast that drops bits

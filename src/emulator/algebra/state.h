@@ -53,6 +53,7 @@ class AlgebraState : public Algebra {
   std::string DescribeRemarks() const;
 
   ShadowMemory memory;
+  bool has_polynomials = false;  // a kernel has begun to compute a function by its polynomial
 
  private:
   std::map<const Kernel*, std::vector<ElementRule>> rules_;

@@ -26,8 +26,10 @@ WarpValues::WarpValues(AlgebraState& state, const Warp& warp)
       rules_(state.RulesFor(kernel_)),
       registers_(kernel_.file_bytes),
       staged_(kMostResults * kResultBytes),
-      tagged_(kernel_.slot_bits.size()) {
+      tagged_(kernel_.slot_bits.size()),
+      constant_(kernel_.slot_bits.size()) {
   for (const SlotInit& init : kernel_.constants) {
+    constant_[init.slot / 32] = 1;
     if (init.bits != 32) continue;
     const float value = std::bit_cast<float>(static_cast<uint32_t>(init.value));
     if (!IsUsualConstant(value)) continue;
@@ -45,6 +47,8 @@ void WarpValues::Before(const Warp& warp, const Op& op, uint32_t lanes) {
       return BeforeFloat(warp, op, rule, lanes);
     case RuleKind::kConvert:
       return BeforeConvert(warp, op, rule, lanes);
+    case RuleKind::kReduce:
+      return BeforeReduce(warp, op, rule, lanes);
     case RuleKind::kMove:
     case RuleKind::kResize:
     case RuleKind::kUnpack:
@@ -53,12 +57,11 @@ void WarpValues::Before(const Warp& warp, const Op& op, uint32_t lanes) {
     case RuleKind::kSelect:
     case RuleKind::kSelectSign:
     case RuleKind::kShuffle:
-      return BeforeMove(warp, op, rule, lanes);
     case RuleKind::kPermute:
     case RuleKind::kMask:
     case RuleKind::kShift:
     case RuleKind::kAddBits:
-      return BeforeBytes(warp, op, rule, lanes);
+      return BeforeMove(warp, op, rule, lanes);
     case RuleKind::kLoad:
       return BeforeMemory(warp, op, lanes);
     case RuleKind::kLoadMatrix:
@@ -85,6 +88,7 @@ void WarpValues::After(const Warp& warp, const Op& op, uint32_t lanes) {
       return;
     case RuleKind::kFloat:
     case RuleKind::kConvert:
+    case RuleKind::kReduce:
       return AfterFloat(warp, op, rule, lanes);
     case RuleKind::kLoad:
       return AfterLoad(warp, op, rule, lanes);
@@ -183,11 +187,6 @@ void WarpValues::RemarkBits(const Op& op, uint32_t lanes) {
     });
   }
   if (count != 0) state_.Remark(RemarkKind::kBroken, kernel_, op, count);
-}
-
-bool WarpValues::IsConstant(uint32_t slot) const {
-  return std::any_of(kernel_.constants.begin(), kernel_.constants.end(),
-                     [&](const SlotInit& init) { return init.slot == slot; });
 }
 
 }  // namespace tilelang::emulator

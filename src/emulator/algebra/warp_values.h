@@ -13,6 +13,7 @@
 
 namespace tilelang::emulator {
 
+struct FloatOperands;
 struct Fragment;
 
 class WarpValues : public WarpChecks {
@@ -44,8 +45,12 @@ class WarpValues : public WarpChecks {
  private:
   // Of one kind of rules each: before the instruction, which may overwrite its operands.
   void BeforeFloat(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
+  void BeforeReduce(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
   void BeforeConvert(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
   void BeforeMove(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
+  void BeforeWholeMove(const Op& op, const ElementRule& rule, uint32_t lanes);
+  void MoveRow(uint32_t to, size_t place, uint32_t from, size_t offset, size_t bytes,
+               uint32_t lanes);
   void BeforeSelect(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
   void BeforeShuffle(const Warp& warp, const Op& op, uint32_t lanes);
   void BeforeBytes(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
@@ -69,11 +74,17 @@ class WarpValues : public WarpChecks {
   void ClearWrites(const SourceLine& source, uint32_t lanes);
   void ClearRegister(uint32_t slot, uint32_t lanes);
   void RemarkBits(const Op& op, uint32_t lanes);
-  bool IsConstant(uint32_t slot) const;
-  // What arithmetic makes of the operands in one lane.
-  Element Result(const Warp& warp, const Op& op, const ElementRule& rule, int lane, int part) const;
-  Element Extreme(const Warp& warp, const Op& op, const ElementRule& rule, int lane,
-                  int offset) const;
+  bool IsConstant(uint32_t slot) const { return constant_[slot / 32] != 0; }
+  // Returns the elements of a register's floats, lane by lane: those of the shadow if it holds all
+  // of them in this order, else `buffer`.
+  const Element* ReadRow(const Warp& warp, uint32_t slot, const FloatFormatOf& format,
+                         Element* buffer) const;
+  void InvertOperand(const Op& op, int operand, FloatOperands& operands, uint32_t lanes,
+                     bool single, Element* inverses) const;
+  void ReplaceSteps(const Op& op, const ElementRule& rule, const FloatOperands& operands,
+                    uint32_t lanes);
+  void ReplaceSums(const Op& op, const ElementRule& rule, const FloatOperands& operands,
+                   uint32_t lanes);
   // The shadow of bytes of a lane's register becomes that of a result.
   void Stage(int result, size_t place, uint32_t slot, int lane, size_t offset, size_t bytes);
   void StageMemory(int result, size_t place, int lane, const void* from, size_t bytes);
@@ -91,7 +102,9 @@ class WarpValues : public WarpChecks {
   ShadowBlock registers_;
   ShadowBlock staged_;                 // results of moves, one after the other
   std::span<const uint32_t> results_;  // of the move
+  bool moves_elements_ = false;        // whether results are staged; else they have none
   std::vector<uint8_t> tagged_;        // by slot / 32: whether the register may hold elements
+  std::vector<uint8_t> constant_;      // by slot / 32: whether the register holds a constant
   std::vector<Element> elements_;      // results of arithmetic
   uint64_t addresses_[kLanes];         // of a load
 };

@@ -221,6 +221,30 @@ def test_rms_norm():
     assert verdict.equal, str(verdict)
 
 
+FUNCTIONS = {
+    "exp": torch.exp, "exp2": torch.exp2, "log": torch.log, "log2": torch.log2,
+    "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "tanh": torch.tanh, "sigmoid": torch.sigmoid,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name, target):
+    """Also where libdevice computes them by polynomials and the bits of a float."""
+    function = getattr(T, name)
+
+    @T.prim_func
+    def main(x: T.Tensor((64,), "float32"), y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(64):
+                y[i] = function(x[i]) * 3 + x[i]
+
+    verdict = check(
+        compiled(main, target), lambda x: FUNCTIONS[name](x) * 3 + x, torch.rand(64) + 0.1
+    )
+    assert verdict.equal, str(verdict)
+
+
 def test_polynomial_exponentials():
     @T.prim_func
     def main(x: T.Tensor((64,), "float32"), y: T.Tensor((64,), "float32")):
