@@ -117,13 +117,18 @@ def largest_degree(draws: int) -> int:
     return math.ceil(2 ** (_BITS_OF_PRIME - _BITS_OF_ERROR / (2 * draws))) - 1
 
 
-def equal_text(draws: int) -> str:
-    """Returns the message of a verdict that finds no difference."""
+def error_bound(draws: int = 1) -> str:
+    """Returns how likely it is that formulas which differ have equal elements, as text."""
     return (
-        f"equal over the field at {'a random point' if draws == 1 else f'{draws} random points'} "
-        f"for these inputs: error probability below 2^-{_BITS_OF_ERROR} for formulas of degree "
+        f"error probability below 2^-{_BITS_OF_ERROR} for formulas of degree "
         f"{largest_degree(draws)} or less"
     )
+
+
+def equal_text(draws: int) -> str:
+    """Returns the message of a verdict that finds no difference."""
+    points = "a random point" if draws == 1 else f"{draws} random points"
+    return f"equal over the field at {points} for these inputs: {error_bound(draws)}"
 
 
 def is_floats(value: Any) -> bool:

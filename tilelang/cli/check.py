@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ..algebra.verdict import error_bound
 from ..checks import progress
 from ..emulator import options as emulator_options
 from ..emulator.levels import LETTER, times
@@ -110,6 +111,8 @@ def check(
         for shapes in cases:
             program = _program(dataclasses.replace(request, shapes=shapes), algebra)
             how = program.compared
+            if algebra and how:
+                how += f", over a finite field ({error_bound()})"
             for target in targets:
                 one = examine(program, target, orders, kinds, letters, algebra)
                 found.append({**one, "shapes": shapes})

@@ -17,9 +17,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..emulator import Device
-from ..emulator.__main__ import parse_argument
-from ..emulator.memory import is_array
 from ..env import default_target as target_of_environment
 from ..errors import TileLangError, UserError
 from ..target import device_target
@@ -104,8 +101,9 @@ def program_of(request: Request) -> Program:
     """
     text = text_of(request.path)
     if request.path.suffix in _SOURCES:
-        how = f"compared with {request.reference}" if request.reference else ""
-        return Program(functools.partial(_run_source, request), how)
+        from .outside_source import outside_source  # it needs the names of this module
+
+        return outside_source(request)
     if request.path.suffix != ".py":
         raise UserError(f"{request.path.name}: a .py, .cu or .ptx file is expected")
     if request.name:
@@ -398,88 +396,3 @@ def applied(reference: Callable[..., Any], inputs: list[Any]) -> Any:
     """Calls a reference of a file."""
     with answering():
         return reference(*inputs)
-
-
-# PTX and CUDA C++ -----------------------------------------------------------------------------
-
-
-def _run_source(request: Request, target: str) -> list[Comparison]:
-    device = Device(target)
-    if request.path.suffix == ".cu":
-        module = device.load_cuda(request.path)
-    else:
-        module = device.load_ptx(text_of(request.path))
-    entry = request.name or request.entry
-    if not entry and len(module.kernels) != 1:
-        raise UserError(f"choose a kernel, FILE::NAME: {', '.join(module.kernels)}")
-    args = [parse_argument(each, request.seed + i) for i, each in enumerate(request.args)]
-    copies = [each.copy() if is_array(each) else each for each in args]
-    _draw(args, [text.partition("[")[0] for text in request.args])
-    kernel = module[entry or next(iter(module.kernels))]
-    if not args and kernel.params:
-        wanted = ", ".join(f".{each.type} {each.name}" for each in kernel.params)
-        raise UserError(
-            f"the kernel takes {len(kernel.params)} arguments ({wanted}): give each by --arg, an "
-            "array as f32[1000]:random, a number as 1000; and the launch by --grid and --block"
-        )
-    kernel.launch(request.grid, request.block, args, cluster=request.cluster, smem=request.smem)
-    return [_arrays(request, args, copies)] if request.reference else []
-
-
-def _draw(args: list[Any], kinds: list[str]) -> None:
-    """Gives arrays random elements, where a recorder follows those."""
-    from .verdict import current_recorder
-
-    recorder = current_recorder()
-    if recorder is not None and recorder.algebra is not None:
-        recorder.draw([_tensor(each, kind) for each, kind in zip(args, kinds, strict=True)])
-
-
-def _arrays(request: Request, args: list[Any], before: list[Any]) -> Comparison:
-    """Compares the arrays that the reference changes or returns."""
-    from ..profiler import compare
-    from ..profiler.judge import Comparison
-
-    reference = reference_of(request, {})
-    assert reference is not None
-    kinds = [text.partition("[")[0] for text in request.args]
-
-    def tensors(values: list[Any]) -> list[Any]:
-        return [_tensor(each, kind) for each, kind in zip(values, kinds, strict=True)]
-
-    arrays = [i for i, each in enumerate(args) if is_array(each)]
-    chosen = list(request.outputs) or arrays
-
-    def expected(values: list[Any]) -> list[Any]:
-        returned = compare.as_list(applied(reference, values))
-        return returned or [values[i] for i in chosen]
-
-    wrong = [i for i in chosen if i not in arrays]
-    if wrong:
-        raise UserError(f"--outputs: argument {wrong[0]} is no array; arrays are {_listed(arrays)}")
-    count = len(compare.as_list(expected(tensors([_copied(each) for each in before]))))
-    if count > len(chosen) or (request.outputs and count < len(chosen)):
-        raise UserError(
-            f"the reference returns {count} arrays, and {len(chosen)} arguments could be compared "
-            f"with them: {_listed(chosen)}; --outputs names the arguments that it computes"
-        )
-    results = tensors(args)
-    return Comparison([results[i] for i in chosen[-count:]], tensors(before), expected)
-
-
-def _listed(indices: Sequence[int]) -> str:
-    return ", ".join(map(str, indices)) or "none"
-
-
-def _copied(value: Any) -> Any:
-    return value.copy() if is_array(value) else value
-
-
-def _tensor(value: Any, kind: str) -> Any:
-    """Returns an argument as a tensor of torch; bf16 is an array of 16 bits in NumPy."""
-    import torch
-
-    if not is_array(value):
-        return value
-    tensor = torch.from_numpy(value)
-    return tensor.view(torch.bfloat16) if kind == "bf16" else tensor

@@ -25,7 +25,7 @@ def serve(wire: Wire) -> None:
     references = _References()
     orders = {"find": references.find, "problem": references.problem,
               "inputs": references.inputs, "expected": references.expected,
-              "elements": references.elements}  # fmt: skip
+              "count": references.count, "elements": references.elements}  # fmt: skip
     while True:
         fields, arrays = wire.receive()
         try:
@@ -48,12 +48,21 @@ class _References:
         """Finds the function that computes what a kernel of a file should."""
         request = Request(Path(fields["path"]), fields["name"], tuple(fields["argv"]),
                           reference=fields["reference"])  # fmt: skip
-        names = {} if "::" in request.reference else names_of(request)
+        changed = fields.get("changed")  # of a kernel that no Python file defines
+        names = {} if "::" in request.reference or changed else names_of(request)
         self._function = function = reference_of(request, names)
         if function is None:
             return {"name": ""}, []
         count = len(inspect.signature(function).parameters)
+        if changed:
+            self._function = functools.partial(_returned_or_changed, function, changed)
         return {"name": function.__name__, "parameters": count}, []
+
+    def count(self, fields: dict[str, Any], given: list[np.ndarray]) -> Message:
+        """Counts the outputs for inputs."""
+        assert self._function is not None
+        results = as_list(applied(self._function, unpacked(fields["inputs"], given)))
+        return {"count": len(results)}, []
 
     def problem(self, fields: dict[str, Any], _: Any) -> Message:
         """Reads a problem; the solution is not loaded."""
@@ -99,6 +108,11 @@ class _References:
         arrays: list[np.ndarray] = []
         results = as_list(applied(self._function, inputs))
         return {"outputs": [packed(apart(Elements.of(each)), arrays) for each in results]}, arrays
+
+
+def _returned_or_changed(function: Callable[..., Any], changed: list[int], *inputs: Any) -> Any:
+    """Returns the results of a function, or the arguments that it has changed."""
+    return as_list(function(*inputs)) or [inputs[i] for i in changed]
 
 
 def apart(elements: Elements) -> tuple[Any, ...]:
