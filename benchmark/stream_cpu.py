@@ -1,16 +1,20 @@
 """Speed of streams on the CPU, beside the libraries that do the same, in the same run.
 
-    python benchmark/stream_cpu.py [--frames 256] [--rounds 5] [--only TEXT]
+    python benchmark/stream_cpu.py [--frames 256] [--rounds 5] [--only TEXT] [--json FILE]
 
 Frames of 512 x 512 uint16, random below 4000 or of a camera (a smooth picture with shot noise), go
-into tiles of 16 x 128 x 128. Rounds take turns; a row has the median of MB/s of the array, and the
-CPU seconds of a GB. acquire-zarr, TensorStore and zarr take part if they are installed.
+into tiles of 16 x 128 x 128. Rounds take turns; a row has the median and the best of MB/s of the
+array, and the median CPU seconds of a GB. acquire-zarr, TensorStore and zarr take part if they are
+installed. `--json` writes the rows to a file, from which `scripts/render_tables.py` makes the table
+of docs/stream.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import importlib.util
+import json
 import os
 import shutil
 import statistics
@@ -168,11 +172,13 @@ PEERS: dict[str, tuple[str, Writing]] = {
     "zarr-python": ("zarr", of_zarr),
 }
 
+Rows = list[dict[str, Any]]
+
 
 def measure(
     writings: dict[str, Writing], array: np.ndarray, frames: int, codec: str, rounds: int
-) -> None:
-    """Prints a row for each way to write."""
+) -> Rows:
+    """Prints a row for each way to write, and returns the rows."""
     size = frames * array[0].nbytes
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in writings}
     for turn in range(rounds + 1):
@@ -185,9 +191,23 @@ def measure(
             spent = after.user + after.system - before.user - before.system
             if turn:  # the first round loads libraries
                 found[name].append((size / seconds / 1e6, spent / size * 1e9))
+    rows: Rows = []
     for name, results in found.items():
-        rate, spent = (statistics.median(column) for column in zip(*results, strict=True))
-        print(f"  {name:<18}{rate:>8.0f} MB/s{spent:>8.2f} CPU s/GB")
+        rates, seconds = zip(*results, strict=True)
+        rate, best, spent = statistics.median(rates), max(rates), statistics.median(seconds)
+        print(f"  {name:<18}{rate:>8.0f} MB/s{best:>8.0f} best{spent:>8.2f} CPU s/GB", flush=True)
+        rows.append({
+            "way": name, "mb_per_s": round(rate), "best_mb_per_s": round(best),
+            "cpu_s_per_gb": round(spent, 2),
+        })  # fmt: skip
+    return rows
+
+
+def processor() -> str:
+    """Returns the name of the processor."""
+    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    names = [line.split(":")[1].strip() for line in text.splitlines() if "model name" in line]
+    return names[0] if names else "unknown"
 
 
 def main() -> None:
@@ -196,20 +216,34 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
     print(f"{cores} cores, load of the last minute {load:.1f}")
+    peers = {n: w for n, (m, w) in PEERS.items() if importlib.util.find_spec(m)}
+    rows: Rows = []
     for kind in ("random", "camera"):
         array = pictures(kind)
         if kind == "random":
             print("without a sink")
             ways: dict[str, Writing] = {"tilelang.stream": without_sink, "NumPy": by_numpy}
-            measure(ways, array, options.frames, "none", options.rounds)
-        peers = {n: w for n, (m, w) in PEERS.items() if importlib.util.find_spec(m)}
+            found = measure(ways, array, options.frames, "none", options.rounds)
+            rows += [{"pictures": kind, "codec": "no sink", **row} for row in found]
         for codec in ("none", "zstd", "blosc-lz4", "blosc-zstd"):
             if options.only in f"{kind} {codec}":
                 print(f"{kind} pictures into Zarr, codec {codec}")
-                measure(peers, array, options.frames, codec, options.rounds)
+                found = measure(peers, array, options.frames, codec, options.rounds)
+                rows += [{"pictures": kind, "codec": codec, **row} for row in found]
+    if options.json:
+        names = ("acquire-zarr", "tensorstore", "zarr", "numcodecs", "numpy")
+        versions = {
+            name: importlib.metadata.version(name)
+            for name in names
+            if importlib.util.find_spec(name.replace("-", "_"))
+        }
+        machine = {"processor": processor(), "cores": cores, "load": round(load, 1)}
+        result = {"machine": machine, "versions": versions, "rows": rows}
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmark" / "results"
 #: Pages with rendered tables.
-PAGES = (ROOT / "docs" / "speed.md", ROOT / "docs" / "timing_accuracy.md")
+PAGES = tuple(ROOT / "docs" / page for page in ("speed.md", "stream.md", "timing_accuracy.md"))
 _PUBLISHED = "published_b200.json"
+_STREAMS = "stream_cpu.json"
 _TABLE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 #: Classes of kernels in the summary of a result, with their names in the table.
 _CLASSES = {
@@ -137,7 +138,25 @@ def speed_summary() -> str:
     )  # fmt: skip
 
 
+def stream_speed() -> str:
+    """Returns the CPU time of streams beside other libraries, by picture and codec."""
+    rows = result(_STREAMS)["rows"]
+    ways = list(dict.fromkeys(row["way"] for row in rows))
+    found = {(row["pictures"], row["codec"], row["way"]): row for row in rows}
+
+    def cell(pictures: str, codec: str, way: str) -> str:
+        row = found.get((pictures, codec, way))
+        return f"{row['cpu_s_per_gb']:.2f}" if row else ""
+
+    cases = dict.fromkeys((row["pictures"], row["codec"]) for row in rows)
+    return _table(
+        ("pictures", "codec", *ways),
+        ((*case, *(cell(*case, way) for way in ways)) for case in cases),
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "stream_speed": stream_speed,
     "published_errors": published_errors,
     "published_choices": published_choices,
     "speed_summary": speed_summary,
