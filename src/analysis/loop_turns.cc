@@ -1,6 +1,7 @@
 #include "analysis/loop_turns.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "arith/analyzer.h"
 #include "ir/visitor.h"
@@ -25,6 +26,7 @@ std::vector<DisjointStores> DisjointStoresOf(const ir::ForNode* loop) {
 LoopTurns::LoopTurns(const Stmt& loop, const ir::KernelLaunchNode* launch) {
   const auto* op = loop.as<ir::ForNode>();
   if (op != nullptr) promises_ = DisjointStoresOf(op);
+  if (op != nullptr) var_ = op->var;
   auto min = op == nullptr ? std::nullopt : ir::AsInt(op->min);
   auto extent = op == nullptr ? std::nullopt : ir::AsInt(op->extent);
   if (!min || !extent) return;
@@ -94,6 +96,14 @@ bool LoopTurns::ArePromised(const ir::Buffer& tensor) const {
   return std::any_of(promises_.begin(), promises_.end(), [&](const DisjointStores& promise) {
     return promise.tensor == std::string(tensor->name);
   });
+}
+
+bool LoopTurns::MayMeet(const arith::MovingRange& earlier, const arith::MovingRange& later,
+                        int64_t distance, int64_t most) const {
+  if (!var_.defined()) return true;
+  constexpr int64_t kUnknown = std::numeric_limits<int32_t>::max();
+  arith::Turns turns = turns_.var.defined() ? turns_ : arith::Turns{var_, 0, kUnknown};
+  return arith::MayMeet(earlier, later, turns, distance, most);
 }
 
 bool LoopTurns::AreApart(const std::vector<MovingBox>& boxes) const {

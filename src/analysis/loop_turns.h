@@ -30,6 +30,10 @@ class LoopTurns {
   // each dimension by the parts that do not depend on variables of the body, then by trying all
   // iterations of all blocks.
   bool AreApart(const std::vector<arith::MovingBox>& boxes) const;
+  // Returns whether a range of shared memory may meet the earlier range of another iteration: see
+  // arith::MayMeet.
+  bool MayMeet(const arith::MovingRange& earlier, const arith::MovingRange& later, int64_t distance,
+               int64_t most) const;
   // Returns whether the program promises this for its stores to the tensor.
   bool ArePromised(const ir::Buffer& tensor) const;
 
@@ -41,6 +45,7 @@ class LoopTurns {
 
   std::vector<DisjointStores> promises_;
   arith::Turns turns_;  // without a variable where their number is not known
+  ir::Var var_;         // null of a while loop
   std::unordered_set<const ir::ffi::Object*> inside_;  // variables of loops in the body
   ir::Map<ir::Var, ir::Expr> names_;                   // what the body binds
   ir::Array<ir::Expr> conditions_;                     // of all that it does

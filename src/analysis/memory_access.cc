@@ -111,10 +111,12 @@ class Collector : public StmtVisitor {
     auto lanes = op->attrs.Get(op::kAddressLanes);
     address_lanes_ = lanes ? (*lanes).cast<int64_t>() : kWarp;
     for (MemoryEffect& effect : CallEffects(op)) {
+      place_ = PlaceOf(op, effect);
       if (context_.issuer) LocateBox(op, &effect);
       if (effect.buffer.IsShared() || atomic) Add(effect, atomic);
     }
     address_lanes_ = kWarp;
+    place_ = Expr();
     if (!context_.tensor_memory.defined()) return;
     for (const TmemEffect& effect : TmemEffects(op)) Add(effect, op);
   }
@@ -176,6 +178,20 @@ class Collector : public StmtVisitor {
     box->written = store->attrs.count(op::kTmaWrittenAnnotation) != 0;
     return box;
   }
+  // The first element of a part of a buffer that a call names by one address; null if it names none
+  // or several.
+  Expr PlaceOf(const CallNode* call, const MemoryEffect& effect) const {
+    Expr place;
+    int addresses = 0;
+    for (const Expr& arg : call->args) {
+      const LoadNode* load = AddressedElement(arg);
+      if (load == nullptr || !load->buffer.same_as(effect.buffer)) continue;
+      place = load->indices[0];
+      ++addresses;
+    }
+    bool known = addresses == 1 && effect.extent > 0 && effect.proxy == Proxy::kAsync;
+    return known ? Substitute(place, context_.values) : Expr();
+  }
   // The elements of a box, which lie side by side from the address on that the store is given.
   static void LocateBox(const CallNode* store, MemoryEffect* effect) {
     for (const Expr& arg : store->args) {
@@ -201,6 +217,8 @@ class Collector : public StmtVisitor {
       access->issuer = context_.issuer;
       access->box = box_;
     }
+    access->place = place_;
+    access->elements = effect.extent;
     access->begin = (*place).second;
     int64_t elements = AsInt(effect.buffer->shape[0]).value_or(1);
     access->end = access->begin + elements * Bytes(effect.buffer->dtype);
@@ -361,6 +379,7 @@ class Collector : public StmtVisitor {
   const ForNode* lanes_ = nullptr;
   Buffer barrier_;  // of the last call
   std::shared_ptr<const MemoryAccess::Box> box_;
+  Expr place_;
   bool ordered_ = false;
   int64_t address_lanes_ = kWarp;  // of a warp, in a call
 };

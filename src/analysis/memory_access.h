@@ -65,6 +65,10 @@ struct MemoryAccess {
   int64_t registers = 0;
   ir::Buffer barrier;  // the mbarrier that an engine's call names; null: none
   bool moves = false;  // the elements depend on a loop's variable that is not enumerated
+  // For a box in shared memory that the tensor memory accelerator moves: its first element and how
+  // many there are; null where that is not known.
+  ir::Expr place;
+  int64_t elements = 0;
   // The elements are `uniform` plus what `owners` says; without owners any thread may touch any.
   ir::Expr uniform;
   std::shared_ptr<OwnerMap> owners;

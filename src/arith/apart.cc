@@ -1,7 +1,9 @@
 #include "arith/apart.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -145,6 +147,61 @@ bool AreApart(const Expr& index, const Turns& turns, int64_t distance) {
   auto factor = FactorOf(index, turns.var);
   if (factor && LinearIsApart(*factor, index.dtype(), turns.extent, distance)) return true;
   return AreTried(index, turns, distance);
+}
+
+namespace {
+
+constexpr int64_t kMostTries = 256;
+
+// The least number of turns after which the expression has the same values again, where its form
+// shows that; 0 elsewhere.
+int64_t PeriodOf(const Expr& e, const Var& var) {
+  int64_t period = 1;
+  ir::WalkExprs(e, [&](const Expr& part) {
+    if (part.same_as(var)) period = 0;
+    const auto* op = part.as<ir::BinaryNode>();
+    if (op == nullptr || period == 0) return period != 0;
+    int64_t bound = ir::AsInt(op->b).value_or(0);
+    bool masks = op->Op() == BinaryOp::kBitAnd && (bound & (bound + 1)) == 0;
+    bool wraps = masks || op->Op() == BinaryOp::kFloorMod;
+    // Narrower types may wrap around before their values repeat.
+    bool wide = op->dtype.bits >= 32 && var.dtype().bits >= 32;
+    if (!wraps || !wide || bound <= 0 || !FactorOf(op->a, var)) return true;
+    period = std::lcm(period, masks ? bound + 1 : bound);
+    return false;
+  });
+  return period > kMostTries ? 0 : period;
+}
+
+}  // namespace
+
+bool MayMeet(const MovingRange& earlier, const MovingRange& later, const Turns& turns,
+             int64_t distance, int64_t most) {
+  const Var& var = turns.var;
+  bool known = IsFunctionOf(earlier.first, var) && IsFunctionOf(later.first, var);
+  if (!known) return true;
+  int64_t of_earlier = PeriodOf(earlier.first, var);
+  int64_t of_later = PeriodOf(later.first, var);
+  int64_t period = of_earlier == 0 || of_later == 0 ? 0 : std::lcm(of_earlier, of_later);
+  int64_t tries = period > 0 ? 2 * period : turns.extent;
+  if (tries > kMostTries) return true;
+  HostProgram program({earlier.first, later.first}, {var});
+  std::vector<std::array<int64_t, 2>> places(static_cast<size_t>(std::max<int64_t>(tries, 0)));
+  for (size_t i = 0; i < places.size(); ++i) {
+    int64_t turn = turns.min + static_cast<int64_t>(i);
+    program.Run(&turn, places[i].data());
+  }
+  for (size_t i = 0; i < places.size(); ++i) {
+    for (size_t j = 0; j <= i; ++j) {
+      auto apart = static_cast<int64_t>(i - j);
+      bool counts = distance >= most ? apart >= distance || period > 0 : apart == distance;
+      if (period > 0 && distance < most) counts = apart == distance % period;
+      bool meet = places[j][0] < places[i][1] + later.elements &&
+                  places[i][1] < places[j][0] + earlier.elements;
+      if (counts && meet) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace tilelang::arith

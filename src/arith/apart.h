@@ -22,6 +22,19 @@ struct Turns {
 // are few and the index depends on them alone. False means that nothing is known.
 bool AreApart(const ir::Expr& index, const Turns& turns, int64_t distance);
 
+// Consecutive elements, whose first one is a function of the turn of a loop.
+struct MovingRange {
+  ir::Expr first;
+  int64_t elements = 0;
+};
+
+// Returns whether the range of a turn may have an element in common with the earlier range of the
+// turn `distance` turns before it; from `most` on, of a turn so many or more turns before it.
+// Ranges that depend on the variable only through remainders by constants may be those of any
+// number of turns; other loops need a known and small number of turns. True where nothing is known.
+bool MayMeet(const MovingRange& earlier, const MovingRange& later, const Turns& turns,
+             int64_t distance, int64_t most);
+
 }  // namespace tilelang::arith
 
 #endif  // TILELANG_ARITH_APART_H_

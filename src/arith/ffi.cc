@@ -94,6 +94,12 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            [](Expr index, ir::Var var, int64_t min, int64_t extent, int64_t distance) {
              return AreApart(index, {var, min, extent}, distance);
            })
+      .Add("tl.arith.MayMeet",
+           [](Expr earlier, Expr later, ir::Var var, int64_t elements, int64_t extent,
+              int64_t distance, int64_t most) {
+             return MayMeet({earlier, elements}, {later, elements}, {var, 0, extent}, distance,
+                            most);
+           })
       .Add("tl.arith.AreBoxesApart",
            [](ffi::Array<Expr> corner, ffi::Array<int64_t> extents, ir::Var var, int64_t turns,
               ir::Var other, int64_t choices, ffi::Array<Expr> conditions) {

@@ -1,6 +1,8 @@
 // Launches and fragments against what the target has.
 #include "check/check_parts.h"
+#include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/printer.h"
 #include "ir/visitor.h"
 
 namespace tilelang::check {
@@ -19,6 +21,7 @@ class ResourceChecker : public ir::StmtVisitor {
   using StmtVisitor::Visit;
 
   void Visit(const ir::KernelLaunchNode* op) override {
+    launch_ = op;
     threads_ = Threads(op);
     CheckGrid(op);
     CheckCluster(op);
@@ -91,11 +94,40 @@ class ResourceChecker : public ir::StmtVisitor {
       TL_USER_ERROR(kResource, op->span,
                     "fragment " << Describe(op->buffer) << " is " << bytes
                                 << " bytes large, but the register file has only " << file
-                                << " bytes; make the tile smaller or keep it in shared memory");
+                                << " bytes; make the tile smaller or keep it in shared memory"
+                                << Rewrite(op->buffer));
     }
   }
 
+  // Returns a note with a program that does not hold the fragment, if that is reduced.
+  std::string Rewrite(const ir::Buffer& tile) const {
+    const ir::ReduceNode* reduce = nullptr;
+    const ir::CopyNode* copy = nullptr;
+    int writes = 0;
+    ir::WalkEffects(launch_->body, [&](const ir::Effect& effect) {
+      if (!effect.buffer.same_as(tile) || effect.By<ir::AllocNode>() != nullptr) return;
+      if (effect.Reads() && reduce == nullptr) reduce = effect.By<ir::ReduceNode>();
+      writes += effect.Writes();
+      if (effect.Writes()) copy = effect.By<ir::CopyNode>();
+    });
+    if (reduce == nullptr || !reduce->src.IsWhole()) return "";
+    auto dim = static_cast<size_t>(reduce->dim);
+    std::string call = "T.reduce_" + std::string(reduce->op);
+    std::string out = ir::Print(reduce->dst);
+    std::string text = "\n@note " + call + " reduces dimension " + std::to_string(dim) + " of " +
+                       ir::Print(tile->shape[dim]) + " elements, which need not be held at once: ";
+    if (copy != nullptr && writes == 1 && copy->src->buffer.IsGlobal()) {
+      int64_t from_end = reduce->dim - static_cast<int64_t>(tile->shape.size());
+      return text + call + "(" + ir::Print(copy->src) + ", " + out +
+             ", dim=" + std::to_string(from_end) + ") goes through the tensor in turns";
+    }
+    return text +
+           "contribute to a reducer (r = T.alloc_reducer(...)) in the T.Parallel loop that "
+           "fills the fragment, as r[i] += x, and the loop has any number of iterations";
+  }
+
   Target target_;
+  const ir::KernelLaunchNode* launch_ = nullptr;
   int64_t threads_ = 0;
 };
 

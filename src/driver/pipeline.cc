@@ -33,8 +33,10 @@
 #include "lower/skip_masks.h"
 #include "lower/split_fragments.h"
 #include "lower/stage_tensor_memory.h"
+#include "lower/tensor_memory_uses.h"
 #include "memory/plan_shared_memory.h"
 #include "memory/plan_tensor_memory.h"
+#include "reductions/reduce_tensors.h"
 #include "reductions/roll_reductions.h"
 #include "registry/functions.h"
 #include "schedule/description.h"
@@ -135,6 +137,7 @@ const std::vector<Step>& Pipeline() {
       {"remark_arguments", ForAll(check::RemarkArguments)},
       {"wrap_indices", ForAll(transform::WrapIndices)},
       {"lead_pairs", ForAll(transform::LeadPairs)},
+      {"reduce_tensors", reductions::ReduceTensors},
       {"check_program", check::CheckProgram},
       {"widen_indices", ForAll(transform::WidenIndices)},
       {"simplify", ForAll(transform::Simplify)},
@@ -256,8 +259,10 @@ bool IsRefusal(const ffi::Error& error) {
   return kind.rfind("tilelang.", 0) == 0 && kind != "tilelang.InternalError";
 }
 
-// Raises TooMuchMemory in place of the errors of the memory planners.
-CompiledFunc CompileOnce(const Func& kernel, const Target& target, const PassConfigs& configs) {
+// Raises TooMuchMemory in place of the errors of the memory planners. `laid_out` becomes the
+// function that the pass "lower_tile_ops" gets.
+CompiledFunc CompileOnce(const Func& kernel, const Target& target, const PassConfigs& configs,
+                         Func* laid_out) {
   PassContext passes(target);
   schedule::DescriptionCollector schedules;
   RemarkFewerStages(kernel);
@@ -267,6 +272,7 @@ CompiledFunc CompileOnce(const Func& kernel, const Target& target, const PassCon
     std::string_view name = step.name;
     bool changed = step.setting != nullptr && IsSet(configs, step.setting);
     if (name == "pipeline_loops") planned = func;
+    if (name == "lower_tile_ops") *laid_out = func;
     try {
       func = passes.Run(step.name, changed ? step.instead : step.pass, func, step.reaches);
     } catch (const ffi::Error& error) {
@@ -304,17 +310,16 @@ std::optional<Func> Smaller(const Func& func, bool shared, const PassConfigs& co
   return WithFewerStages(func);
 }
 
-}  // namespace
-
-CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& configs,
-                     bool overlapping) {
+// The result of compilation, and what `CompileOnce` says of it.
+CompiledFunc CompileFitting(const Func& kernel, const Target& full, const PassConfigs& configs,
+                            bool overlapping, Func* laid_out) {
   Target target = Allowed(full, configs);
   Func given = Configured(overlapping ? ir::WithOverlappingTensors(kernel) : kernel, configs);
   std::optional<ffi::Error> refusal;  // of the kernel as the program says it
   std::optional<Func> func = given;
   while (func) {
     try {
-      return CompileOnce(*func, target, configs);
+      return CompileOnce(*func, target, configs, laid_out);
     } catch (const TooMuchMemory& too_much) {
       if (!refusal) refusal = too_much.error;
       func = Smaller(*func, too_much.shared, configs);
@@ -331,11 +336,25 @@ CompiledFunc Compile(const Func& kernel, const Target& full, const PassConfigs& 
   throw *refusal;
 }
 
+}  // namespace
+
+CompiledFunc Compile(const Func& kernel, const Target& target, const PassConfigs& configs,
+                     bool overlapping) {
+  Func laid_out;
+  return CompileFitting(kernel, target, configs, overlapping, &laid_out);
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   registry::Functions()
       .Add("tl.compiler.Compile",
            [](Func func, Target target, PassConfigs configs, bool overlapping) {
              return Compile(func, target, configs, overlapping);
+           })
+      .Add("tl.compiler.TensorMemoryUses",
+           [](Func func, Target target, PassConfigs configs) {
+             Func laid_out;
+             CompileFitting(func, target, configs, /*overlapping=*/false, &laid_out);
+             return lower::TensorMemoryUses(laid_out);
            })
       .Add("tl.compiler.Pipeline", [] {
         ir::Array<ir::String> names;

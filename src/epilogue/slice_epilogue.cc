@@ -38,7 +38,8 @@ namespace {
 
 constexpr int64_t kAuto = -1;
 constexpr int64_t kSlots = 2;
-constexpr int64_t kUnit = 8;  // columns that every instruction moves
+constexpr int64_t kFewColumns = 32;  // of a slice whose values need registers beside the result
+constexpr int64_t kUnit = 8;         // columns that every instruction moves
 
 // Columns of a slice of a tile of `width`: at most `most`, in equal slices of units that every
 // instruction moves; 0 where there is only one slice.
@@ -180,7 +181,10 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     Choice choice = ChoiceFor(c);
     asked_.erase(c);
     int64_t most = choice.columns == kAuto ? Best(op, candidate) : choice.columns;
-    if (most == kAuto) return ScopedMutator::Rewrite(op);
+    if (most == kAuto) {
+      RemarkWhole(op, candidate);
+      return ScopedMutator::Rewrite(op);
+    }
     int64_t width = *ir::AsInt(c->shape[1]);
     int64_t columns = ChooseColumns(width, most);
     if (columns == 0) return Whole(op, candidate);
@@ -215,14 +219,8 @@ class EpilogueSlicer : public analysis::ScopedMutator {
   // that wgmma filled, and from tensor memory by slices of one row of a swizzle, which the tensor
   // memory accelerator stores.
   int64_t Best(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
-    constexpr int64_t kManyRegisters = 128;
-    constexpr int64_t kColumns = 32;
     constexpr int64_t kSwizzleBits = 1024;
-    int64_t bytes = 0;
-    for (const Buffer& c : candidate.accumulators) {
-      bytes += *ir::AsInt(c->shape[0]) * *ir::AsInt(c->shape[1]) * ir::Bytes(c->dtype);
-    }
-    if (bytes / Threads().count / 4 < kManyRegisters) return kAuto;
+    if (!FillsRegisters(candidate)) return kAuto;
     bool reads = false;
     int64_t stored_bits = 32;
     for (size_t i = candidate.begin; i < op->stmts.size(); ++i) {
@@ -234,8 +232,32 @@ class EpilogueSlicer : public analysis::ScopedMutator {
           stored_bits = std::min<int64_t>(stored_bits, effect.buffer->dtype.bits);
       });
     }
-    if (reads) return kColumns;
+    if (reads) return kFewColumns;
     return target_->has_tcgen05 ? kSwizzleBits / std::max<int64_t>(stored_bits, 16) : kAuto;
+  }
+
+  // Returns whether the results take half of the registers of a thread.
+  bool FillsRegisters(const EpilogueCandidate& candidate) {
+    constexpr int64_t kManyRegisters = 128;
+    int64_t bytes = 0;
+    for (const Buffer& c : candidate.accumulators) {
+      bytes += *ir::AsInt(c->shape[0]) * *ir::AsInt(c->shape[1]) * ir::Bytes(c->dtype);
+    }
+    return bytes / Threads().count / 4 >= kManyRegisters;
+  }
+
+  // Names the statement that keeps a large tile whole, where slices are not tried because nothing
+  // but the tile is read.
+  void RemarkWhole(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
+    const Buffer& c = candidate.accumulators.front();
+    int64_t width = *ir::AsInt(c->shape[1]);
+    int64_t columns = ChooseColumns(width, kFewColumns);
+    if (columns == 0 || !FillsRegisters(candidate)) return;
+    EpilogueObstacle obstacle;
+    Divide(op, candidate, {width / columns}, kFewColumns, &obstacle);
+    if (obstacle.text.empty()) return;
+    Remark(obstacle.span, "epilogue",
+           "the epilogue of " + std::string(c->name) + " stays whole: " + obstacle.text);
   }
 
   // Divides into slices of one range of columns, else of as many columns of both halves of a tile

@@ -2,8 +2,10 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <utility>
 
 #include "ir/printer.h"
+#include "registry/functions.h"
 
 namespace tilelang {
 
@@ -73,6 +75,10 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("span", &RemarkNode::span)
       .def_ro("topic", &RemarkNode::topic)
       .def_ro("message", &RemarkNode::message);
+  registry::Functions().Add(
+      "tl.ir.Remark", [](ir::Span span, ir::String topic, ir::String message) {
+        return RemarkRef(std::move(span), std::move(topic), std::move(message));
+      });
 }
 
 }  // namespace tilelang

@@ -20,6 +20,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
+#include "lower/named_elements.h"
 #include "lower/permute_tensors.h"
 #include "op/copy.h"
 #include "op/copy_cluster.h"
@@ -123,7 +124,7 @@ bool BufferUses::Uses::AreStoresApart() const {
 class Selector : public analysis::ScopedMutator {
  public:
   Selector(const ir::Func& func, const Target& target, bool use_tma)
-      : target_(target), use_tma_(use_tma) {
+      : target_(target), use_tma_(use_tma), elements_(func) {
     analyzer_.BindParams(func->params);
     for (const ir::Any& param : func->params) {
       if (auto buffer = param.as<Buffer>()) of_host_.insert(buffer->get());
@@ -163,6 +164,10 @@ class Selector : public analysis::ScopedMutator {
     Stmt result = ScopedMutator::Rewrite(op);
     branchings_.pop_back();
     return result;
+  }
+  Stmt Rewrite(const ir::AssumeNode* op) override {
+    analyzer_.Assume(elements_.Mutate(op->condition));
+    return ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::FillNode* op) override { return op::ExpandFill(op); }
   Stmt Rewrite(const ir::CopyNode* op) override {
@@ -257,7 +262,8 @@ class Selector : public analysis::ScopedMutator {
       bool excluded = (is_tma && !use_tma_) || (instruction == op::Wgmma() && !target_->has_wgmma);
       if (excluded || !instruction->IsFor(op)) continue;
       std::string obstacle = is_tma ? TmaObstacle(op::AsCopy(op), ctx) : "";
-      if (obstacle.empty()) obstacle = instruction->Obstacle(op, &ctx);
+      Stmt named = is_tma ? elements_.MutateStmt(self) : self;
+      if (obstacle.empty()) obstacle = instruction->Obstacle(named.as<ir::TileOpNode>(), &ctx);
       if (is_tma) {
         RemarkCopy(op::AsCopy(op), obstacle.empty() ? "is done by the tensor memory accelerator"
                                                     : "is done by threads: " + obstacle);
@@ -305,35 +311,49 @@ class Selector : public analysis::ScopedMutator {
   // A tensor that is written again later must have been written before.
   Stmt WithCompletion(const ir::CopyNode* op) {
     const auto& uses = uses_->Of(op->dst->buffer);
-    if (op::IsTmaLoad(op) || uses.writes == uses.sums || IsStoredOnce(op, uses))
-      return ffi::GetRef<Stmt>(op);
+    if (op::IsTmaLoad(op) || uses.writes == uses.sums) return ffi::GetRef<Stmt>(op);
+    std::string again = StoredAgain(op, uses);
+    if (again.empty()) return ffi::GetRef<Stmt>(op);
+    RemarkCopy(op, "must have been written before the next store, not only read: " + again);
     auto annotations = op->annotations;
     annotations.Set(op::kTmaWrittenAnnotation, true);
     return ir::Copy(op->src, op->dst, annotations, op->span);
   }
 
-  // No element of the tensor is written twice.
-  bool IsStoredOnce(const ir::CopyNode* op, const BufferUses::Uses& uses) {
-    if (!uses.AreStoresApart()) return false;
-    if (loops_.empty()) return true;
-    if (StoresIn(loops_.back().first, op->dst->buffer) != uses.writes) return false;
+  // Returns why an element of the tensor may be written twice; an empty string if none is.
+  std::string StoredAgain(const ir::CopyNode* op, const BufferUses::Uses& uses) {
+    std::string name(op->dst->buffer->name);
+    if (!uses.AreStoresApart()) return "other statements may store to the same elements of " + name;
+    if (loops_.empty()) return "";
+    if (StoresIn(loops_.back().first, op->dst->buffer) != uses.writes) {
+      return "statements outside of the loop around it also store to " + name;
+    }
     std::vector<arith::MovingBox> boxes;
     for (const ir::Region& region : uses.stored) {
       auto extents = ir::AsInts(region->extents);
-      if (!extents) return false;
+      if (!extents) return "the extents of a store to " + name + " are known only at run time";
       boxes.push_back({region->mins, *extents});
     }
-    bool apart = true;
+    std::string again;
     std::vector<const ffi::Object*> promised;  // loops
     for (const auto& [loop, turns] : loops_) {
       if (turns.AreApart(boxes)) continue;
-      apart = apart && turns.ArePromised(op->dst->buffer);
+      if (!turns.ArePromised(op->dst->buffer)) again = MayMeet(loop, name);
       promised.push_back(loop.get());
     }
     for (const ffi::Object* loop : promised) {
-      if (apart) used_.insert({loop, std::string(op->dst->buffer->name)});
+      if (again.empty()) used_.insert({loop, name});
     }
-    return apart;
+    return again;
+  }
+
+  static std::string MayMeet(const Stmt& loop, const std::string& tensor) {
+    const auto* counted = loop.as<ir::ForNode>();
+    std::string text = " may store to the same elements of " + tensor;
+    if (counted == nullptr) return "iterations of a while loop" + text;
+    std::string var(counted->var->name);
+    return "iterations of the loop over " + var + text + "; T.assume_disjoint(" + tensor + ", " +
+           var + ") promises that they do not";
   }
 
   void RemarkPromises(const ir::ForNode* loop) const {
@@ -456,6 +476,7 @@ class Selector : public analysis::ScopedMutator {
 
   Target target_;
   bool use_tma_;
+  NamedElements elements_;
   std::unordered_set<const ffi::Object*> of_host_;  // tensors of which it makes maps
   ir::Map<Buffer, ir::Any> permuted_;  // tensors whose elements lie in the order of a layout
   analysis::LaunchThreads threads_{Expr(), 0};

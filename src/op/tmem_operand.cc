@@ -11,6 +11,23 @@ struct Piece {
   TmemLayout wanted;
 };
 
+std::string CellText(int64_t lane, int64_t bit) {
+  int64_t part = bit % layout::kTmemColumnBits;
+  return "lane " + std::to_string(lane) + " column " +
+         std::to_string(bit / layout::kTmemColumnBits) +
+         (part == 0 ? "" : " bit " + std::to_string(part));
+}
+
+// Says where the first element that differs is, and where the instruction looks for it.
+std::string Differing(const Piece& piece, const Coord& at, int64_t first_lane, int64_t corner) {
+  return "has its element " + layout::CoordToString(at) + " in " +
+         CellText(piece.held->lane->Forward(at), piece.held->bit->Forward(at)) +
+         ", but the instruction has it in " +
+         CellText(first_lane + piece.wanted->lane->Forward(at),
+                  corner + piece.wanted->bit->Forward(at)) +
+         ". It ";
+}
+
 // Returns why a piece is not where an instruction needs it. Rows keep their lanes in all columns,
 // and columns follow in order from the piece's corner. An instruction of M = 64 takes 16 lanes of
 // each 32, the lower or the upper ones.
@@ -30,15 +47,17 @@ std::string ProblemOf(const Piece& piece) {
     bool bit = piece.held->bit->Forward({row, 0}) - corner == piece.wanted->bit->Forward({row, 0});
     if (lane && bit) continue;
     std::string m = std::to_string(extents[0]);
-    return "has its rows in lanes " + piece.held->lane->ToString() +
-           ", but an instruction of M = " + m + " has them in lanes " +
-           piece.wanted->lane->ToString() + "; allocate a tile of " + m + " rows for it";
+    return Differing(piece, {row, 0}, first_lane, corner) + "has its rows in lanes " +
+           piece.held->lane->ToString() + ", but an instruction of M = " + m +
+           " has them in lanes " + piece.wanted->lane->ToString() + "; allocate a tile of " + m +
+           " rows for it";
   }
   for (int64_t col = 0; col < extents[1]; ++col) {
     if (piece.held->bit->Forward({0, col}) - corner == piece.wanted->bit->Forward({0, col}))
       continue;
-    return "has its columns at bits " + piece.held->bit->ToString() +
-           ", but the instruction has them at " + piece.wanted->bit->ToString();
+    return Differing(piece, {0, col}, first_lane, corner) + "has its columns at bits " +
+           piece.held->bit->ToString() + ", but the instruction has them at " +
+           piece.wanted->bit->ToString();
   }
   return "";
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "arith/lazy_loads.h"
 #include "ir/build.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
@@ -172,6 +173,26 @@ RolledLoop DivideByVectors(RolledLoop loop, int64_t vector) {
   loop.extents.push_back(size);
   loop.vectors = true;
   return loop;
+}
+
+bool ChoosesLoadsAlong(const Stmt& body, const Var& var) {
+  bool along = false;
+  bool across = false;
+  ir::Map<Var, Expr> names;
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    const auto* bind = s.as<ir::BindNode>();
+    if (bind != nullptr) names.Set(bind->var, ir::Substitute(bind->value, names));
+    return true;
+  });
+  ir::WalkExprs(body, [&](const Expr& e) {
+    if (e->kind != ir::ExprKind::kSelect) return true;
+    Expr expanded = ir::Substitute(e, names);
+    const auto* choice = expanded.as<ir::SelectNode>();
+    if (choice == nullptr || !arith::DecidesOnLoads(choice)) return true;
+    (ir::UsesVar(choice->condition, var) ? along : across) = true;
+    return true;
+  });
+  return along && !across;
 }
 
 Stmt LoadTileFirst(const Stmt& body, const Array<Var>& vars, const Array<Expr>& extents,

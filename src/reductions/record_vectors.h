@@ -17,6 +17,11 @@ int64_t RecordsOfVector(const RolledLoop& loop);
 // elements. A thread holds their running records and combines them in registers.
 RolledLoop DivideByVectors(RolledLoop loop, int64_t vector);
 
+// Returns whether choices (T.if_then_else) decide on loads from memory, and all of them change
+// along `var`. A thread then loads such elements one by one, so it pays to load all of them as
+// vectors.
+bool ChoosesLoadsAlong(const ir::Stmt& body, const ir::Var& var);
+
 // `body` without its loads from memory: they go to tiles in registers, of the shape of `vars`,
 // by a loop of its own in `stmts`, so that they are vectors. `inside`: where there are elements.
 ir::Stmt LoadTileFirst(const ir::Stmt& body, const ir::Array<ir::Var>& vars,

@@ -331,7 +331,8 @@ class Roller {
     }
     Stmt body = copy.MutateStmt(ir::ReplaceBuffers(loop_.body, own));
     std::vector<Stmt> stmts;
-    if (OfRecords()) body = LoadTileFirst(body, vars, TileExtents(), inside, &stmts);
+    bool first = OfRecords() || ChoosesLoadsAlong(body, vars.back());
+    if (first) body = LoadTileFirst(body, vars, TileExtents(), inside, &stmts);
     if (!ir::IsTrue(inside)) body = ir::If(inside, body, Stmt(), loop_.span);
     stmts.push_back(ir::ParallelFor(vars, TileExtents(), body, {}, loop_.span));
     return ir::MakeSeq(stmts, loop_.span);

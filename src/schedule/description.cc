@@ -5,6 +5,7 @@
 #include "layout/layout.h"
 #include "schedule/describe_steps.h"
 #include "schedule/epilogue_note.h"
+#include "schedule/tile_note.h"
 
 namespace tilelang::schedule {
 
@@ -33,6 +34,8 @@ Description::Description(const ir::KernelLaunchNode* launch)
   launch_->span = launch->span;
   auto epilogues = launch->attrs.Get(kEpilogueNotes);
   if (epilogues) launch_->epilogues = (*epilogues).cast<ir::Array<ir::Any>>();
+  auto tiles = launch->attrs.Get(kTileCandidates);
+  if (tiles) launch_->tiles = (*tiles).cast<ir::Array<ir::Any>>();
 }
 
 void Description::AddRole(const std::string& name, const op::ThreadRange& threads,
@@ -125,10 +128,19 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("before", &EpilogueNoteNode::before)
       .def_ro("ahead", &EpilogueNoteNode::ahead)
       .def_ro("span", &EpilogueNoteNode::span);
+  refl::ObjectDef<TileCandidateNode>()
+      .def_ro("rows", &TileCandidateNode::rows)
+      .def_ro("columns", &TileCandidateNode::columns)
+      .def_ro("parts", &TileCandidateNode::parts)
+      .def_ro("pairs", &TileCandidateNode::pairs)
+      .def_ro("transposed", &TileCandidateNode::transposed)
+      .def_ro("microseconds", &TileCandidateNode::microseconds)
+      .def_ro("outcome", &TileCandidateNode::outcome);
   refl::ObjectDef<LaunchScheduleNode>()
       .def_ro("roles", &LaunchScheduleNode::roles)
       .def_ro("channels", &LaunchScheduleNode::channels)
       .def_ro("epilogues", &LaunchScheduleNode::epilogues)
+      .def_ro("tiles", &LaunchScheduleNode::tiles)
       .def_ro("span", &LaunchScheduleNode::span);
 }
 

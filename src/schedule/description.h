@@ -75,6 +75,7 @@ class LaunchScheduleNode : public tvm::ffi::Object {
   ir::Array<ir::Any> roles;
   ir::Array<ir::Any> channels;
   ir::Array<ir::Any> epilogues;  // in slices
+  ir::Array<ir::Any> tiles;      // candidates for the tiles of the GEMM
   ir::Span span;
 
   static constexpr bool _type_mutable = true;

@@ -89,6 +89,16 @@ bool BulkStores::IsApart(const PendingAccess& store, const analysis::MemoryAcces
          loop.AreApart({{a->corner, a->extents}, {b->corner, b->extents}});
 }
 
+bool BulkStores::MayMeet(const PendingAccess& store, const analysis::MemoryAccess& access) const {
+  const analysis::MemoryAccess& read = *store.access;
+  bool carried = store.carried_by != PendingAccess::kNotCarried;
+  bool known = read.place.defined() && access.place.defined() && !loops_.empty() &&
+               read.buffer.same_as(access.buffer);
+  if (!known || (carried && store.carried_by + 1 != static_cast<int>(loops_.size()))) return true;
+  return loops_.back().MayMeet({read.place, read.elements}, {access.place, access.elements},
+                               carried ? store.turns : 0, PendingAccess::kMostTurns);
+}
+
 bool BulkStores::IssuesAlone(const Stmt& s) const {
   if (const auto* issue = s.as<ir::IssueNode>()) {
     return issue->engine() == ir::Engine::kTmaStore;
@@ -114,7 +124,7 @@ std::vector<ir::Wait> BulkStores::Before(const Stmt& s,
     bool due = *unknown || HandsOver(s, p.access->buffer);
     bool again = false;  // stores there
     for (const analysis::AccessPtr& access : accesses) {
-      due = due || Overwrites(*access, *p.access);
+      due = due || (Overwrites(*access, *p.access) && MayMeet(p, *access));
       again = again || (analysis::BoxesOverlap(*p.access, *access, carried) &&
                         !(carried && IsApart(p, *access)));
     }

@@ -16,8 +16,9 @@ namespace tilelang::sync {
 
 // A thread can wait for its own bulk groups only, and the wait is free if none is in flight. Groups
 // complete in order, so a wait leaves groups in flight that the thread committed later on every
-// path. In a ring of n slots, these are all slots except the one that is filled again. While a tile
-// is stored, its threads go on until the first statement that
+// path. In a ring of n slots, these are all slots except the one that is filled again, also where
+// the iteration chooses the slot (s[i % n]). While a tile is stored, its threads go on until the
+// first statement that
 //   - writes bytes of shared memory that the store reads,
 //   - stores to elements of the tensor that the store writes (iterations of a loop that store to
 //     separate elements do not, see analysis::LoopTurns),
@@ -56,6 +57,8 @@ class BulkStores {
  private:
   // Returns whether the store of an earlier iteration writes other elements.
   bool IsApart(const PendingAccess& store, const analysis::MemoryAccess& access) const;
+  // Returns whether the access may touch what the store reads: another slot of a ring is apart.
+  bool MayMeet(const PendingAccess& store, const analysis::MemoryAccess& access) const;
   bool IsSharedWithOthers(const ir::Buffer& tile);
   // Returns whether a statement allows other threads to change the tile.
   bool HandsOver(const ir::Stmt& s, const ir::Buffer& tile);

@@ -25,10 +25,21 @@ bool IsSameStore(const PendingAccess& a, const PendingAccess& b) {
 }  // namespace
 
 bool PendingAccess::operator==(const PendingAccess& other) const {
-  return access == other.access && carried_by == other.carried_by && by_role == other.by_role &&
-         barrier == other.barrier && warpgroup_barrier == other.warpgroup_barrier &&
-         fenced == other.fenced && complete == other.complete && known == other.known &&
-         groups == other.groups;
+  return access == other.access && carried_by == other.carried_by && turns == other.turns &&
+         by_role == other.by_role && barrier == other.barrier &&
+         warpgroup_barrier == other.warpgroup_barrier && fenced == other.fenced &&
+         complete == other.complete && known == other.known && groups == other.groups;
+}
+
+void PendingAccess::Carry(int depth) {
+  if (!WaitsForStore() || !access->place.defined()) {
+    turns = 0;
+  } else if (carried_by == kNotCarried || carried_by == depth) {
+    turns = std::min(turns + 1, kMostTurns);
+  } else {
+    turns = kMostTurns;
+  }
+  carried_by = std::min(carried_by, depth);
 }
 
 bool PendingAccess::IsStoreByThreads() const {
@@ -67,7 +78,7 @@ bool PendingAccesses::Covers(const PendingAccesses& other) const {
 void PendingAccesses::Carry(int depth) {
   PendingAccesses result;
   for (PendingAccess& access : all_) {
-    access.carried_by = std::min(access.carried_by, depth);
+    access.Carry(depth);
     result.Add(access);
   }
   all_ = std::move(result.all_);
@@ -76,7 +87,10 @@ void PendingAccesses::Carry(int depth) {
 void PendingAccesses::LeaveLoop(int depth) {
   PendingAccesses result;
   for (PendingAccess& access : all_) {
-    if (access.carried_by >= depth) access.carried_by = PendingAccess::kNotCarried;
+    if (access.carried_by >= depth) {
+      access.carried_by = PendingAccess::kNotCarried;
+      access.turns = 0;
+    }
     result.Add(access);
   }
   all_ = std::move(result.all_);

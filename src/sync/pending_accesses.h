@@ -24,6 +24,10 @@ struct PendingAccess {
   // outermost such loop.
   static constexpr int kNotCarried = std::numeric_limits<int>::max();
   int carried_by = kNotCarried;
+  // For a TMA store of an earlier iteration of one loop: how many iterations ago it was issued;
+  // kMostTurns stands for more, too.
+  static constexpr int kMostTurns = 8;
+  int turns = 0;
   bool by_role = false;  // in a branch that orders itself by mbarriers
 
   // For accesses by threads: the first barrier after the access, and whether a fence came before
@@ -42,6 +46,8 @@ struct PendingAccess {
   int groups = 0;
 
   bool operator==(const PendingAccess& other) const;
+  // Moves the access to the next iteration of a loop inside of `depth` other loops.
+  void Carry(int depth);
   bool IsStoreByThreads() const;
   // Returns whether an engine makes the access, completes it on an mbarrier or in a bulk group, and
   // no thread has waited for it.

@@ -12,8 +12,10 @@
 #include "ir/visitor.h"
 #include "op/cta_pair.h"
 #include "op/gemm_tcgen05.h"
+#include "target/rates.h"
 #include "target/warp.h"
 #include "tiling/add_parts.h"
+#include "tiling/considered_tiles.h"
 #include "tiling/gemm_problem.h"
 #include "tiling/loop_stages.h"
 #include "tiling/one_wave.h"
@@ -73,19 +75,28 @@ class TileChooser : public ir::StmtMutator {
     if (!op::Tcgen05Lacks(plain.gemms[0], threads, {}, target_).empty()) return self;
     auto problem = Describe(op, plain);
     if (!problem) return self;
+    std::vector<ConsideredTiles> considered;
     std::optional<Exclusion> cheapest;
+    Stmt chosen;
     for (const Tcgen05Tiles& tiles : ProposeTcgen05(*problem, target_)) {
       if (!settings_.Allow(tiles.tile.columns, tiles.pairs, tiles.parts)) continue;
-      Exclusion excluded{tiles, "", op->span};
-      Stmt rewritten = Apply(op, *problem, tiles, &excluded);
-      if (rewritten.defined()) {
-        Say(op, *problem, tiles);
-        if (cheapest) SayExcluded(*cheapest, tiles);
-        return rewritten;
+      ConsideredTiles note{tiles.tile, tiles.pairs, false, tiles.parts, Microseconds(tiles)};
+      if (!chosen.defined()) {
+        Exclusion excluded{tiles, "", op->span};
+        chosen = Apply(op, *problem, tiles, &excluded);
+        note.chosen = chosen.defined();
+        if (note.chosen) {
+          Say(op, *problem, tiles);
+          if (cheapest) SayExcluded(*cheapest, tiles);
+        } else {
+          if (excluded.reason.empty()) continue;
+          note.reason = excluded.reason;
+          if (!cheapest) cheapest = excluded;
+        }
       }
-      if (!cheapest && !excluded.reason.empty()) cheapest = excluded;
+      considered.push_back(note);
     }
-    return self;
+    return WithConsidered(chosen.defined() ? chosen : self, considered);
   }
 
  private:
@@ -147,6 +158,10 @@ class TileChooser : public ir::StmtMutator {
     SequencedLaunch blocks = InSequence(ordered.operator->(), {clusters, cluster});
     Stmt staged = WithStages(blocks.launch, plain.loop, StagesFor(launch, tiles));
     return tiles.pairs ? InPairs(staged, plain, blocks.rank) : staged;
+  }
+
+  double Microseconds(const Tcgen05Tiles& tiles) const {
+    return tiles.clocks / RatesOf(target_).clock * 1e6;
   }
 
   int64_t StagesFor(const ir::KernelLaunchNode* launch, const Tcgen05Tiles& tiles) const {
@@ -227,10 +242,14 @@ class WgmmaTileChooser : public ir::StmtMutator {
     OneWave wave = InOneWave(op, plain, wide.cost);
     if (wave.launch.defined()) {
       Say(op, wave.choice, TileOf(plain));
-      return wave.launch;
+      return WithConsidered(wave.launch, wave.considered);
     }
     if (!wide.launch.same_as(self)) SayWide(wide);
-    return wide.launch;
+    ConsideredTiles chosen{wide.launch.same_as(self) ? TileOf(plain) : wide.tile};
+    chosen.microseconds = MicrosecondsOf(std::max(wave.cost, wide.cost));
+    chosen.chosen = true;
+    wave.considered.push_back(chosen);
+    return WithConsidered(wide.launch, wave.considered);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ir/settings.h"
@@ -35,9 +36,6 @@ constexpr double kMemory = 2.4e-6;
 constexpr double kHalfLines = 1.08;
 // The share of the shorter of two times, of tiles and of memory, that the longer one does not hide.
 constexpr double kNotHidden = 0.3;
-// The time until the first tiles of operands are there, and in which a launch begins and ends:
-// 2.2 us.
-constexpr double kStart = 8;
 // The share of the tensor cores that one warpgroup reaches alone on a multiprocessor.
 constexpr double kOneWarpgroup = 0.7;
 
@@ -88,21 +86,30 @@ class Chooser {
     bool keeps = settings_.Allow(problem_.tile.columns, false, 1);
     double most =
         keeps ? kClearGain * (kStart + chosen.cost) : std::numeric_limits<double>::infinity();
+    std::vector<ConsideredTiles> considered;
     for (const WaveTiles& tiles : proposals_) {
-      if (kStart + tiles.cost >= most) break;
-      OneWave tried = chosen;
-      Stmt launch = Rewritten(tiles, &tried);
-      if (launch.defined()) {
-        chosen.launch = launch;
-        chosen.choice = tiles;
-        chosen.cost = tiles.cost;
-        break;
+      ConsideredTiles note{tiles.tile, false, tiles.transposed, tiles.parts,
+                           MicrosecondsOf(tiles.cost)};
+      if (!chosen.launch.defined() && kStart + tiles.cost < most) {
+        OneWave tried = chosen;
+        tried.reason.clear();
+        tried.launch = Rewritten(tiles, &tried);
+        if (tried.launch.defined()) {
+          chosen.launch = tried.launch;
+          chosen.choice = tiles;
+          chosen.cost = tiles.cost;
+          note.chosen = true;
+        } else if (tried.reason.empty()) {
+          continue;
+        } else if (chosen.reason.empty()) {
+          chosen = tried;
+          chosen.excluded = tiles;
+        }
+        note.reason = tried.reason;
       }
-      if (chosen.reason.empty() && !tried.reason.empty()) {
-        chosen = tried;
-        chosen.excluded = tiles;
-      }
+      considered.push_back(note);
     }
+    chosen.considered = std::move(considered);
     return chosen;
   }
 

@@ -4,9 +4,11 @@
 #define TILELANG_TILING_ONE_WAVE_H_
 
 #include <string>
+#include <vector>
 
 #include "ir/function.h"
 #include "target/target.h"
+#include "tiling/considered_tiles.h"
 #include "tiling/gemm_problem.h"
 #include "tiling/plain_gemm.h"
 
@@ -33,6 +35,7 @@ struct OneWave {
   WaveTiles excluded;
   std::string reason;
   ir::Span span;
+  std::vector<ConsideredTiles> considered;
 };
 
 // Chooses the tiles of a launch with `rows` rows: the rows of the tensors, or the largest number in

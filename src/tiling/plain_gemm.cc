@@ -14,6 +14,7 @@
 #include "op/gemm_wgmma.h"
 #include "schedule/channel.h"
 #include "schedule/epilogue_note.h"
+#include "schedule/tile_note.h"
 
 namespace tilelang::tiling {
 
@@ -33,7 +34,7 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   bool open = true;
   for (const auto& [key, value] : launch->attrs) {
     open = open && (key == "swizzle_panel" || key == "swizzle_order" || key == kMostBlocks ||
-                    key == schedule::kEpilogueNotes);
+                    key == schedule::kEpilogueNotes || key == schedule::kTileCandidates);
   }
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* evaluate = s.as<ir::EvaluateNode>();

@@ -72,6 +72,12 @@ struct PersistentPlan {
 };
 PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& target);
 
+// The time until the first tiles of operands are there, and in which a launch begins and ends:
+// 2.2 us.
+inline constexpr double kStart = 8;
+// Returns the time of a launch whose grid has this cost.
+inline double MicrosecondsOf(double cost) { return (kStart + cost) * 2.2 / kStart; }
+
 // A choice other than the program's has to be better by more than the estimate may err.
 inline constexpr double kClearGain = 0.97;
 

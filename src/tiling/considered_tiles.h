@@ -1,0 +1,30 @@
+// The list of tiles that a choice considered.
+#ifndef TILELANG_TILING_CONSIDERED_TILES_H_
+#define TILELANG_TILING_CONSIDERED_TILES_H_
+
+#include <string>
+#include <vector>
+
+#include "ir/stmt.h"
+#include "tiling/tile_cost.h"
+
+namespace tilelang::tiling {
+
+struct ConsideredTiles {
+  TileExtents tile;
+  bool pairs = false;
+  bool transposed = false;
+  int64_t parts = 1;
+  double microseconds = 0;
+  bool chosen = false;
+  std::string reason;  // what excludes them; empty if nothing does, or if they were not tried
+};
+
+// Returns `s` with these tiles noted at its launches, for kernel.schedule(): the chosen ones, those
+// that are excluded, and the next few of less time than the others. Tiles of no note are those that
+// the user or the GPU excludes.
+ir::Stmt WithConsidered(const ir::Stmt& s, std::vector<ConsideredTiles> tiles);
+
+}  // namespace tilelang::tiling
+
+#endif  // TILELANG_TILING_CONSIDERED_TILES_H_
