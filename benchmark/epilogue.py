@@ -7,7 +7,8 @@ D = gelu(scale A B^T + bias) + R, with the value before gelu as a second output 
 each row of a tile. Prints microseconds, registers and bytes spilled: measured on a GPU, predicted
 by the timing model without one. A case is how results are stored ("staged": through shared memory;
 "persistent": by blocks that take several tiles; "ahead": R as well), "fast" mathematics, and the
-columns of a slice (0: whole, "auto").
+columns of a slice (0: whole, "auto"). "-aux", "-gelu", "-R", "-top" and "-scale" leave that part of
+the epilogue out, which shows what it costs.
 ``--shapes``: twelve shapes, half of which nothing was tuned with. ``--torch``: the same by
 torch.compile, without the row maxima.
 """
@@ -59,6 +60,7 @@ def gelu(x):
 def tile_of(shape: Shape, case: Case):
     """What a block does for a tile of the result."""
     _, _, k = shape
+    activation = (lambda x: x) if case.has("-gelu") else gelu
 
     @T.macro
     def tile(A, B, scale, bias, R, AUX, D, TOP, a, b, c, aux, d, r, top, by, bx):
@@ -68,23 +70,28 @@ def tile_of(shape: Shape, case: Case):
             T.copy(B[bx * BN, kk * BK], b)
             T.gemm(a, b, c, transpose_B=True)
         if not case.has("plain"):
-            for i, j in T.Parallel(BM, BN):
-                c[i, j] = c[i, j] * scale[by * BM + i] + bias[bx * BN + j]
-            if case.has("staged"):
+            if not case.has("-scale"):
+                for i, j in T.Parallel(BM, BN):
+                    c[i, j] = c[i, j] * scale[by * BM + i] + bias[bx * BN + j]
+            if case.has("staged") and not case.has("-aux"):
                 T.copy(c, aux)
                 T.copy(aux, AUX[by * BM, bx * BN])
-            else:
+            elif not case.has("-aux"):
                 T.copy(c, AUX[by * BM, bx * BN])
-            if case.has("ahead"):
+            if case.has("-R"):
+                for i, j in T.Parallel(BM, BN):
+                    c[i, j] = activation(c[i, j])
+            elif case.has("ahead"):
                 T.copy(R[by * BM, bx * BN], r)
                 for i, j in T.Parallel(BM, BN):
-                    c[i, j] = gelu(c[i, j]) + r[i, j]
+                    c[i, j] = activation(c[i, j]) + r[i, j]
             else:
                 for i, j in T.Parallel(BM, BN):
-                    c[i, j] = gelu(c[i, j]) + R[by * BM + i, bx * BN + j]
-            T.reduce_absmax(c, top, dim=1)
-            for i in T.Parallel(BM):
-                TOP[by * BM + i, bx] = top[i]
+                    c[i, j] = activation(c[i, j]) + R[by * BM + i, bx * BN + j]
+            if not case.has("-top"):
+                T.reduce_absmax(c, top, dim=1)
+                for i in T.Parallel(BM):
+                    TOP[by * BM + i, bx] = top[i]
         if case.has("staged"):
             T.copy(c, d)
             T.copy(d, D[by * BM, bx * BN])
@@ -168,13 +175,13 @@ def one_shape(shape: Shape, cases: list[Case], options: argparse.Namespace) -> N
     for case in cases:
         if run := compiled(shape, case, options):
             us = microseconds(run, args)
-            print(f"{case.name:18} {us:7.1f} us  {run.n_regs} registers, {run.n_spills} B spilled")
+            print(f"{case.name:24} {us:7.1f} us  {run.n_regs} registers, {run.n_spills} B spilled")
         else:
-            print(f"{case.name:18} does not fit")
+            print(f"{case.name:24} does not fit")
     if options.torch:
         run = torch.compile(by_torch)
         us = 1e3 * do_bench(lambda: run(*args[:5]), return_mode="median")
-        print(f"{'torch':18} {us:7.1f} us")
+        print(f"{'torch':24} {us:7.1f} us")
 
 
 def all_shapes(cases: list[Case], options: argparse.Namespace) -> None:

@@ -47,6 +47,22 @@ class TensorMapInfo(Object):
 from .layout.tmem import TmemCopyPlan as TmemCopyPlan
 from .layout.tmem import TmemInstruction as TmemInstruction
 from .layout.tmem import TmemLayout as TmemLayout
+class TmemUse(Object):
+    kind: str
+    tile: str
+    dtype: str
+    column: int
+    begin: Sequence[int]
+    extents: Sequence[int]
+    whole: TmemLayout
+    other: str
+    fragment: Any
+    plan: Any
+    first_thread: int
+    threads: int
+    rows: int
+    columns: int
+    span: Span
 class Analyzer(Object):
     ...
 class Algebra(Object):

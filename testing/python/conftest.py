@@ -60,6 +60,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(durations.Recorder())
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    # What is collected while a test runs may be what another one has left open. pytest applies the
+    # filters of the session last, so that they hold beside "error" of a module.
+    session.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         kept_kernels.remove_unused(session.config)

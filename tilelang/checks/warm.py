@@ -8,6 +8,7 @@ and begins within milliseconds. The process that forks runs nothing else, so it 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import importlib
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -58,6 +60,7 @@ class _Server:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
 
     def send(self, request: dict[str, Any], files: list[int]) -> None:
@@ -76,14 +79,23 @@ class _Server:
     def stop(self) -> None:
         """Ends the warm process, and the commands that run."""
         with self._lock:
-            if self._socket is not None and self._owner == os.getpid():
-                self._socket.close()
-            self._socket = None
+            self._end()
+
+    def _end(self) -> None:
+        """Closes the connection, whose other end the warm process waits on."""
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+        with warnings.catch_warnings():
+            # It ends by itself, and the next process that subprocess starts reaps it.
+            warnings.simplefilter("ignore", ResourceWarning)
+            self._process = None
 
     def _start(self) -> None:
+        self._end()
         own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
-            subprocess.Popen(
+            self._process = subprocess.Popen(
                 [sys.executable, "-m", __spec__.name, str(other.fileno()), *_PRELOADED],
                 pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, start_new_session=True,
                 stdout=subprocess.DEVNULL,
@@ -93,6 +105,7 @@ class _Server:
 
 
 _server = _Server()
+atexit.register(_server.stop)
 
 
 def refuse_inside() -> None:

@@ -17,6 +17,8 @@ from ..display import Remarks, kernel_html
 from ..emulator.unwritten import OUTPUTS
 from ..errors import ArgumentError, ConfigError, boundary
 from ..ir.buffer import Buffer
+from ..ir.stmt import ir_function
+from ..layout.tmem_proof import TmemExplanation, explain_tile
 from ..runtime import disassembly, poison, resources
 from ..runtime import outputs as results
 from ..runtime.arguments import (
@@ -37,6 +39,7 @@ from . import torch_op
 from .autograd import warn_of_lost_gradient
 from .emulation import Emulation, Outcome
 from .lower import LoweredKernel, lower, lower_overlapping
+from .spills import remarks_on_spills
 
 if TYPE_CHECKING:
     from ..autotuner import AutotuneResult
@@ -122,6 +125,9 @@ class JITKernel:
                 lower_overlapping(prim_func, lowered, target), make_variant=None
             )[2],
         )
+        if self.artifact.assembled:
+            spilled = remarks_on_spills(self.resource_usage, getattr(prim_func, "span", None))
+            self.remarks = Remarks([*self.remarks, *spilled])
         for listener in _listeners:
             listener(self)
 
@@ -361,6 +367,25 @@ class JITKernel:
         ``print`` it for a table; ``svg()`` is a picture.
         """
         return describe_schedule(self.name, str(self.target), self._launches, self.remarks)
+
+    @boundary
+    def explain(self, tile: str | Buffer) -> TmemExplanation:
+        """Returns what the kernel does with a tile in tensor memory, element by element.
+
+        Registers of ``tcgen05.st`` and ``.ld``, cells of the tile and the operand of
+        ``tcgen05.mma`` stand side by side: ``print`` it for a table; ``svg()`` is a picture, which
+        notebooks show.
+
+        Args:
+            tile: the tile, or its name in the program.
+
+        Raises:
+            ArgumentError: the kernel has no such tile in tensor memory; the error lists its tiles.
+        """
+        name = tile if isinstance(tile, str) else str(tile.name)
+        func, target, _, configs, _ = self._recipe
+        uses = _ffi.get("compiler.TensorMemoryUses")(ir_function(func), target, dict(configs))
+        return explain_tile(self.name, name, uses)
 
     @boundary
     def profile(self, *args: Any, timing: TimingOptions | None = None) -> Report:

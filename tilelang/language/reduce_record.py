@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
+from math import prod
 from typing import Any
 
 from .. import errors
@@ -10,12 +13,13 @@ from ..ir.buffer import Region, load, plain, shape_text
 from ..ir.expr import cast
 from .builder import in_block
 from .function import macro
-from .loops import Parallel
+from .loops import Parallel, serial
 from .record import Record
+from .record_turns import Span, Target, begins, is_large, part_of, target_of, turns_over
 from .records import argmax, argmin, logsumexp, topk, welford
 from .reduce import Source, source_of
 from .reducer import alloc_reducer, finalize_reducer
-from .region import as_part, as_region, place_in, significant
+from .region import as_part, as_region, significant
 from .view import Part
 from .view_copy import VIEWS
 from .ws_schedule import named
@@ -213,7 +217,7 @@ class _Reduction:
                 span=span.here(),
             )
         shape = self.src.shape
-        self.kept = [d for d, n in enumerate(shape) if d not in self.axes and n != 1]
+        self.kept = [d for d, n in enumerate(shape) if d not in self.axes and significant([n])]
         self.shape = [plain(shape[d]) for d in self.kept]
 
     def run(self, wanted: dict[str, Region]) -> None:
@@ -227,16 +231,25 @@ class _Reduction:
                     f"{shape_text(region.shape)}",
                     span=span.here(),
                 )
-        if not all(isinstance(extent, int) for extent in self.shape):
-            raise errors.ShapeError(
-                f"results of {self.name} have shape {shape_text(self.shape)}, which is no constant",
-                span=span.here(),
-                notes=["give each block some of the results, or loop over them"],
-            )
-        total = alloc_reducer(self.shape or [1], self.record, chunk=self.chunk)
-        _contribute(self, total)
-        finalize_reducer(total)
-        _conclude(self, total, wanted)
+        targets = {key: target_of(region) for key, region in wanted.items()}
+        record_bytes = sum(-(-kind.bits // 8) for kind in self.record.fields.values())
+        if not is_large(self.shape, record_bytes):
+            total = alloc_reducer(self.shape or [1], self.record, chunk=self.chunk)
+            _reduce(self, total, targets)
+            return
+        for spans in turns_over(self.shape, record_bytes):
+            total = alloc_reducer([each.held for each in spans], self.record, chunk=self.chunk)
+            _reduce_in_turns(self, total, targets, spans)
+
+    def of_turn(
+        self, spans: Sequence[Span], turn: Any, wanted: dict[str, Target]
+    ) -> tuple[_Reduction, dict[str, Target]]:
+        """Returns the reduction to the results of a turn, and where they go."""
+        first = begins(spans, turn)
+        part = copy(self)
+        part.shape = [each.size for each in spans]
+        part.src = part_of(self.src, self.kept, first, part.shape)
+        return part, {key: target.moved(first) for key, target in wanted.items()}
 
     def arguments(self, place: tuple[Any, ...]) -> list[Any]:
         """Returns the contribution of the element at ``place``."""
@@ -244,6 +257,21 @@ class _Reduction:
         given = [load(self.src.buffer, at), place[self.axes[0]]][: len(self.record.arguments)]
         kinds = self.record.arguments.values()
         return [cast(value, kind) for value, kind in zip(given, kinds, strict=True)]
+
+
+@macro
+def _reduce(reduction: Any, total: Any, wanted: Any) -> None:
+    _contribute(reduction, total)
+    finalize_reducer(total)
+    _conclude(reduction, total, wanted)
+
+
+@macro
+def _reduce_in_turns(reduction: Any, total: Any, wanted: Any, spans: Any) -> None:
+    for turn in serial(prod(each.turns for each in spans)):
+        total.reopen()
+        part, targets = reduction.of_turn(spans, turn, wanted)
+        _reduce(part, total, targets)
 
 
 @macro
@@ -256,14 +284,14 @@ def _contribute(reduction: Any, total: Any) -> None:
 
 @macro
 def _conclude(reduction: Any, total: Any, wanted: Any) -> None:
-    for place in Parallel(*total.shape):
+    for place in Parallel(*(reduction.shape or [1])):
         here = place if isinstance(place, tuple) else (place,)
         _store_wanted(reduction.record, wanted, here, total.result_at(list(here)))
 
 
 def _store_wanted(
-    record: Record, wanted: dict[str, Region], here: tuple[Any, ...], values: list[Any]
+    record: Record, wanted: dict[str, Target], here: tuple[Any, ...], values: list[Any]
 ) -> None:
     found = dict(zip(record.results, values, strict=True))
-    for key, region in wanted.items():
-        region.buffer[place_in(region, here)] = cast(found[key], region.dtype)
+    for key, target in wanted.items():
+        target.buffer[target.place(here)] = cast(found[key], target.buffer.dtype)

@@ -38,6 +38,8 @@ class Drawing(NamedTuple):
 
     title: str
     rows: list[list[Cell]]
+    #: The row and column of the first cell.
+    origin: tuple[int, int] = (0, 0)
 
     @property
     def labelled(self) -> bool:
@@ -136,14 +138,49 @@ def _svg(drawing: Drawing) -> str:
     ]
     for j in _ticks(len(drawing.rows[0]), labelled):
         x = MARGIN_LEFT + j * width + width / 2
-        out.append(f'<text x="{x}" y="{MARGIN_TOP - 6}" fill="#555">{j}</text>')
+        out.append(f'<text x="{x}" y="{MARGIN_TOP - 6}" fill="#555">{j + drawing.origin[1]}</text>')
     for i in _ticks(len(drawing.rows), labelled):
         y = MARGIN_TOP + i * height + height / 2 + 4
-        out.append(f'<text x="{MARGIN_LEFT / 2}" y="{y}" fill="#555">{i}</text>')
+        number = i + drawing.origin[0]
+        out.append(f'<text x="{MARGIN_LEFT / 2}" y="{y}" fill="#555">{number}</text>')
     for i, row in enumerate(drawing.rows):
         for j, length, cell in _runs(row, labelled):
             place = MARGIN_LEFT + j * width, MARGIN_TOP + i * height
             out.append(_svg_cell(*place, (length * width, height), cell, labelled))
+    return "\n".join([*out, "</svg>", ""])
+
+
+def side_by_side(
+    drawings: list[Drawing], caption: str, framed: tuple[int, int] | None = None
+) -> str:
+    """Returns a picture of drawings of one size, three in a row.
+
+    Args:
+        drawings: the drawings, with labels.
+        caption: a line of text above them.
+        framed: the row and column of a cell of each that gets a frame.
+    """
+    across = 3
+    step_x = max(max(_canvas(each)[0], 12 + _TITLE_STEP * len(each.title)) for each in drawings)
+    step_y = _canvas(drawings[0])[1]
+    width = max(step_x * min(across, len(drawings)), 12 + _TITLE_STEP * len(caption))
+    height = MARGIN_LEFT + step_y * math.ceil(len(drawings) / across)
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        'font-family="monospace" font-size="11" text-anchor="middle">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="6" y="20" text-anchor="start" font-size="13">{escape(caption)}</text>',
+    ]
+    for number, drawing in enumerate(drawings):
+        x, y = number % across * step_x, MARGIN_LEFT + number // across * step_y
+        out.append(_svg(drawing).strip().replace("<svg ", f'<svg x="{x}" y="{y}" ', 1))
+        if framed is not None:
+            x += MARGIN_LEFT + framed[1] * CELL_WIDTH
+            y += MARGIN_TOP + framed[0] * CELL_HEIGHT
+            out.append(
+                f'<rect x="{x}" y="{y}" width="{CELL_WIDTH}" height="{CELL_HEIGHT}" '
+                'fill="none" stroke="red" stroke-width="3"/>'
+            )
     return "\n".join([*out, "</svg>", ""])
 
 

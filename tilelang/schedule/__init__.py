@@ -4,6 +4,17 @@ See docs/pipelining.md, "Reading a schedule".
 """
 
 from .cost import RATES, Engine, Rates
-from .description import Channel, Epilogue, Launch, Role, Schedule, Step
+from .description import Channel, Epilogue, Launch, Role, Schedule, Step, TileCandidate
 
-__all__ = ["RATES", "Channel", "Engine", "Epilogue", "Launch", "Rates", "Role", "Schedule", "Step"]
+__all__ = [
+    "RATES",
+    "Channel",
+    "Engine",
+    "Epilogue",
+    "Launch",
+    "Rates",
+    "Role",
+    "Schedule",
+    "Step",
+    "TileCandidate",
+]

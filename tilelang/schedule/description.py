@@ -132,12 +132,41 @@ class Epilogue:
 
 
 @dataclass(frozen=True)
+class TileCandidate:
+    """Tiles of a GEMM that the compiler considered.
+
+    Attributes:
+        rows, columns: elements of the result that a block computes.
+        parts: blocks of a cluster that share the iterations of the loop over K.
+        pairs: whether two blocks multiply with halves of B.
+        transposed: whether the product is computed as its transpose, for few rows.
+        microseconds: the time of the launch, by the model that chooses; ``kernel.profile()`` has a
+            more exact one.
+        outcome: "chosen"; "excluded: " and what prevents these tiles; or "" for tiles that take no
+            less time than the chosen ones.
+    """
+
+    rows: int
+    columns: int
+    parts: int
+    pairs: bool
+    transposed: bool
+    microseconds: float
+    outcome: str
+
+
+@dataclass(frozen=True)
 class Launch:
-    """One ``T.Kernel``: its roles, the channels between them, and its epilogues in slices."""
+    """One ``T.Kernel``: its roles, the channels between them, and its epilogues in slices.
+
+    ``tiles`` are the candidates for the tiles of its GEMM, the least time first; none where the
+    compiler computes the program's tiles without a choice.
+    """
 
     roles: tuple[Role, ...]
     channels: tuple[Channel, ...]
     epilogues: tuple[Epilogue, ...] = ()
+    tiles: tuple[TileCandidate, ...] = ()
 
     def loops(self) -> list[Step]:
         """Returns the pipelined loops and the loops around them, outermost first, each once.
@@ -238,7 +267,13 @@ def _launch(core: Any) -> Launch:
         ),
         tuple(_channel(channel) for channel in core.channels),
         tuple(_epilogue(epilogue) for epilogue in core.epilogues),
+        tuple(_tiles(candidate) for candidate in core.tiles),
     )
+
+
+def _tiles(core: Any) -> TileCandidate:
+    numbers = (core.rows, core.columns, core.parts, core.pairs, core.transposed)
+    return TileCandidate(*numbers, core.microseconds, str(core.outcome))
 
 
 def _epilogue(core: Any) -> Epilogue:

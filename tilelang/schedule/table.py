@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from . import cost
-from .description import Channel, Epilogue, Launch, Role, Schedule, Step
+from .description import Channel, Epilogue, Launch, Role, Schedule, Step, TileCandidate
 
 _INDENT = "  "
 
@@ -33,7 +33,19 @@ def _launch(launch: Launch, arch: str) -> list[str]:
         lines += ["", *map(_epilogue, launch.epilogues)]
     for loop in launch.loops():
         lines += ["", *_loop(loop, launch, arch)]
+    if launch.tiles:
+        first = ("tiles considered", "computed by", "predicted", "")
+        lines += ["", *_aligned([first, *map(_tiles_row, launch.tiles)])]
     return lines
+
+
+def _tiles_row(tiles: TileCandidate) -> tuple[str, ...]:
+    blocks = [f"{tiles.parts} blocks, each a part of K"] if tiles.parts > 1 else []
+    blocks += ["pairs of blocks"] if tiles.pairs else []
+    blocks += ["the transposed product"] if tiles.transposed else []
+    by = ", ".join(blocks) or "one block"
+    size = f"{tiles.rows} x {tiles.columns}"
+    return size, by, f"{tiles.microseconds:.1f} us", tiles.outcome
 
 
 def _epilogue(epilogue: Epilogue) -> str:

@@ -16,7 +16,7 @@ from tilelang import errors
 BM, BN = 128, 128
 
 
-def small(body, columns=None, slots=None):
+def small(body, columns=None, slots=None, threads=128):
     """A gemm of one tile, and after it ``body(c, X, D, V)``."""
 
     @T.prim_func
@@ -27,7 +27,7 @@ def small(body, columns=None, slots=None):
         D: T.Tensor((BM, BN), "float32"),
         V: T.Tensor((BM,), "float32"),
     ):
-        with T.Kernel(1, threads=128):
+        with T.Kernel(1, threads=threads):
             a = T.alloc_shared((BM, 64), "bfloat16")
             b = T.alloc_shared((BN, 64), "bfloat16")
             c = T.alloc_fragment((BM, BN), "float32")
@@ -104,6 +104,24 @@ def test_what_keeps_a_tile_whole(target, body, said, line):
     assert said in remark.message
     source = Path(__file__).read_text().splitlines()
     assert line in source[remark.span.line - 1]
+
+
+@pytest.mark.parametrize(
+    "body, said",
+    [
+        (scanned, "cumsum"),
+        (used_later, "top, which T.reduce_max makes of all columns, is used beside the tile"),
+        (summed, "T.reduce_sum along the columns depends on their order"),
+    ],
+    ids=["scan", "softmax", "row sums"],
+)
+def test_a_remark_names_what_keeps_a_large_tile_whole(body, said):
+    for target in ("sm_90a", "sm_100a"):
+        lowered = tilelang.lower(small(body), target=target)
+        (remark,) = [r for r in lowered.remarks if r.topic == "epilogue"]
+        assert said in remark.message
+    few = tilelang.lower(small(body, threads=256), target="sm_90a")  # registers that need no slices
+    assert not [r for r in few.remarks if r.topic == "epilogue"]
 
 
 def test_a_result_that_is_kept_stays_whole():

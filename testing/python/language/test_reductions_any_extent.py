@@ -221,6 +221,42 @@ def test_reducers_load_vectors(rows, columns, condition, target):
     check_sums(kernel, rows, columns, condition)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("choice", ["value", "triangle", "rows", "inside"])
+def test_choices_of_elements_load_vectors(choice, target):
+    rows, columns = 500, 64
+
+    @T.prim_func
+    def kernel(X: T.Tensor((rows, columns)), Y: T.Tensor((columns,))):
+        with T.Kernel(1, threads=128):
+            y = T.alloc_reducer((columns,), "float32")
+            for i, j in T.Parallel(rows, columns):
+                if choice == "value":
+                    y[j] += T.if_then_else(X[i, j] > 0, X[i, j], 0)
+                elif choice == "triangle":
+                    y[j] += T.if_then_else(j <= i // 2, X[i, j], 1)
+                elif choice == "rows":
+                    y[j] += T.if_then_else(i % 3 == 1, X[i, j], 0)
+                else:
+                    y[j] += T.if_then_else(j + 7 < columns, X[i, j + 7], 0)
+            T.finalize_reducer(y)
+            T.copy(y, Y)
+
+    compiled = tilelang.compile(kernel, target=target)
+    if choice != "inside":  # which begins at no vector
+        assert all(".v4." in load for load in loads_of(compiled)), loads_of(compiled)
+    x, y = torch.randn(rows, columns), torch.full((columns,), torch.nan)
+    compiled(x, y)
+    i, j = torch.arange(rows)[:, None], torch.arange(columns)
+    want = {
+        "value": x.clamp(min=0),
+        "triangle": torch.where(j <= i // 2, x, 1),
+        "rows": torch.where(i % 3 == 1, x, 0),
+        "inside": torch.nn.functional.pad(x[:, 7:], (0, 7)),
+    }[choice]
+    torch.testing.assert_close(y.double(), want.double().sum(0), rtol=0, atol=1e-3)
+
+
 @pytest.mark.parametrize("threads", [32, 96, 128, 416])
 def test_reducers_of_any_number_of_threads(threads):
     kernel = tilelang.compile(sums(1000, 24, threads), target="sm_90a")

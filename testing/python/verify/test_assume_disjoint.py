@@ -61,7 +61,8 @@ def test_a_promise_that_is_kept(loop):
     run(kernel, torch.randperm(TURNS))
 
 
-def test_rows_of_a_table_that_is_only_not_negative():
+@pytest.mark.parametrize("spelling", ["max", "assumed", "named"])
+def test_rows_of_a_table_that_is_only_not_negative(spelling):
     @T.prim_func
     def main(
         X: T.Tensor((ROWS * TURNS, COLUMNS), "float16"),
@@ -73,17 +74,53 @@ def test_rows_of_a_table_that_is_only_not_negative():
             for i in T.serial(TURNS):
                 T.assume_disjoint(Y, i)
                 T.copy(X[i * ROWS, 0], tile)
-                T.copy(tile, Y[T.max(table[i], 0) * ROWS, 0])
+                if spelling == "max":
+                    T.copy(tile, Y[T.max(table[i], 0) * ROWS, 0])
+                elif spelling == "assumed":
+                    T.assume(table[i] >= 0)
+                    T.copy(tile, Y[table[i] * ROWS, 0])
+                else:
+                    row = table[i]
+                    T.assume(row >= 0)
+                    T.copy(tile, Y[row * ROWS, 0])
 
     kernel = tilelang.compile(main, target="sm_90a")
     assert waits(kernel) == {"tma_store_wait_read<0>"} and not told(kernel)
     for _ in range(5):
         run(kernel, torch.randperm(TURNS))
     for first in range(TURNS - 1):
-        broken = torch.randperm(TURNS)
-        broken[first] = broken[first + 1]
-        with pytest.raises(EmulatorError, match="conflicts with the write"):
-            run(kernel, broken)
+        for other in range(first + 1, TURNS):
+            broken = torch.randperm(TURNS)
+            broken[first] = broken[other]
+            with pytest.raises(EmulatorError, match="conflicts with the write"):
+                run(kernel, broken)
+
+
+def test_what_is_assumed_of_a_tensor_that_the_kernel_writes_is_forgotten():
+    @T.prim_func
+    def main(
+        X: T.Tensor((ROWS * TURNS, COLUMNS), "float16"),
+        table: T.Tensor((TURNS,), "int32"),
+        Y: T.Tensor((ROWS * TURNS, COLUMNS), "float16"),
+    ):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((ROWS, COLUMNS), "float16")
+            for i in T.serial(TURNS):
+                T.assume_disjoint(Y, i)
+                T.assume(table[i] >= 0)
+                table[i] = table[i] - 1
+                T.copy(X[i * ROWS, 0], tile)
+                T.copy(tile, Y[table[i] * ROWS, 0])
+
+    assert not waits(tilelang.compile(main, target="sm_90a"))
+
+
+def test_a_remark_says_why_a_store_must_have_been_written():
+    (said,) = [r.message for r in scattered(False).remarks if "must have been written" in r.message]
+    assert "iterations of the loop over i may store to the same elements of Y" in said
+    assert "T.assume_disjoint(Y, i) promises" in said
+    for kernel in (scattered(True), scattered(False, known=True)):
+        assert not [r for r in kernel.remarks if "must have been written" in r.message]
 
 
 def test_a_broken_promise_is_found():
