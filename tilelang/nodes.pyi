@@ -155,6 +155,7 @@ class LaunchSchedule(Object):
     roles: Sequence[Any]
     channels: Sequence[Any]
     epilogues: Sequence[Any]
+    tiles: Sequence[Any]
     span: Span
 class Role(Object):
     name: str
@@ -174,6 +175,14 @@ class Step(Object):
     trips: int
     body: Sequence[Any]
     span: Span
+class TileCandidate(Object):
+    rows: int
+    columns: int
+    parts: int
+    pairs: bool
+    transposed: bool
+    microseconds: float
+    outcome: str
 class StreamLayout(Object):
     ...
 class StreamThreads(Object):
