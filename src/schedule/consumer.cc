@@ -34,14 +34,18 @@ class ConsumerWriter : public SlotMutator {
       done_.push_back(op::PhaseOf(of.done, block_));
     }
     for (const Ring& ring : rings) {
-      if (turns.Releases(*ring.channel)) continue;
-      uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_uses"));
+      if (ring.by_threads) {
+        fills_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_fills"));
+      } else if (!turns.Releases(*ring.channel)) {
+        uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_uses"));
+      }
     }
   }
 
   Stmt Write(const Stmt& body) {
     std::vector<Stmt> stmts;
     for (const auto& [ring, uses] : uses_) stmts.push_back(uses.Alloc());
+    for (const auto& [ring, fills] : fills_) stmts.push_back(fills.Alloc());
     for (const op::Phase& done : done_) stmts.push_back(op::AllocParity(done));
     stmts.push_back(MutateStmt(body));
     return op::Sequence(stmts, body.span());
@@ -185,6 +189,7 @@ class ConsumerWriter : public SlotMutator {
         slot_of[ring] = slot;
         tasks.push_back(acquire);
       }
+      AppendAcquires(op, i, &slot_of, &tasks);
       if (!loads && !IsAllocatedBefore(op->stmts[i])) {
         tasks.push_back(Work({MutateStmt(op->stmts[i])}));
         tasks.back().part = part;
@@ -195,9 +200,43 @@ class ConsumerWriter : public SlotMutator {
         Stmt arrive = Release(*ring, slot_of.at(ring), span);
         tasks.push_back({TaskKind::kRelease, {arrive, uses.Advance(span)}, ring->slots});
       }
+      AppendFilled(op, i, slot_of, &tasks);
       if (turns != nullptr) AppendArrivals(*turns, i, span, &tasks);
     }
     return tasks;
+  }
+
+  // Appends the waits for slots that statement i fills for the tensor core.
+  void AppendAcquires(const ir::SeqNode* op, size_t i, std::map<const Ring*, Expr>* slot_of,
+                      std::vector<Task>* tasks) {
+    for (const auto& [ring, fills] : fills_) {
+      const Handover* handover = FindHandover(*ring, op);
+      if (handover == nullptr || handover->loads.front() != i) continue;
+      std::vector<Stmt> acquire;
+      Expr slot = fills.BindSlot(op->stmts[i].span(), &acquire);
+      acquire.push_back(fills.WaitEmpty(slot, op->stmts[i].span()));
+      slots_.Enter(*ring, slot);
+      slot_of->insert_or_assign(ring, slot);
+      tasks->push_back(Work(acquire));
+    }
+  }
+  // Appends the arrivals for slots that statement i has filled: of a pair, at the leader, whose
+  // warp issues the gemms.
+  void AppendFilled(const ir::SeqNode* op, size_t i, const std::map<const Ring*, Expr>& slot_of,
+                    std::vector<Task>* tasks) const {
+    for (const auto& [ring, fills] : fills_) {
+      const Handover* handover = FindHandover(*ring, op);
+      if (handover == nullptr || handover->loads.back() != i) continue;
+      const ir::Span& span = op->stmts[i].span();
+      ir::Arrive::Options options;
+      for (const ir::Buffer& slots : ring->slots) options.tensor_memory.push_back(slots);
+      if (ring->of_pair) {
+        options.block = op::PairLeader();
+        options.scope = ir::Scope::kPair;
+      }
+      Stmt arrive = Arrive(ring->full, slot_of.at(ring), span, options);
+      tasks->push_back(Work({arrive, fills.Advance(span)}));
+    }
   }
 
   // Appends the waits for the turns that must be complete before statement i.
@@ -237,15 +276,19 @@ class ConsumerWriter : public SlotMutator {
   }
   bool IsLoad(const Stmt& s) const {
     const auto* copy = s.as<ir::CopyNode>();
-    return copy != nullptr && IsTile(copy->dst->buffer);
+    if (copy == nullptr) return false;
+    return std::any_of(rings_.begin(), rings_.end(), [&](const Ring& ring) {
+      return !ring.by_threads && ring.channel->Has(copy->dst->buffer);
+    });
   }
 
   const std::vector<Ring>& rings_;
   const GemmTurns& turns_;
   IterationNotes* notes_;
-  std::vector<std::pair<const Ring*, UseCounter>> uses_;  // of the rings that threads release
-  Expr block_;                                            // of rows
-  std::vector<op::Phase> done_;                           // of each stream of turns
+  std::vector<std::pair<const Ring*, UseCounter>> uses_;   // of the rings that threads release
+  std::vector<std::pair<const Ring*, UseCounter>> fills_;  // of the rings that threads fill
+  Expr block_;                                             // of rows
+  std::vector<op::Phase> done_;                            // of each stream of turns
 };
 
 }  // namespace

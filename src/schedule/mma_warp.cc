@@ -293,8 +293,11 @@ class MmaWarpWriter : public SliceCopier {
         slots_.Enter(*ring, slot_of->at(ring));
       }
       const Expr& slot = slot_of->at(ring);
-      if (handover->first_use == i && rows.first)
-        stmts->push_back(counter.WaitFull(slot, gemm->span));
+      if (handover->first_use == i && rows.first) {
+        bool of_pair = ring->by_threads && ring->of_pair;
+        ir::Scope scope = of_pair ? ir::Scope::kPair : ir::Scope::kCta;
+        stmts->push_back(counter.WaitFull(slot, gemm->span, scope));
+      }
       if (handover->last_use != i || !rows.last) continue;
       if (ring->channel->blocks == 0 && !released.defined()) {
         released = ir::Load(ring->empty, {slot});

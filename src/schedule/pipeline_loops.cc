@@ -30,6 +30,7 @@
 #include "schedule/load_ahead.h"
 #include "schedule/missing_rows.h"
 #include "schedule/mma_warp.h"
+#include "schedule/operand_channels.h"
 #include "schedule/overlap.h"
 #include "schedule/overlay_operands.h"
 #include "schedule/producer.h"
@@ -315,14 +316,14 @@ void RemarkSerialLoops(const ir::KernelLaunchNode* launch, const std::vector<Cha
   });
 }
 
-// Tiles go from the role that loads them to the one that releases them, results from the tensor
-// core to `count` threads.
+// Tiles go from the role that loads or computes them to the one that releases them, results from
+// the tensor core to `count` threads.
 void DescribeChannels(const std::vector<Ring>& rings, const std::vector<Ring>& results,
                       const GemmTurns& turns, int64_t count, Description* description) {
   std::string by_threads = std::to_string(count) + " threads";
   for (const Ring& ring : rings) {
     bool by_mma = turns.Releases(*ring.channel);
-    description->AddRing(ring, "load", by_mma ? "mma" : "threads",
+    description->AddRing(ring, ring.by_threads ? "threads" : "load", by_mma ? "mma" : "threads",
                          by_mma ? "tcgen05.commit" : by_threads);
   }
   for (const Ring& ring : results) description->AddRing(ring, "mma", "threads", by_threads);
@@ -405,6 +406,21 @@ std::vector<Ring> ResultsOf(const GemmTurns& turns, int64_t threads) {
     results.back().of_pair = turns.in_pairs();
   }
   return results;
+}
+
+// Returns the rings of the operands that `threads` compute for gemms of turns.
+std::vector<Ring> OperandRingsOf(const std::vector<Channel>& operands, const GemmTurns& turns,
+                                 int64_t threads) {
+  std::vector<Ring> rings;
+  for (const Channel& channel : operands) {
+    if (!turns.Releases(channel)) continue;
+    rings.push_back(
+        MakeRing(channel, threads * (turns.in_pairs() ? op::kPairBlocks : 1), /*consumers=*/1));
+    rings.back().by_tensor_core = true;
+    rings.back().by_threads = true;
+    rings.back().of_pair = turns.in_pairs();
+  }
+  return rings;
 }
 
 // A role beside the threads of the program.
@@ -498,14 +514,20 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   }
   RemarkSerialLoops(op, channels, reason);
 
-  GemmTurns turns(op, channels, threads.count, target_->tmem_columns);
+  const int64_t columns = target_->tmem_columns / ir::MinBlocks(op);
+  const std::vector<Channel> operands = FindOperandChannels(op, channels, columns);
+  std::vector<Channel> all = channels;
+  all.insert(all.end(), operands.begin(), operands.end());
+  GemmTurns turns(op, all, threads.count, columns - ColumnsOfSecondSlots(operands));
   const auto [producers, mma_warp, scheduler, service] =
       ServiceThreads(threads.count, !turns.empty(), !tiles.empty(), shares);
   std::vector<Ring> rings = RingsOf(channels, turns, producers.count, threads.count);
+  const std::vector<Ring> computed = OperandRingsOf(operands, turns, threads.count);
   std::vector<Ring> results = ResultsOf(turns, threads.count);
   RegisterShares registers = ShareRegisters(op, threads.count, service, !turns.empty());
   Description description(op);
   Stmt loads = WriteProducer(slice, rings, producers, op->body);
+  rings.insert(rings.end(), computed.begin(), computed.end());
   Stmt gemms = turns.empty()
                    ? Stmt()
                    : WriteMmaWarp(turns, rings, results, mma_warp, op->body, &description.notes);

@@ -20,6 +20,7 @@ struct Ring {
   ir::Buffer full;
   ir::Buffer empty;
   bool by_tensor_core = false;  // gives slots back
+  bool by_threads = false;      // fill slots: the tiles are operands that they compute
   // The slots of both blocks of a pair are filled, or emptied, before the leader goes on.
   bool of_pair = false;
   // The rank of the block of the cluster that fills the slots of all its blocks; -1: each block

@@ -68,13 +68,15 @@ bool AreChained(const std::vector<size_t>& gemms, const ir::SeqNode* body) {
   });
 }
 
-ir::Array<Buffer> TensorMemoryOf(const std::vector<size_t>& gemms, const ir::SeqNode* body) {
+// The tiles in tensor memory that no channel brings.
+ir::Array<Buffer> TensorMemoryOf(const std::vector<size_t>& gemms, const ir::SeqNode* body,
+                                 const std::vector<Channel>& channels) {
   ir::Array<Buffer> tiles;
   for (size_t i : gemms) {
     const auto* gemm = body->stmts[i].as<ir::GemmNode>();
     for (const ir::GemmOperand& operand : gemm->operands) {
       const Buffer& tile = operand->buffer();
-      if (tile.IsTmem()) ir::AddOnce(tile, &tiles);
+      if (tile.IsTmem() && ChannelOf(tile, channels) == nullptr) ir::AddOnce(tile, &tiles);
     }
   }
   return tiles;
@@ -159,7 +161,7 @@ TurnStream MakeStream(std::vector<size_t> gemms, const ir::SeqNode* body,
     stream.part.push_back(threads && TakesPart(s, stream.gemms, body));
   }
   DivideIntoTurns(&stream);
-  stream.tensor_memory = TensorMemoryOf(stream.gemms, body);
+  stream.tensor_memory = TensorMemoryOf(stream.gemms, body, channels);
   return stream;
 }
 

@@ -1,0 +1,153 @@
+"""Operands in tensor memory that threads compute, in two slots."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+
+every_schedule = pytest.mark.every_schedule
+
+
+def scaled(M, N, K, columns=64, threads=128, dtype="float8_e4m3fn", persistent=0):
+    """C = (2 A) B^T, with A of another type: threads convert and double it in registers."""
+    rows, depth = 128, 64
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((M, K), dtype),
+        B: T.Tensor((N, K), "bfloat16"),
+        C: T.Tensor((M, N), "float32"),
+    ):
+        tiles = T.ceildiv(M, rows) * T.ceildiv(N, columns)
+        with T.Kernel(persistent or tiles, threads=threads) as block:
+            a = T.alloc_shared((rows, depth), dtype)
+            b = T.alloc_shared((columns, depth), "bfloat16")
+            narrow = T.alloc_fragment((rows, depth), dtype)
+            wide = T.alloc_fragment((rows, depth), "bfloat16")
+            c = T.alloc_fragment((rows, columns), "float32")
+            for tile in T.serial(T.ceildiv(tiles - block, persistent or tiles)):
+                number = block + tile * (persistent or tiles)
+                by, bx = number // T.ceildiv(N, columns), number % T.ceildiv(N, columns)
+                T.clear(c)
+                for k in T.Pipelined(T.ceildiv(K, depth), num_stages=3):
+                    T.copy(A[by * rows, k * depth], a)
+                    T.copy(B[bx * columns, k * depth], b)
+                    T.copy(a, narrow)
+                    for i, j in T.Parallel(rows, depth):
+                        wide[i, j] = T.cast(narrow[i, j], "bfloat16") * T.bfloat16(2)
+                    T.gemm(wide, b, c, transpose_B=True)
+                T.copy(c, C[by * rows, bx * columns])
+
+    return main
+
+
+def check(kernel, M, N, K, dtype="float8_e4m3fn"):
+    a = torch.randint(-4, 5, (M, K)).to(getattr(torch, dtype))
+    b = torch.randint(-4, 5, (N, K)).bfloat16()
+    c = torch.full((M, N), torch.nan)
+    kernel(a, b, c)
+    torch.testing.assert_close(c, 2 * a.float() @ b.float().T, rtol=0, atol=0)
+
+
+def remarks(kernel):
+    return " ".join(r.message for r in kernel.remarks)
+
+
+@every_schedule
+@pytest.mark.parametrize("threads", [128, 256])
+@pytest.mark.parametrize("persistent", [0, 1, 2])
+@pytest.mark.parametrize("K", [64, 128, 320, 200])
+def test_results(K, persistent, threads):
+    sizes = 200, 136, K
+    kernel = tilelang.compile(
+        scaled(*sizes, threads=threads, persistent=persistent), target="sm_100a"
+    )
+    check(kernel, *sizes)
+    assert ("two slots" in remarks(kernel)) == (K > 64)  # else there is no loop
+
+
+def test_schedule_shows_the_channel():
+    kernel = tilelang.compile(scaled(256, 128, 512), target="sm_100a")
+    channels = [channel for launch in kernel.schedule().launches for channel in launch.channels]
+    (operand,) = [channel for channel in channels if channel.memory == "tensor memory"]
+    assert (operand.slots, operand.producer, operand.consumer) == (2, "threads", "mma")
+    assert operand.release == "tcgen05.commit"
+
+
+def test_full_tensor_memory_keeps_one_slot():
+    kernel = tilelang.compile(scaled(256, 256, 256, columns=256), target="sm_100a")
+    check(kernel, 256, 256, 256)
+    assert "two slots" in remarks(kernel)
+
+    @T.prim_func
+    def full(
+        A: T.Tensor((128, 256), "bfloat16"),
+        B: T.Tensor((256, 256), "bfloat16"),
+        C: T.Tensor((128, 256), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((256, 64), "bfloat16")
+            r = T.alloc_fragment((128, 64), "bfloat16")
+            c = T.alloc_fragment((128, 256), "float32")
+            others = T.alloc_tmem((128, 224), "float32")
+            s = T.alloc_fragment((128, 224), "float32")
+            T.fill(s, 1)
+            T.copy(s, others)
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[0, k * 64], b)
+                T.copy(a, r)
+                for i, j in T.Parallel(128, 64):
+                    r[i, j] = r[i, j] * T.bfloat16(2)
+                T.gemm(r, b, c, transpose_B=True)
+            T.copy(others, s)
+            for i, j in T.Parallel(128, 224):
+                C[i, j] = c[i, j] + s[i, j] - 1
+            T.copy(c, C)
+
+    kernel = tilelang.compile(full, target="sm_100a")
+    assert "two slots" not in remarks(kernel)
+    a, b = torch.randn(128, 256).bfloat16(), torch.randn(256, 256).bfloat16()
+    c = torch.empty(128, 256)
+    kernel(a, b, c)
+    torch.testing.assert_close(c, 2 * a.float() @ b.float().T, rtol=1e-2, atol=1e-1)
+
+
+def test_threads_that_read_results_take_turns():
+    """Threads scale the sums in each iteration: they and the tensor core take turns."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((128, 256), "bfloat16"),
+        B: T.Tensor((64, 256), "bfloat16"),
+        C: T.Tensor((128, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((64, 64), "bfloat16")
+            r = T.alloc_fragment((128, 64), "bfloat16")
+            c = T.alloc_fragment((128, 64), "float32")
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[0, k * 64], b)
+                T.copy(a, r)
+                for i, j in T.Parallel(128, 64):
+                    c[i, j] = c[i, j] * 0.5
+                T.gemm(r, b, c, transpose_B=True)
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target="sm_100a")
+    assert "two slots" not in remarks(kernel)
+    a, b = torch.randn(128, 256).bfloat16(), torch.randn(64, 256).bfloat16()
+    c = torch.empty(128, 64)
+    kernel(a, b, c)
+    want = torch.zeros(128, 64)
+    for k in range(0, 256, 64):
+        want = want / 2 + a[:, k : k + 64].float() @ b[:, k : k + 64].float().T
+    torch.testing.assert_close(c, want, rtol=1e-2, atol=1e-1)
