@@ -233,7 +233,7 @@ class AccumulatorStager : public analysis::ScopedMutator {
   // Gemms add to what an iteration left in C, and threads touch it between them. C stays in tensor
   // memory then, also from one iteration to the next; threads load it where they touch it.
   bool CarriesAccumulator(const ir::ForNode* op) const {
-    bool fits = !ir::OverwritesFirst(OnlyUser(op->body), c_);
+    bool fits = !Overwrites(OnlyUser(op->body));
     ir::WalkStmts(op->body, [&](const Stmt& s) {
       const auto* alloc = s.as<ir::AllocNode>();
       fits = fits && (alloc == nullptr || !alloc->buffer.same_as(c_));  // anew in each iteration
@@ -242,6 +242,17 @@ class AccumulatorStager : public analysis::ScopedMutator {
       return fits;
     });
     return fits;
+  }
+
+  // Returns whether the first use of C in `s` overwrites all of it, be it by a gemm.
+  bool Overwrites(const Stmt& s) const {
+    if (ir::OverwritesFirst(s, c_)) return true;
+    if (const auto* seq = s.as<ir::SeqNode>()) {
+      auto uses = [this](const Stmt& inner) { return ir::CountEffects(inner, c_) > 0; };
+      auto first = std::find_if(seq->stmts.begin(), seq->stmts.end(), uses);
+      return first != seq->stmts.end() && Overwrites(*first);
+    }
+    return OnlyGemmsTouch(s, c_) && StartsClear({s});
   }
 
   // The innermost sequence that holds all uses of C: what a persistent kernel does for a tile, if
