@@ -52,6 +52,7 @@
 #include "tiling/fit_blocks.h"
 #include "tiling/hold_blocks.h"
 #include "tiling/inline_names.h"
+#include "tiling/loosen_gemms.h"
 #include "tiling/order_blocks.h"
 #include "tiling/pack_factors.h"
 #include "tiling/persist_blocks.h"
@@ -153,6 +154,7 @@ const std::vector<Step>& Pipeline() {
       {"order_pairs", ForAll(sync::OrderPairs)},
       {"pad_operands", lower::PadOperands},
       {"split_fragments", lower::SplitFragments},
+      {"loosen_gemms", tiling::LoosenGemms, std::nullopt, "tl.disable_tile_choice", Unchanged},
       {"inline_names", ForAll(tiling::InlineNames)},
       {"realign_rows", tiling::RealignRows, std::nullopt, "tl.disable_row_realignment", Unchanged},
       {"pack_factors", tiling::PackFactors, std::nullopt, "tl.disable_factor_packing", Unchanged},

@@ -12,6 +12,7 @@
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "lower/stage_accumulators.h"
+#include "op/by_tensor_memory.h"
 #include "op/copy_scales.h"
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
@@ -203,11 +204,26 @@ class TensorMemoryStager : public ir::StmtMutator {
   Region Reachable(const ir::GemmNode* op, const ir::GemmOperandNode* operand,
                    std::vector<Stmt>* stmts) {
     const Region& region = operand->region;
+    bool is_a = operand->operand_kind() == ir::GemmOperandKind::kA;
+    if (is_a && op->annotations.count(op::kByTensorMemory) != 0 && region->buffer.IsShared() &&
+        op->result()->buffer.IsTmem()) {
+      return ByTensorMemory(region, stmts, op->span);
+    }
     if (operand->IsResult() || !region->buffer.IsFragment()) return region;
     auto scope = op::ScopeOfCopy(operand, op->result()->buffer.IsFragment());
     if (!scope) return region;
     bool in_tmem = *scope == "shared.tmem";
     return Staged(region, in_tmem ? "_tmem" : "_shared", scope->c_str(), stmts, op->span);
+  }
+
+  // A shared tile in tensor memory, where copies through registers bring it.
+  static Region ByTensorMemory(const Region& region, std::vector<Stmt>* stmts,
+                               const ir::Span& span) {
+    Buffer twin = Twin(region, region->buffer->dtype, "_tmem", "shared.tmem");
+    stmts->push_back(ir::Alloc(twin, span));
+    ir::Copy copy(region, Region::Whole(twin), {}, span);
+    stmts->push_back(op::ThroughFragment(copy.operator->()));
+    return Region::Whole(twin);
   }
 
   Region Staged(const Region& region, const char* suffix, const char* scope,

@@ -6,6 +6,7 @@
 #include "ir/effects.h"
 #include "ir/launch_extent.h"
 #include "ir/visitor.h"
+#include "op/by_tensor_memory.h"
 #include "op/gemm_scale_factors.h"
 
 namespace tilelang::tiling {
@@ -52,6 +53,7 @@ std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const Pl
   }
   problem.result_bytes = ResultBytes(launch);
   problem.threads = analysis::ThreadsOf(launch).count;
+  problem.a_by_threads = gemm->annotations.count(op::kByTensorMemory) != 0;
   return problem;
 }
 

@@ -23,6 +23,7 @@ struct GemmProblem {
   int64_t factor_bytes = 0;  // of the scale factors of 128 rows or columns, an iteration; 0: none
   int64_t result_bytes = 0;  // that the epilogue stores for an element of the result
   int64_t threads = 0;
+  bool a_by_threads = false;  // threads bring A to tensor memory
 
   int64_t Iterations() const { return CeilDiv(k, depth); }
 };

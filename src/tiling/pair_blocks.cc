@@ -7,6 +7,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "ir/visitor.h"
+#include "op/by_tensor_memory.h"
 #include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/gemm_tcgen05.h"
@@ -23,9 +24,10 @@ namespace {
 // Rows of a block's tile: those of one instruction are 256 for a pair.
 constexpr int64_t kRowsOfBlock = 128;
 // N of the instruction is a multiple of 16 for pairs, and each block has half of it: in whole atoms
-// of 8 rows of a swizzled tile, or, where N is contiguous, in rows of 32 bytes or more.
+// of 8 rows of a swizzled tile, or, where N is contiguous, in rows of 32 bytes or more. With A in
+// tensor memory it is a multiple of 32.
 constexpr int64_t kPairColumns = 16;
-constexpr int64_t kContiguousPairColumns = 32;
+constexpr int64_t kWidePairColumns = 32;
 
 const ir::GemmOperandNode* OperandB(const ir::GemmNode* gemm) {
   return gemm->Operand(ir::GemmOperandKind::kB);
@@ -90,7 +92,8 @@ bool CanPair(const ir::Func& func, const ir::KernelLaunchNode* launch, const Pla
   size_t operands = gemm->IsScaled() ? 5 : 3;  // matrices, and factors of two of them
   if (gemm->operands.size() != operands || a->buffer().same_as(b->buffer())) return false;
   bool contiguous = *b->DimAlong(ir::GemmDim::kN) + 1 == b->region->extents.size();
-  int64_t unit = contiguous ? kContiguousPairColumns : kPairColumns;
+  bool wide = contiguous || gemm->annotations.count(op::kByTensorMemory) != 0;
+  int64_t unit = wide ? kWidePairColumns : kPairColumns;
   if (!b->region.IsWhole() || ExtentAlong(a, ir::GemmDim::kM) != kRowsOfBlock ||
       ExtentAlong(b, ir::GemmDim::kN) % unit != 0) {
     return false;

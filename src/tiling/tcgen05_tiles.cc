@@ -53,7 +53,9 @@ int64_t FactorBytes(const GemmProblem& problem, const Tcgen05Tiles& tiles) {
 }
 
 // Whether tensor memory has room for the sums of two tiles, beside the scale factors of a step.
+// Threads that bring A to tensor memory have no time for an epilogue beside the next tile.
 bool HasTwoSums(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
+  if (problem.a_by_threads) return false;
   int64_t factors = FactorBytes(problem, tiles) / op::kScaleAtomBytes * op::kScaleAtomColumns;
   return 2 * tiles.tile.columns + factors <= target->tmem_columns;
 }
