@@ -57,6 +57,7 @@
 #include "tiling/pack_factors.h"
 #include "tiling/persist_blocks.h"
 #include "tiling/realign_rows.h"
+#include "tiling/stream_rows.h"
 #include "tiling/tile_by_size.h"
 #include "tiling/trim_loads.h"
 #include "tiling/version_launches.h"
@@ -174,6 +175,7 @@ const std::vector<Step>& Pipeline() {
       {"substitute_values", ForAll(transform::SubstituteValues)},
       {"fit_blocks", tiling::FitBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
       {"divide_blocks", tiling::DivideBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
+      {"stream_rows", tiling::StreamRows, std::nullopt, "tl.disable_persistent_blocks", Unchanged},
       {"trim_loads", tiling::TrimLoads, std::nullopt, "tl.disable_load_trimming", Unchanged},
       {"order_blocks", tiling::OrderBlocks, std::nullopt, "tl.disable_block_order", Unchanged},
       {"persist_blocks", tiling::PersistBlocks, std::nullopt, "tl.disable_persistent_blocks",

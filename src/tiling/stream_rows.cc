@@ -1,0 +1,247 @@
+#include "tiling/stream_rows.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/independent_blocks.h"
+#include "analysis/kernel_scope.h"
+#include "ir/aliases.h"
+#include "ir/effects.h"
+#include "ir/intrinsics.h"
+#include "ir/min_blocks.h"
+#include "ir/remark.h"
+#include "ir/visitor.h"
+#include "op/effect.h"
+#include "schedule/channel.h"
+#include "schedule/shared_bytes.h"
+#include "target/warp.h"
+#include "tiling/loop_stages.h"
+#include "tiling/residency.h"
+#include "tiling/tile_sequence.h"
+
+namespace tilelang::tiling {
+
+using ir::Buffer;
+using ir::Expr;
+using ir::Stmt;
+using op::I32;
+
+namespace {
+
+// Bytes of loads on an SM for which HBM is busy, and the fewest for which a stream pays.
+constexpr int64_t kStreamBytes = 128 * 1024;
+constexpr int64_t kFewestBytes = 48 * 1024;
+// Threads of an SM beyond which more blocks bring nothing.
+constexpr int64_t kThreadsOfSm = 512;
+// Registers of a thread for the elements of fragments.
+constexpr int64_t kMostRowRegisters = 144;
+constexpr int64_t kRounds = 2;
+constexpr int64_t kMostThreads = 1024;
+
+// Columns of a box of TMA, 128 bytes at least.
+constexpr int64_t kBoxColumns = 256;
+
+// Columns of the shared tile for so many of a row: whole boxes. What they have more is not read.
+int64_t WholeBoxes(int64_t columns) {
+  return columns <= kBoxColumns ? columns : (columns + kBoxColumns - 1) / kBoxColumns * kBoxColumns;
+}
+
+// The copies of a launch from tensors to fragments that may run ahead, and their bytes.
+struct RowLoads {
+  std::vector<const ir::CopyNode*> copies;
+  int64_t bytes = 0;
+};
+
+bool IsWritten(const Buffer& tensor, const Stmt& body) {
+  bool written = false;
+  ir::WalkEffects(body, [&](const ir::Effect& effect) {
+    written = written || (effect.Writes() && ir::MayOverlap(effect.buffer, tensor));
+  });
+  return written;
+}
+
+// Returns whether the launch has only fragments and work of threads on them.
+bool HasRowsOnly(const ir::KernelLaunchNode* launch) {
+  const auto* body = launch->body.as<ir::SeqNode>();
+  if (body == nullptr || !launch->attrs.empty() || launch->threads.size() != 1) return false;
+  bool only = true;
+  for (const Stmt& s : body->stmts) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    const auto* copy = s.as<ir::CopyNode>();
+    const auto* loop = s.as<ir::ParallelForNode>();
+    bool kind = s->kind == ir::StmtKind::kFill || s->kind == ir::StmtKind::kReduce ||
+                s->kind == ir::StmtKind::kBind;
+    kind = kind || (alloc != nullptr && alloc->buffer.IsFragment());
+    kind = kind || (copy != nullptr && !copy->mbar.defined() && copy->annotations.empty());
+    kind = kind || (loop != nullptr && loop->annotations.empty());
+    only = only && kind;
+  }
+  ir::WalkExprs(launch->body, [&](const Expr& e) {
+    for (const ir::Var& thread : launch->thread_vars) only = only && !e.same_as(thread);
+    const auto* call = e.as<ir::CallNode>();
+    only = only && (call == nullptr || (call->intrinsic != nullptr && call->intrinsic->pure));
+    return only;
+  });
+  return only && analysis::AreIndependent(launch);
+}
+
+RowLoads FindLoads(const ir::KernelLaunchNode* launch) {
+  RowLoads loads;
+  for (const Stmt& s : launch->body.as<ir::SeqNode>()->stmts) {
+    const auto* copy = s.as<ir::CopyNode>();
+    bool fills = copy != nullptr && copy->src->buffer.IsGlobal() &&
+                 copy->dst->buffer.IsFragment() && copy->dst.IsWhole() &&
+                 ir::OverwritesFirst(launch->body, copy->dst->buffer) &&
+                 !IsWritten(copy->src->buffer, launch->body);
+    auto shape = fills ? ir::AsInts(copy->dst->buffer->shape) : std::nullopt;
+    if (!shape || !ir::IsConst(copy->src->extents.back(), shape->back())) continue;
+    int64_t bits = copy->src->buffer->dtype.bits * WholeBoxes(shape->back());
+    for (size_t d = 0; d + 1 < shape->size(); ++d) bits *= (*shape)[d];
+    loads.copies.push_back(copy);
+    loads.bytes += bits / 8;
+  }
+  return loads;
+}
+
+// Blocks an SM and the stages of their loops.
+struct Stream {
+  int64_t blocks = 0;  // 0: a stream does not pay
+  int64_t stages = 0;
+};
+
+Stream ChooseStream(const ir::KernelLaunchNode* launch, int64_t bytes, const Target& target) {
+  constexpr int64_t kReserved = 1024;  // bytes of shared memory that a block takes besides
+  int64_t threads = analysis::ThreadsOf(launch).count;
+  int64_t registers = FragmentRegisters(launch);
+  if (threads % kWarp != 0 || threads + kWarp > kMostThreads || registers > kMostRowRegisters) {
+    return {};
+  }
+  BlockNeeds needs;
+  needs.shared_bytes = 2 * bytes + kBlockBytes;
+  needs.threads = threads;
+  needs.registers = registers;
+  needs.runs_ahead = true;
+  int64_t most = std::max<int64_t>(kThreadsOfSm / threads, 1);
+  int64_t blocks = std::min(most, BlocksPerSm(needs, target));
+  if (blocks == 0) return {};
+  int64_t memory = std::min<int64_t>(target->shared_memory_per_block,
+                                     target->shared_memory_per_sm / blocks - kReserved);
+  int64_t room = (memory - kBlockBytes) / bytes;
+  int64_t wanted = (kStreamBytes + blocks * bytes - 1) / (blocks * bytes);
+  int64_t stages = std::min({std::max<int64_t>(wanted, 2), room, kMostStages});
+  if (stages < 2 || blocks * stages * bytes < kFewestBytes) return {};
+  return {blocks, stages};
+}
+
+// Brings the tiles of some copies by way of shared memory.
+class LoadStager : public ir::StmtMutator {
+ public:
+  explicit LoadStager(const RowLoads& loads) : loads_(loads) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::CopyNode* op) override {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    if (std::count(loads_.copies.begin(), loads_.copies.end(), op) == 0) return self;
+    const Buffer& to = op->dst->buffer;
+    Buffer tile(std::string(to->name) + "_ahead", op->src->buffer->dtype, Wide(to->shape),
+                ir::Array<Expr>{}, "shared.dyn", {}, to->span);
+    tiles.push_back(tile);
+    ir::Region whole = ir::Region::Whole(tile);
+    ir::Region row(op->src->buffer, op->src->mins, Wide(op->src->extents));
+    staged.push_back(ir::Copy(row, whole, {}, op->span));
+    ir::Copy read(ir::Region(tile, whole->mins, to->shape), op->dst, {}, op->span);
+    return op::Sequence({staged.back(), read}, op->span);
+  }
+
+  std::vector<Buffer> tiles;
+  std::vector<Stmt> staged;  // the loads
+
+ private:
+  static ir::Array<Expr> Wide(ir::Array<Expr> extents) {
+    const Expr& columns = extents.back();
+    Expr wide = ir::Const(columns.dtype(), WholeBoxes(*ir::AsInt(columns)));
+    extents.Set(static_cast<int64_t>(extents.size()) - 1, wide);
+    return extents;
+  }
+
+  const RowLoads& loads_;
+};
+
+class RowStreamer : public ir::StmtMutator {
+ public:
+  RowStreamer(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    if (!HasRowsOnly(op)) return self;
+    RowLoads loads = FindLoads(op);
+    if (loads.copies.empty()) return self;
+    Stream stream = ChooseStream(op, loads.bytes, target_);
+    int64_t blocks = stream.blocks * target_->sm_count;
+    if (blocks == 0 || BlocksOf(op) <= kRounds * blocks) return self;
+    LoadStager stager(loads);
+    Stmt body = stager.MutateStmt(op->body);
+    if (!LoadByTma(op, body, stager.staged)) return self;
+    Say(op, stream, loads.bytes);
+    return InStream(op, body, stager.tiles, blocks, stream);
+  }
+
+ private:
+  bool LoadByTma(const ir::KernelLaunchNode* op, const Stmt& body,
+                 const std::vector<Stmt>& staged) const {
+    PlainGemm loads;
+    for (const Stmt& s : staged) loads.loads.push_back(s.as<ir::CopyNode>());
+    ir::KernelLaunch launch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs, body,
+                            op->span);
+    return LoadsByTma(func_, launch.operator->(), loads, target_);
+  }
+
+  static Stmt InStream(const ir::KernelLaunchNode* op, const Stmt& body,
+                       const std::vector<Buffer>& tiles, int64_t blocks, const Stream& stream) {
+    const ir::Span& span = op->span;
+    BlockGrid grid = GridOfBlocks(op);
+    Expr count = I32(blocks);
+    if (!ir::AsInt(grid.Tiles())) count = ir::Min(grid.Tiles(), count);
+    ir::Var block("block", ir::dtypes::kInt32, span);
+    ir::Var wave("wave", ir::dtypes::kInt32, span);
+    std::vector<Stmt> stmts;
+    for (const Buffer& tile : tiles) stmts.push_back(ir::Alloc(tile, span));
+    std::vector<Stmt> of_tile = BindBlock(op, PlaceOf(block + wave * count, grid, /*panel=*/1));
+    for (const Stmt& s : body.as<ir::SeqNode>()->stmts) {
+      (s->kind == ir::StmtKind::kAlloc ? stmts : of_tile).push_back(s);
+    }
+    ir::For loop(wave, I32(0), ir::CeilDiv(grid.Tiles() - block, count), ir::ForKind::kPipelined,
+                 op::Sequence(of_tile, span), {}, span);
+    stmts.push_back(schedule::WithStages(loop.operator->(), stream.stages));
+    ir::KernelLaunch launch = InOneDimension(op, block, count, stmts);
+    return ir::WithMinBlocks(launch.operator->(), stream.blocks);
+  }
+
+  static void Say(const ir::KernelLaunchNode* op, const Stream& stream, int64_t bytes) {
+    int64_t kilobytes = stream.blocks * stream.stages * bytes / 1024;
+    Remark(op->span, "blocks",
+           "T.Kernel: " + std::to_string(stream.blocks) +
+               (stream.blocks == 1 ? " block" : " blocks") +
+               " a multiprocessor compute the tiles of the grid in turn, and TMA loads the tiles "
+               "of " +
+               std::to_string(stream.stages) + " iterations ahead: " + std::to_string(kilobytes) +
+               " KiB are under way. The pass option tl.disable_persistent_blocks turns this off");
+  }
+
+  ir::Func func_;
+  Target target_;
+};
+
+}  // namespace
+
+ir::Func StreamRows(const ir::Func& func, const Target& target) {
+  if (!target->has_tcgen05 || !target->has_tma) return func;
+  return func.WithBody(RowStreamer(func, target).MutateStmt(func->body));
+}
+
+}  // namespace tilelang::tiling

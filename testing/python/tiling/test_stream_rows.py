@@ -1,0 +1,150 @@
+"""Rows of norms and softmax that TMA loads ahead on Blackwell."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.target import resolve, with_sm_count
+
+every_schedule = pytest.mark.every_schedule
+
+
+def norm(M, N, rows=1, threads=128, dtype="bfloat16", residual=False):
+    """Y = Z / sqrt(mean(Z * Z)) * W, with Z = X, or X + R."""
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((M, N), dtype),
+        R: T.Tensor((M, N), dtype),
+        W: T.Tensor((N,), dtype),
+        Y: T.Tensor((M, N), dtype),
+    ):
+        with T.Kernel(T.ceildiv(M, rows), threads=threads) as block:
+            x = T.alloc_fragment((rows, N), "float32")
+            squares = T.alloc_fragment((rows, N), "float32")
+            total = T.alloc_fragment((rows,), "float32")
+            T.copy(X[block * rows, 0], x)
+            if residual:
+                r = T.alloc_fragment((rows, N), "float32")
+                T.copy(R[block * rows, 0], r)
+                for i, j in T.Parallel(rows, N):
+                    x[i, j] += r[i, j]
+            for i, j in T.Parallel(rows, N):
+                squares[i, j] = x[i, j] * x[i, j]
+            T.reduce_sum(squares, total, dim=1)
+            for i, j in T.Parallel(rows, N):
+                x[i, j] = x[i, j] * T.rsqrt(total[i] / N + 1e-6) * W[j]
+            T.copy(x, Y[block * rows, 0])
+
+    return main
+
+
+def on(program, sms=1, **configs):
+    return tilelang.compile(
+        program, target=with_sm_count(resolve("sm_100a"), sms), pass_configs=configs
+    )
+
+
+def streams(kernel):
+    return any("in turn, and TMA loads" in r.message for r in kernel.remarks)
+
+
+def check(kernel, M, N, dtype="bfloat16", residual=False):
+    x, r, w = (torch.randn(*s).to(getattr(torch, dtype)) for s in ((M, N), (M, N), (N,)))
+    y = torch.full_like(x, torch.nan)
+    kernel(x, r, w, y)
+    z = x.float() + r.float() if residual else x.float()
+    want = z * torch.rsqrt(z.square().mean(1, keepdim=True) + 1e-6) * w.float()
+    torch.testing.assert_close(y.float(), want, rtol=2e-2, atol=2e-2)
+
+
+@every_schedule
+@pytest.mark.parametrize(
+    ("M", "N", "options"),
+    [
+        (35, 4096, {}),
+        (35, 3000, {}),  # no whole boxes of TMA
+        (41, 2048, {"residual": True}),
+        (150, 1000, {"rows": 4, "threads": 256, "dtype": "float32"}),
+        (99, 512, {"rows": 8, "threads": 64, "dtype": "float16"}),  # the last tile is not whole
+    ],
+)
+def test_results(M, N, options):
+    kernel = on(norm(M, N, **options))
+    assert streams(kernel)
+    options.pop("rows", None), options.pop("threads", None)
+    check(kernel, M, N, **options)
+
+
+def test_dynamic_rows():
+    M = T.dynamic("M")
+    kernel = on(norm(M, 2048))
+    assert streams(kernel)
+    for rows in (1, 7, 40):
+        check(kernel, rows, 2048)
+
+
+def test_grid_of_three_dimensions():
+    B, H, M, N = 2, 3, 7, 4096
+
+    @T.prim_func
+    def softmax(X: T.Tensor((B, H, M, N), "bfloat16"), Y: T.Tensor((B, H, M, N), "bfloat16")):
+        with T.Kernel(M, H, B, threads=128) as (row, head, batch):
+            x = T.alloc_fragment((1, N), "float32")
+            most = T.alloc_fragment((1,), "float32")
+            total = T.alloc_fragment((1,), "float32")
+            T.copy(X[batch, head, row, 0], x)
+            T.reduce_max(x, most, dim=1)
+            for i, j in T.Parallel(1, N):
+                x[i, j] = T.exp(x[i, j] - most[i])
+            T.reduce_sum(x, total, dim=1)
+            for i, j in T.Parallel(1, N):
+                Y[batch, head, row, j] = x[i, j] / total[i]
+
+    kernel = on(softmax)
+    assert streams(kernel)
+    x = torch.randn(B, H, M, N).bfloat16()
+    y = torch.full_like(x, torch.nan)
+    kernel(x, y)
+    torch.testing.assert_close(y.float(), x.float().softmax(-1), rtol=2e-2, atol=1e-4)
+
+
+def test_what_a_stream_needs():
+    assert not streams(on(norm(35, 4096), **{"tl.disable_persistent_blocks": True}))
+    assert not streams(on(norm(12, 4096), sms=2))  # too few blocks
+    assert not streams(on(norm(35, 4100)))  # rows at no multiple of 16 bytes
+    assert not streams(on(norm(400, 64)))  # too few bytes
+    assert not streams(on(norm(64, 16384)))  # too many registers
+    assert not streams(tilelang.compile(norm(9000, 4096), target="sm_90a"))
+
+
+def test_rows_that_are_changed_in_place_stay():
+    M, N = 40, 4096
+
+    @T.prim_func
+    def double(X: T.Tensor((M, N), "bfloat16")):
+        with T.Kernel(M, threads=128) as row:
+            x = T.alloc_fragment((1, N), "bfloat16")
+            T.copy(X[row, 0], x)
+            for i, j in T.Parallel(1, N):
+                X[row, j] = x[i, j] * T.bfloat16(2)
+
+    kernel = on(double)
+    assert not streams(kernel)
+    x = torch.randn(M, N).bfloat16()
+    want = x * 2
+    kernel(x)
+    assert torch.equal(x, want)
+
+
+def test_tensors_of_a_call_that_overlap():
+    kernel = on(norm(35, 4096))
+    assert streams(kernel)
+    x, w = torch.randn(35, 4096).bfloat16(), torch.randn(4096).bfloat16()
+    want = torch.empty_like(x)
+    kernel(x.clone(), x, w, want)
+    kernel(x, x, w, x)
+    torch.testing.assert_close(x, want, rtol=0, atol=0)
