@@ -60,7 +60,7 @@ class Listener : public Timing {
     if (work.kind != AsyncWork::Kind::kBulkLoad || work.multicast) return 0;
     for (const GlobalRun& run : work.runs) {
       for (uint64_t line = run.address / 128; line <= (run.address + run.bytes - 1) / 128; ++line) {
-        Note(line, *issuer.cta);
+        Note({line}, *issuer.cta);
       }
     }
     return 0;
@@ -79,12 +79,13 @@ class Listener : public Timing {
     uint64_t addresses[kLanes] = {};
     ForEachLane(mask, [&](int lane) { addresses[lane] = from->At(warp, lane); });
     CollectLines(addresses, mask, std::max<int>(1, cost.bytes), &access_);
-    for (const LineAccess& line : access_) Note(line.line, warp.cta);
+    for (const LineAccess& access : access_) Note(access, warp.cta);
   }
 
-  void Note(uint64_t line, const Cta& cta) {
-    if (!lines_.insert(line).second && later_) return;
-    later_ ? sharing_.Compare(line) : sharing_.Note(line, cluster_, cta.rank);
+  void Note(const LineAccess& access, const Cta& cta) {
+    if (!lines_.insert(access.line).second && later_) return;
+    later_ ? sharing_.Compare(access.line)
+           : sharing_.Note(access.line, access.sectors, cluster_, cta.rank);
   }
 
   // Returns whether this instruction, or one that may come after it, is a load.

@@ -1,6 +1,7 @@
 #include "emulator/timing/sharing.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tilelang::emulator {
 namespace {
@@ -14,24 +15,36 @@ constexpr int kLoadsOfPlan = 1024;
 // Timed CTAs may load more than their share, so a buffer counts as loaded whole only once all CTAs
 // seem to have loaded this multiple of its size.
 constexpr double kAll = 1.25;
+constexpr double kPairs = 2;  // of sectors in a line
+
+// The pairs of sectors, a bit for each, of which a sector is read.
+uint32_t PairsOf(uint32_t sectors) {
+  return ((sectors & 3) != 0 ? 1u : 0u) | ((sectors & 12) != 0 ? 2u : 0u);
+}
 
 }  // namespace
 
-void Sharing::Note(uint64_t line, uint64_t cluster, uint64_t rank) {
+void Sharing::Note(uint64_t line, uint32_t sectors, uint64_t cluster, uint64_t rank) {
   const uint64_t cta = cluster * kMostOfCluster + rank;
-  const auto [seen, first] = last_cta_.try_emplace(line, cta);
-  if (!first && seen->second == cta) return;
+  Readers& readers = readers_.try_emplace(line, Readers{cta}).first->second;
+  if (readers.cta / kMostOfCluster != cluster) readers.of_cluster = 0;
+  if (readers.cta != cta) readers.own = 0;
+  readers.cta = cta;
+  const uint32_t pairs = PairsOf(sectors) & ~readers.own;
+  if (pairs == 0) return;
   Buffer& buffer = buffers_[line >> kBufferLines];
-  buffer.touches += 1;
-  buffer.lines += first ? 1 : 0;
-  buffer.clusters += first || seen->second / kMostOfCluster != cluster ? 1 : 0;
-  seen->second = cta;
+  buffer.touches += std::popcount(pairs) / kPairs;
+  buffer.lines += std::popcount(pairs & ~readers.all) / kPairs;
+  buffer.clusters += std::popcount(pairs & ~readers.of_cluster) / kPairs;
+  readers.own |= pairs;
+  readers.of_cluster |= pairs;
+  readers.all |= pairs;
 }
 
 void Sharing::Compare(uint64_t line) {
   Buffer& buffer = Of(line);
   buffer.seen += 1;
-  buffer.repeated += last_cta_.count(line) != 0 ? 1 : 0;
+  buffer.repeated += readers_.count(line) != 0 ? 1 : 0;
 }
 
 void Sharing::Extend(double clusters, double waves, bool follows, double l2_bytes,
@@ -58,7 +71,7 @@ Sharing::Buffer& Sharing::Of(uint64_t line) { return buffers_[line >> kBufferLin
 
 void Sharing::Follow(Buffer& buffer, uint64_t line) {
   if (!follows_) return;
-  const bool known = last_cta_.count(line) != 0;
+  const bool known = readers_.count(line) != 0;
   if (!known) {
     ++elsewhere_;
   } else {

@@ -17,6 +17,7 @@ class Sharing {
  public:
   struct Buffer {
     // Sums over the sampled part of the first wave: CTAs and clusters that read a line, and lines.
+    // Half a line counts as a half, because HBM is read in pairs of sectors.
     double touches = 0, lines = 0, clusters = 0;
     double size = 0;  // bytes; 0: not known
     // Bytes that all CTAs have loaded so far, and in the first wave. Bytes of one wave count once.
@@ -29,8 +30,9 @@ class Sharing {
     double cluster_sharers() const { return clusters == 0 ? 1 : touches / clusters; }
   };
 
-  // A CTA of the first wave reads a line; it is the `rank`-th one of its cluster.
-  void Note(uint64_t line, uint64_t cluster, uint64_t rank);
+  // A CTA of the first wave reads sectors of a line (LineAccess); it is the `rank`-th one of its
+  // cluster.
+  void Note(uint64_t line, uint32_t sectors, uint64_t cluster, uint64_t rank);
   // A CTA of the second wave does.
   void Compare(uint64_t line);
   // `clusters` were asked, of a grid of so many waves; 1: each does all of its work itself.
@@ -61,7 +63,12 @@ class Sharing {
   // Returns whether lines stay in L2 until all other lines of the buffer have been read.
   bool Keeps(const Buffer& buffer) const;
 
-  std::unordered_map<uint64_t, uint64_t> last_cta_;  // by line
+  // Who has read a line last, and which pairs of its sectors it, its cluster, and all have read.
+  struct Readers {
+    uint64_t cta = 0;
+    uint32_t own = 0, of_cluster = 0, all = 0;
+  };
+  std::unordered_map<uint64_t, Readers> readers_;  // by line
   std::unordered_map<uint64_t, Buffer> buffers_;
   bool follows_ = false;
   double bytes_ = 0, l2_bytes_ = 0, stored_ = 0, waves_ = 1;

@@ -5,6 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
+import tilelang
+import tilelang.language as T
 from tilelang.emulator import Device, EmulatorError, TimingOptions
 from tilelang.emulator.timed import REASONS
 from tilelang.errors import UserError
@@ -243,3 +245,24 @@ def test_errors_are_those_of_every_launch():
             2, 256, [np.zeros(8, np.float32), np.zeros(512, np.float32), 1.0, 512], timing=True
         )
     assert caught.value.kind == "out-of-bounds"
+
+
+@pytest.mark.parametrize("columns", [4096, 3888])
+def test_hbm_sends_all_of_the_lines_that_two_ctas_read_parts_of(columns):
+    """Rows of 3888 bfloat16 end inside a line: two CTAs read it, each its own sectors."""
+    rows, tile = 4096, (64, 128)
+
+    @T.prim_func
+    def add(
+        A: T.Tensor((rows, columns), "bfloat16"),
+        B: T.Tensor((rows, columns), "bfloat16"),
+        C: T.Tensor((rows, columns), "bfloat16"),
+    ):
+        grid = T.ceildiv(columns, tile[1]), T.ceildiv(rows, tile[0])
+        with T.Kernel(*grid, threads=128) as (bx, by):
+            for i, j in T.Parallel(*tile):
+                at = by * tile[0] + i, bx * tile[1] + j
+                C[at] = A[at] + B[at]
+
+    timing = tilelang.compile(add, target="sm_100a").profile().timing
+    assert timing.dram_bytes == pytest.approx(3 * 2 * rows * columns, rel=0.03)
