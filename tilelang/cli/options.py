@@ -114,8 +114,9 @@ _REQUEST = (
       for name, kind, default, text in _LAUNCH),
     _arg_option,
     click.option("--outputs", type=Indices(), default=(),
-                 help="PTX and CUDA C++: indices of the arguments that the reference computes, "
-                      "from 0. Default: the last ones."),
+                 help="Indices of the arguments that the kernel writes and the reference computes, "
+                      "from 0. Default: the last ones, or those that a reference of a kernel in "
+                      "Python does not take."),
 )  # fmt: skip
 
 shapes_option = click.option("--shapes", type=Shapes(), default="",

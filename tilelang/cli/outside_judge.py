@@ -17,6 +17,7 @@ import torch
 from ..algebra import Elements
 from ..checks.processes import Other
 from ..checks.wire import packed, unpacked
+from ..errors import UserError
 from ..profiler.exact import Expected
 from ..profiler.judge import Comparison
 from ..profiler.supply import supplied
@@ -127,13 +128,20 @@ class _Judge:
         inputs = [supplied(each) for each in recording.wanted]
         inputs = merged(inputs, self._offered(recording.wanted))
         inputs = trials.changed(inputs, kind, self._request.seed)
+        given = inputs[: int(recording.end.get("count", len(inputs)))]  # a refused call counts none
         recorder = current_recorder()
         if recorder is not None:
-            recorder.draw(inputs[: int(recording.end["count"])])
+            recorder.draw(given)
+        if self._request.outputs:  # the kernel reads them, too
+            given = [each.clone() if isinstance(each, torch.Tensor) else each for each in given]
         results = recording.again(inputs)
         if self.reference is None:
             return []
-        given = inputs[: int(recording.end["count"])]
+        if not results:
+            raise UserError(
+                f"{self.reference.name} takes all arguments of the kernel, so nothing is left to "
+                "compare: --outputs names the arguments that the kernel writes"
+            )
         return [Comparison(results, given, self.reference, special=kind in trials.SPECIAL)]
 
     def _offered(self, wanted: list[Any]) -> list[Any]:
@@ -148,6 +156,7 @@ class _Judge:
                 "do": "call", "target": target, "shapes": dict(shapes),
                 "may be refused": shapes != self._request.shapes,
                 "parameters": self.reference.parameters if self.reference else None,
+                "outputs": list(self._request.outputs),
             }  # fmt: skip
             self._recordings[key] = Recording(self._program, order, self._offered)
         return self._recordings[key]

@@ -383,13 +383,28 @@ class NamedKernel:
         if reference is not None and kernel.out_idx is None:
             # Without out_idx, the parameters that the reference does not take are outputs.
             count = len(inspect.signature(reference).parameters)
-        given, outputs = inputs[:count], inputs[count:]
+        given = inputs[:count]
+        outputs = written_of(inputs, self._request.outputs) or inputs[count:]
         before = [each.clone() if hasattr(each, "clone") else each for each in given]
         with poisoned():
             result = compare.as_list(kernel(*inputs))
         if reference is None:
             return []
         return [Comparison(result or outputs, before, functools.partial(applied, reference))]
+
+
+def written_of(inputs: list[Any], indices: Iterable[int]) -> list[Any]:
+    """Returns the arguments that ``--outputs`` names.
+
+    Raises:
+        UserError: there is no such argument.
+    """
+    chosen = list(indices)
+    if any(i >= len(inputs) for i in chosen):
+        raise UserError(
+            f"--outputs: there is no argument {max(chosen)}; they are 0 to {len(inputs) - 1}"
+        )
+    return [inputs[i] for i in chosen]
 
 
 def applied(reference: Callable[..., Any], inputs: list[Any]) -> Any:

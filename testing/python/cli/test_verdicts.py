@@ -64,3 +64,33 @@ def test_a_right_kernel_is_called_right(name: str) -> None:
     found = _check(right_kernels, name, 0)
     assert all(each["ok"] is not False for each in found["inputs"])
     _grade(right_kernels, name, 0)
+
+
+ADDED = """
+import tilelang.language as T
+
+
+def add(N):
+    @T.prim_func
+    def main(x: T.Tensor((N,), "float32"), total: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                T.atomic_add(total[i], x[i])
+
+    return main
+
+
+def reference(x, total):
+    return total + x
+"""
+
+
+@pytest.mark.parametrize("mode", ["", " --algebra"])
+def test_a_kernel_that_reads_what_it_writes(tmp_path: Path, monkeypatch, mode: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("added.py").write_text(ADDED)
+    line = "check added.py::add --shapes N=64 --seeds 0" + mode
+    assert document(f"{line} --outputs 1", 0)["verdict"] == "right"
+    if not mode:
+        assert "--outputs names the arguments" in document(line, 2)["error"]
+    assert "there is no argument 2; they are 0 to 1" in document(f"{line} --outputs 2", 2)["error"]
