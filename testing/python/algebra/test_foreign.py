@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("triton")
-from triton_programs import attention, gemm, reductions
+from triton_programs import attention, block_scaled, elementwise, gemm, reductions
 
 from tilelang.algebra import Algebra
 from tilelang.emulator import options
 from tilelang.emulator.triton import emulate
 
-FILES = {"attention": attention, "gemm": gemm, "reductions": reductions}
+FILES = {
+    "attention": attention, "block_scaled": block_scaled, "elementwise": elementwise, "gemm": gemm,
+    "reductions": reductions,
+}  # fmt: skip
 FILES["gluon_programs"] = importlib.import_module("triton_programs.gluon_programs")
 #: Programs by their files, and how many tensors they compare over the field.
 EQUAL = {
@@ -25,8 +28,14 @@ EQUAL = {
         "implicit_gemm_convolution": 1, "block_scaled_dot": 1,
     },
     "attention": {
-        "attention_forward": 2, "attention_with_descriptors": 1, "attention_with_roles": 1,
-        "selective_scan": 20,
+        "attention_forward": 2, "attention_backward": 3, "attention_with_descriptors": 1,
+        "attention_with_roles": 1, "paged_decoding": 3, "selective_scan": 20,
+    },
+    "block_scaled": {"mxfp8_dot": 1, "mixed_dot": 1},
+    "elementwise": {"gated_gelu": 1, "transpose": 1},
+    "reductions": {
+        "persistent_softmax": 1, "layer_norm_and_its_backward": 4, "rms_norm_in_place": 1,
+        "linear_recurrence": 1, "variance_and_argmax": 2, "sum_by_the_last_block": 1,
     },
     "gluon_programs": {
         "gluon_transpose": 1, "gluon_ring_of_copies": 1, "gluon_tma_copies": 1,
