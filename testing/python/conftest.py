@@ -13,7 +13,7 @@ import pytest
 from covering import covering
 from golden import golden
 from kept_kernels import private_cache
-from tiers import STRENGTH, TIERS, of_tier
+from tiers import STRENGTH, TIERS, of_tier, within_budget
 
 from tilelang import emulator
 
@@ -54,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "every_schedule: runs with operations as late and as early as legal, and between"
     )
+    config.addinivalue_line("markers", "budget(seconds): CPU time of the cases at each change")
     config.addinivalue_line("markers", "emulator: of the plugin tilelang_pytest, in documents")
     kept_kernels.keep(config)
     if config.getoption("--write-durations"):
@@ -113,10 +114,13 @@ def _has_gpu() -> bool:
 
 @pytest.hookimpl(trylast=True)  # after -k and -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    tier = config.getoption("--tier")
-    chosen = of_tier(items, tier, durations.read())
-    kept = set(chosen) if config.getoption("--every-case") else covering(chosen, STRENGTH[tier])
+    tier, every_case = config.getoption("--tier"), config.getoption("--every-case")
+    seconds = durations.read()
+    chosen = of_tier(items, tier, seconds)
+    kept = set(chosen) if every_case else covering(chosen, STRENGTH[tier])
     if not _has_gpu():
         kept -= {item for item in items if item.get_closest_marker("requires_cuda")}
+    if tier == "change" and not every_case and not config.getoption("--write-durations"):
+        kept = within_budget([item for item in items if item in kept], seconds)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]

@@ -62,6 +62,22 @@ def covering(items: Iterable[Item], strength: int) -> set[Item]:
     return kept
 
 
+def most_varied(items: Sequence[Item], count: int) -> set[Item]:
+    """Returns ``count`` items of one test, each the one with the most values that none before has.
+
+    Among items with equally many new values, the first one is taken.
+    """
+    values = {item: set(_named(_values(item))) for item in items}
+    seen: set[tuple[str, Hashable]] = set()
+    chosen: set[Item] = set()
+    while len(chosen) < min(count, len(items)):
+        rest = [item for item in items if item not in chosen]
+        best = max(rest, key=lambda item: len(values[item] - seen))
+        chosen.add(best)
+        seen |= values[best]
+    return chosen
+
+
 def _values(item: Item) -> dict[str, Any]:
     return item.callspec.params
 

@@ -6,7 +6,7 @@
 * ``change``: each change. A test with cases for several targets runs for one target (sm_100a, if it
   is among them), a test with cases for several schedules runs under ``late``, tests marked
   ``nightly`` do not run, and of the remaining cases those run in which every value of every
-  parameter occurs (covering.py).
+  parameter occurs (covering.py). A slow test runs as many of its cases as fit its budget.
 * ``all``: each night. Every target, every schedule, and every pair of values.
 """
 
@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
-from covering import hashable
+from covering import hashable, most_varied
 from durations import test_of
 from pytest import Item
 
@@ -29,6 +29,9 @@ TARGETS = ("sm_100a", "sm_90a", "sm_80", "sm_120a", "sm_103a", "sm_121a")
 SCHEDULES = ("late", "eager")
 #: The quick tier has no test whose cases take more CPU seconds in the tier ``change``.
 QUICK_SECONDS = 0.3
+#: At each change, a test with several cases takes about so many CPU seconds at most, unless it is
+#: marked ``budget(seconds)``.
+CHANGE_SECONDS = 2.0
 
 
 def of_tier(items: Iterable[Item], tier: str, seconds: Mapping[str, float]) -> list[Item]:
@@ -50,6 +53,28 @@ def of_tier(items: Iterable[Item], tier: str, seconds: Mapping[str, float]) -> l
         kept = [item for item in kept if seconds.get(test_of(item.nodeid), 0) <= QUICK_SECONDS]
         first_of_test = {test_of(item.nodeid): item for item in reversed(kept)}
         kept = list(first_of_test.values())[::-1]
+    return kept
+
+
+def within_budget(items: Iterable[Item], seconds: Mapping[str, float]) -> set[Item]:
+    """Returns the items without the cases of slow tests that exceed their budget.
+
+    The cases that stay differ as much as possible, and each test keeps at least one.
+
+    Args:
+        items: the items of the tier ``change``.
+        seconds: CPU seconds of all their cases, by test (`durations.read`).
+    """
+    tests: dict[str, list[Item]] = defaultdict(list)
+    for item in items:
+        tests[test_of(item.nodeid)].append(item)
+    kept: set[Item] = set()
+    for test, cases in tests.items():
+        marker = cases[0].get_closest_marker("budget")
+        budget = marker.args[0] if marker else CHANGE_SECONDS
+        share = budget / max(seconds.get(test, 0), budget)
+        count = max(1, int(len(cases) * share))
+        kept |= set(cases) if count == len(cases) else most_varied(cases, count)
     return kept
 
 

@@ -157,6 +157,7 @@ def why_redundant(name: str, all_mutants: list) -> dict[tuple[str, int], str]:
     }
 
 
+@pytest.mark.budget(5)  # all kernels: each has instructions that no other one has
 @pytest.mark.parametrize("name", CASES)
 def test_deleted_synchronisation_is_reported(name, request) -> None:
     case = CASES[name]()

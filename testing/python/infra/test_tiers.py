@@ -18,6 +18,10 @@ from tilelang.runtime import cache
 ROOT = Path(__file__).resolve().parents[3]
 
 
+#: Seconds of the items that have a budget of their own.
+BUDGET = 3 * tiers.CHANGE_SECONDS
+
+
 class Item:
     """A collected case, as far as the tiers look at it."""
 
@@ -27,8 +31,8 @@ class Item:
         if params:
             self.callspec = SimpleNamespace(params=params)
 
-    def get_closest_marker(self, name: str) -> bool:
-        return name == self._marker
+    def get_closest_marker(self, name: str) -> SimpleNamespace | None:
+        return SimpleNamespace(args=(BUDGET,)) if name == self._marker else None
 
     def __repr__(self) -> str:
         return self.nodeid
@@ -64,6 +68,22 @@ def test_slow_tests_are_not_quick():
     assert kept("change", [*items, Item("e", "nightly")]) == [item.nodeid for item in items]
     assert kept("quick", items, {"a": tiers.QUICK_SECONDS + 1, "d": 0.01}) == ["c[1]", "d"]
     assert kept("change", items, {"a": 1e3}) == [item.nodeid for item in items]
+
+
+def test_slow_tests_run_as_many_cases_as_fit_their_budget():
+    items = [Item("t", m=m, dtype=dtype) for m in (1, 2, 3) for dtype in ("a", "b")]
+    items += [Item("alone"), Item("u", n=1), Item("u", n=2)]
+    others = {"alone", "u[1]", "u[2]"}
+
+    def kept_with(**seconds: float) -> set[str]:
+        return {item.nodeid for item in tiers.within_budget(items, seconds)}
+
+    budget = tiers.CHANGE_SECONDS
+    assert kept_with(t=budget) == {item.nodeid for item in items}
+    assert kept_with(t=2 * budget) == {"t[1-a]", "t[2-b]", "t[3-a]"} | others
+    assert kept_with(t=100 * budget, alone=100 * budget) == {"t[1-a]"} | others
+    marked = [Item("v", "budget", n=n) for n in range(6)]
+    assert len(tiers.within_budget(marked, {"v": 2 * BUDGET})) == 3
 
 
 def test_every_target_has_a_rank():
