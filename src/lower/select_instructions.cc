@@ -262,8 +262,9 @@ class Selector : public analysis::ScopedMutator {
       bool excluded = (is_tma && !use_tma_) || (instruction == op::Wgmma() && !target_->has_wgmma);
       if (excluded || !instruction->IsFor(op)) continue;
       std::string obstacle = is_tma ? TmaObstacle(op::AsCopy(op), ctx) : "";
-      Stmt named = is_tma ? elements_.MutateStmt(self) : self;
-      if (obstacle.empty()) obstacle = instruction->Obstacle(named.as<ir::TileOpNode>(), &ctx);
+      if (obstacle.empty()) {
+        obstacle = is_tma ? CopyObstacle(op, instruction, &ctx) : instruction->Obstacle(op, &ctx);
+      }
       if (is_tma) {
         RemarkCopy(op::AsCopy(op), obstacle.empty() ? "is done by the tensor memory accelerator"
                                                     : "is done by threads: " + obstacle);
@@ -279,6 +280,18 @@ class Selector : public analysis::ScopedMutator {
           chosen, op::TilePlan(ffi::make_object<op::TilePlanNode>(instruction, ctx.threads)));
     }
     return Stmt();
+  }
+
+  // Asks about a copy where elements of tables are names, of which the branches around it tell.
+  std::string CopyObstacle(const ir::TileOpNode* op, const op::TileInstruction* instruction,
+                           op::Context* ctx) {
+    arith::Analyzer::Scope scope(&analyzer_);
+    for (const ir::IfNode* branching : branchings_) {
+      Expr holds = elements_.Mutate(branching->condition);
+      analyzer_.Assume(IsInThen(op, branching) ? holds : ir::Not(holds));
+    }
+    Stmt named = elements_.MutateStmt(ffi::GetRef<Stmt>(op));
+    return instruction->Obstacle(named.as<ir::TileOpNode>(), ctx);
   }
 
   static void RemarkPolicy(const ir::GemmNode* op) {
@@ -457,17 +470,16 @@ class Selector : public analysis::ScopedMutator {
     return "";
   }
 
+  static bool IsInThen(const ir::TileOpNode* op, const ir::IfNode* branching) {
+    return ir::HasStmt(branching->then_case, [&](const Stmt& s) { return s.get() == op; });
+  }
+
   // Returns how many statements write the tensor in the branch that runs instead of the store's
   // branch.
   int WritesBeside(const ir::CopyNode* op, const ir::IfNode* branching) {
     if (!branching->else_case.defined() || !uniformity_->IsUniform(branching->condition)) return 0;
-    bool is_in_then = false;
-    ir::WalkStmts(branching->then_case, [&](const Stmt& s) {
-      is_in_then = is_in_then || s.get() == op;
-      return !is_in_then;
-    });
     int writes = 0;
-    const Stmt& other = is_in_then ? branching->else_case : branching->then_case;
+    const Stmt& other = IsInThen(op, branching) ? branching->else_case : branching->then_case;
     ir::WalkEffects(other, [&](const ir::Effect& effect) {
       writes += effect.Writes() && effect.buffer.same_as(op->dst->buffer);
     });

@@ -96,6 +96,34 @@ def test_rows_of_a_table_that_is_only_not_negative(spelling):
                 run(kernel, broken)
 
 
+@pytest.mark.every_schedule
+def test_rows_of_a_table_that_a_branch_tests():
+    @T.prim_func
+    def main(
+        X: T.Tensor((ROWS * TURNS, COLUMNS), "float16"),
+        table: T.Tensor((TURNS,), "int32"),
+        Y: T.Tensor((ROWS * TURNS, COLUMNS), "float16"),
+    ):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((ROWS, COLUMNS), "float16")
+            for i in T.serial(TURNS):
+                T.assume_disjoint(Y, i)
+                T.copy(X[i * ROWS, 0], tile)
+                if table[i] >= 0:
+                    T.copy(tile, Y[table[i] * ROWS, 0])
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert waits(kernel) == {"tma_store_wait_read<0>"} and not told(kernel)
+    table = torch.tensor([4, -1, 0, 5, -1, 2])
+    x = torch.randn(ROWS * TURNS, COLUMNS).half()
+    y = torch.full_like(x, float("nan"))
+    kernel(x, table.int(), y)
+    kept = table >= 0
+    stored, given = (each.view(TURNS, ROWS, COLUMNS) for each in (y, x))
+    assert torch.equal(stored[table[kept]], given[kept])
+    assert stored[[1, 3]].isnan().all()
+
+
 def test_what_is_assumed_of_a_tensor_that_the_kernel_writes_is_forgotten():
     @T.prim_func
     def main(
