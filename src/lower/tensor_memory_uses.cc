@@ -5,7 +5,6 @@
 #include "ir/visitor.h"
 #include "op/copy_tmem.h"
 #include "op/copy_tmem_cp.h"
-#include "op/gemm_operands.h"
 #include "op/gemm_tcgen05.h"
 #include "op/tmem.h"
 
@@ -70,8 +69,11 @@ class UseCollector : public ir::StmtVisitor {
     const auto* plan = op::TilePlanOf(op);
     if (plan == nullptr || plan->instruction != op::Tcgen05Mma()) return;
     const op::UmmaTiling& tiling = static_cast<const op::UmmaPlanNode*>(plan)->tiling;
-    AddOperand("A", op::MatrixA(op), tiling.m, tiling.k, op->span);
-    AddOperand("C", op::MatrixC(op), tiling.m, tiling.n, op->span);
+    for (const ir::GemmOperand& operand : op->operands) {
+      if (!operand->IsMatrix()) continue;
+      int64_t columns = operand->IsResult() ? tiling.n : tiling.k;
+      AddOperand(operand->name(), operand->region, tiling.m, columns, op->span);
+    }
   }
 
  private:
