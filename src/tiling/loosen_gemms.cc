@@ -134,6 +134,39 @@ bool DropCopies(const ir::KernelLaunchNode* launch, NamedGemm* named) {
   return true;
 }
 
+// Returns whether the fragment `copy->dst` can hold the sums `c` from their fill on: the copy comes
+// behind the loop in the same block of statements, nothing in between or behind it touches the
+// sums, and nothing uses the fragment before.
+bool IsOnlyCopiedOnce(const ir::KernelLaunchNode* launch, const NamedGemm& named, const Buffer& c,
+                      const ir::CopyNode* copy) {
+  const Buffer& read = copy->dst->buffer;
+  const ir::SeqNode* around = nullptr;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* seq = s.as<ir::SeqNode>();
+    for (size_t i = 0; seq != nullptr && i < seq->stmts.size(); ++i) {
+      if (seq->stmts[i].get() == named.loop) around = seq;
+    }
+    return around == nullptr;
+  });
+  if (around == nullptr) return false;
+  auto whole = ir::ffi::GetRef<Stmt>(around);
+  bool alone = ir::CountEffects(launch->body, c) == ir::CountEffects(whole, c) &&
+               ir::CountEffects(launch->body, read) == ir::CountEffects(whole, read);
+  bool looped = false;
+  bool copied = false;
+  for (const Stmt& s : around->stmts) {
+    if (s.get() == copy) {
+      alone = alone && looped;
+      copied = true;
+      continue;
+    }
+    alone = alone && (!looped || ir::CountEffects(s, c) == 0) &&
+            (copied || ir::CountEffects(s, read) == 0);
+    looped = looped || s.get() == named.loop;
+  }
+  return alone && copied;
+}
+
 // Puts sums of tensor memory into a fragment: the one to which the program copies all of them, if
 // it does so once, or a new one. Returns false if the program uses parts of them.
 bool MoveSums(const ir::KernelLaunchNode* launch, NamedGemm* named) {
@@ -155,7 +188,8 @@ bool MoveSums(const ir::KernelLaunchNode* launch, NamedGemm* named) {
   if (!whole) return false;
   const Buffer& read = copies.size() == 1 ? copies[0]->dst->buffer : c;
   bool same = read.IsFragment() && copies[0]->dst.IsWhole() && read->dtype == c->dtype &&
-              read->shape.size() == c->shape.size() && ir::OverwritesFirst(launch->body, read);
+              read->shape.size() == c->shape.size() &&
+              IsOnlyCopiedOnce(launch, *named, c, copies[0]);
   if (same) {
     named->sums = read;
     named->dropped.insert(copies[0]);

@@ -164,3 +164,49 @@ def test_copies_that_others_use_stay():
     kernel(a, b, c, copy)
     assert torch.equal(copy, a)
     torch.testing.assert_close(c, a.float() @ b.float().T, rtol=1e-2, atol=1e-1)
+
+
+@pytest.mark.parametrize("form", ["after", "before", "scratch", "cleared", "twice"])
+def test_sums_of_tensor_memory_that_a_fragment_cannot_replace(form):
+    """The fragment has other values than the sums: it is read earlier, or they change later."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((512, 256), "bfloat16"),
+        B: T.Tensor((256, 512), "bfloat16"),
+        C: T.Tensor((512, 512), "float32"),
+        D: T.Tensor((512, 512), "float32"),
+    ):
+        with T.Kernel(4, 4, threads=128) as (bx, by):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((64, 128), "bfloat16")
+            sums = T.alloc_tmem([128, 128], "float32")
+            r = T.alloc_fragment((128, 128), "float32")
+            T.clear(sums)
+            if form == "before":
+                T.copy(sums, r)
+            if form == "scratch":
+                T.copy(D[by * 128, bx * 128], r)
+                T.copy(r, C[by * 128, bx * 128])
+            for k in T.serial(4):
+                T.copy(A[by * 128, k * 64], a)
+                T.copy(B[k * 64, bx * 128], b)
+                T.gemm(a, b, sums)
+            if form != "before":
+                T.copy(sums, r)
+            if form == "cleared":
+                T.clear(sums)
+            if form == "twice":
+                for i, j in T.Parallel(128, 128):
+                    r[i, j] = r[i, j] * 2
+                T.copy(r, D[by * 128, bx * 128])
+                T.copy(sums, r)
+            T.copy(r, C[by * 128, bx * 128])
+
+    kernel = tilelang.compile(main, target=with_sm_count(resolve("sm_100a"), 8))
+    a, b = torch.randint(-4, 5, (512, 256)).bfloat16(), torch.randint(-4, 5, (256, 512)).bfloat16()
+    c, d = (torch.full((512, 512), n) for n in (float("nan"), 7.0))
+    kernel(a, b, c, d)
+    want = a.float() @ b.float()
+    assert torch.equal(c, want * 0 if form == "before" else want)
+    assert torch.equal(d, want * 2 if form == "twice" else torch.full_like(d, 7))
