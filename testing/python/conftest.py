@@ -15,7 +15,7 @@ from golden import golden
 from kept_kernels import private_cache
 from tiers import STRENGTH, TIERS, of_tier, within_budget
 
-from tilelang import emulator
+from tilelang import algebra, emulator
 
 # What every compiled kernel waits for is checked (docs/ordering.md).
 os.environ.setdefault("TILELANG_VERIFY_SYNCHRONIZATION", "1")
@@ -55,6 +55,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "every_schedule: runs with operations as late and as early as legal, and between"
     )
     config.addinivalue_line("markers", "budget(seconds): CPU time of the cases at each change")
+    config.addinivalue_line(
+        "markers", "over_field: compares elements of a finite field, without a tolerance"
+    )
     config.addinivalue_line("markers", "emulator: of the plugin tilelang_pytest, in documents")
     kept_kernels.keep(config)
     if config.getoption("--write-durations"):
@@ -86,6 +89,20 @@ def _modules_of_temporary_folders(tmp_path_factory: pytest.TempPathFactory):
     for name in sys.modules.keys() - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
             del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def _over_field(request: pytest.FixtureRequest):
+    """Random inputs get elements of a field, which comparisons compare (docs/algebra.md)."""
+    if request.node.get_closest_marker("over_field") is None:
+        yield
+        return
+    import torch  # noqa: F401 - the mode follows it
+
+    with algebra.Algebra().mode(seed=0) as followed:
+        yield
+    over, others = followed[1].compared
+    assert over or not others, "no comparison was over the field: are the inputs random?"
 
 
 @pytest.fixture(autouse=True)

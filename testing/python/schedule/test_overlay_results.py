@@ -11,7 +11,10 @@ from sm100.checks import _assembled, _seed, _warnings_are_errors, assembler
 import tilelang
 import tilelang.language as T
 
-pytestmark = pytest.mark.may_spill("a row of products beside the row of sums")
+pytestmark = [
+    pytest.mark.over_field,
+    pytest.mark.may_spill("a row of products beside the row of sums"),
+]
 __all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
 
 ROWS = BLOCK = 128

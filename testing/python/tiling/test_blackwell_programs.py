@@ -10,6 +10,8 @@ import torch
 
 import tilelang
 
+pytestmark = pytest.mark.over_field
+
 
 def module(monkeypatch, name):
     """A module of the folder of benchmarks, which is no package."""

@@ -10,6 +10,8 @@ import tilelang
 import tilelang.language as T
 from tilelang.target import resolve, with_sm_count
 
+pytestmark = pytest.mark.over_field
+
 
 def gemm(
     m, n, k, tile=(128, 128, 64), threads=128, dtype="bfloat16", out="bfloat16", form="NT",

@@ -9,6 +9,8 @@ from tma_cases import poisoned
 import tilelang
 import tilelang.language as T
 
+pytestmark = pytest.mark.over_field
+
 
 def program(rows, columns, depth, named, shift=None):
     """C (rows, columns) = A B, in tiles of 128 x 128."""

@@ -9,6 +9,8 @@ import tilelang
 import tilelang.language as T
 from tilelang.target import resolve, with_sm_count
 
+pytestmark = pytest.mark.over_field
+
 every_schedule = pytest.mark.every_schedule
 
 
