@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <string>
 
 #include "ir/effects.h"
@@ -338,6 +339,13 @@ class Roller {
     return ir::MakeSeq(stmts, loop_.span);
   }
 
+  // Returns how many elements a last tile has along a dimension, if that is known.
+  std::optional<int64_t> ElementsLeft(size_t d, const std::vector<Expr>& base) const {
+    auto extent = ir::AsInt(loop_.extents[d]);
+    auto begin = ir::AsInt(base[d]);
+    return extent && begin ? std::optional(*extent - *begin) : std::nullopt;
+  }
+
   // The results of a tile, from its running values.
   void Conclude(size_t r, const std::vector<Expr>& base, const std::vector<bool>& ragged,
                 std::vector<Stmt>* stmts) {
@@ -369,7 +377,14 @@ class Roller {
       }
       indices.push_back(index);
       place.push_back(base[d] + index);
-      if (result.kept[d] && ragged[d]) inside = inside && place[d] < loop_.extents[d];
+      if (!result.kept[d] || !ragged[d]) continue;
+      // Results may be elements of a fragment, of which a loop over the whole tile has too few.
+      auto left = ElementsLeft(d, base);
+      if (left && !ir::IsConst(shape[d], 1)) {
+        extents.Set(static_cast<int64_t>(extents.size()) - 1, ir::Const(shape[d].dtype(), *left));
+      } else {
+        inside = inside && place[d] < loop_.extents[d];
+      }
     }
     if (vars.empty()) {
       vars.push_back(Var("i", ir::dtypes::kInt32, loop_.span));

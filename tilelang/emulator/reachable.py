@@ -63,10 +63,12 @@ def live_tensors(addresses: np.ndarray) -> list[Any]:
                 continue
             try:
                 storage = each.untyped_storage()
+                if storage.device.type != "cpu":  # a fake tensor's is "meta"
+                    continue
                 begin, size = storage.data_ptr(), storage.nbytes()
             except (RuntimeError, NotImplementedError):  # of no memory: sparse, meta, fake
                 continue
-            if each.device.type != "cpu" or begin in found:
+            if begin in found:
                 continue
             first, last = np.searchsorted(addresses, np.array([begin, begin + size], np.uint64))
             if first < last:

@@ -17,7 +17,7 @@ def test_many_results_per_thread(target):
 
     @T.prim_func
     def kernel(A: T.Tensor((rows, columns), "float64"), C: T.Tensor((columns,), "float64")):
-        with T.Kernel(1, threads=128):
+        with T.Kernel(1, threads=256):
             f = T.alloc_fragment((rows, columns), "float64")
             c = T.alloc_fragment((columns,), "float64")
             T.copy(A, f)

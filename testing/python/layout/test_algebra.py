@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tilelang.errors import BoundsError, LayoutError
@@ -274,6 +274,7 @@ def test_recovered_from_values(tree, offset):
     """A tree given as a function is found again, and never kept as a table."""
     layout = Layout(*tree, offset=offset)
     shape = layout.input_shape
+    assume(layout.size < 1 << 16)  # larger ones are expressions, which forward does not take
     again = Layout(shape, layout.forward)
     assert not again.is_table
     assert again.same_map(layout)
