@@ -1,5 +1,5 @@
-// What operators of a kernel do with its tiles in tensor memory, as data. Python compares and draws
-// it (tilelang/layout/tmem_proof.py).
+// Describes the uses of tiles in tensor memory as data, which Python compares and draws
+// (tilelang/layout/tmem_proof.py).
 #ifndef TILELANG_LOWER_TENSOR_MEMORY_USES_H_
 #define TILELANG_LOWER_TENSOR_MEMORY_USES_H_
 

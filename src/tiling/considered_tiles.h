@@ -21,8 +21,8 @@ struct ConsideredTiles {
 };
 
 // Returns `s` with these tiles noted at its launches, for kernel.schedule(): the chosen ones, those
-// that are excluded, and the next few of less time than the others. Tiles of no note are those that
-// the user or the GPU excludes.
+// that are excluded, and the next few of less time than the others. Tiles
+// that the user or the GPU excludes are not noted.
 ir::Stmt WithConsidered(const ir::Stmt& s, std::vector<ConsideredTiles> tiles);
 
 }  // namespace tilelang::tiling

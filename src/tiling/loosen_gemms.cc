@@ -30,7 +30,7 @@ namespace {
 
 constexpr int64_t kStages = 2;  // choose_tiles takes as many as fit
 
-// What a launch names beside the product.
+// A GEMM, and the statements and buffers that its launch names beside the product.
 struct NamedGemm {
   const ir::ForNode* loop = nullptr;
   const ir::SeqNode* body = nullptr;

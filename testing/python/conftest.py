@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    # What is collected while a test runs may be what another one has left open. pytest applies the
+    # Python may collect, while a test runs, a file that another one left open. pytest applies the
     # filters of the session last, so that they hold beside "error" of a module.
     session.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
 

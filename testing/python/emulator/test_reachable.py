@@ -12,7 +12,7 @@ from tilelang.emulator.reachable import live_tensors
 
 @pytest.mark.filterwarnings("error")
 def test_tensors_without_memory_are_passed_over():
-    """Those that torch.compile and others leave behind; torch warns of who asks for their place."""
+    """torch.compile leaves some behind, and torch warns whoever asks for their address."""
     with FakeTensorMode():
         fake = torch.empty(4)
     meta = torch.empty(4, device="meta")

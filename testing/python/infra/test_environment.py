@@ -1,4 +1,4 @@
-"""What contributors install (scripts/in_env.sh) is apart from what users install."""
+"""Contributors install other packages (scripts/in_env.sh) than users."""
 
 import importlib
 import re

@@ -20,7 +20,7 @@ def test_only_instructions_for_gemms_name_operands():
 
 @pytest.mark.parametrize("kind", ["kA", "kB"])
 def test_few_choose_by_kind(kind):
-    """Where a rule is for one operand alone: its layout, or where a copy of it lies.
+    """A rule may be for one operand alone: its layout, or the place of a copy of it.
 
     tcgen05.mma takes A from tensor memory, and no other input.
     """
