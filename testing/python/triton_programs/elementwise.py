@@ -233,7 +233,7 @@ def interleave_kernel(a_ptr, b_ptr, out_ptr, BLOCK: tl.constexpr):
     both = tl.interleave(tl.load(a_ptr + at), tl.load(b_ptr + at))
     left, right = tl.split(tl.reshape(both, (BLOCK, 2)))
     tl.store(out_ptr + tl.arange(0, 2 * BLOCK), both)
-    tl.store(out_ptr + 2 * BLOCK + at, tl.flip(left) - right)
+    tl.store(out_ptr + 2 * BLOCK + at, tl.flip(left, dim=0) - right)
 
 
 @program

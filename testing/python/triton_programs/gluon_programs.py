@@ -25,6 +25,11 @@ from triton_programs.programs import Program, check, collect, poisoned, randn
 
 PROGRAMS: list[Program] = []
 
+# Triton 3.9 renamed Gluon's asynchronous copies.
+load_async = getattr(async_copy, "async_load", None) or async_copy.async_copy_global_to_shared
+load_tile = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
+send_tile = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
+
 
 @gluon.jit
 def copy_kernel(x, out, rows, columns, BR: gl.constexpr, BC: gl.constexpr):
@@ -56,14 +61,14 @@ def pipeline_kernel(x, out, n, BLOCK: gl.constexpr, STAGES: gl.constexpr):
     at = gl.arange(0, BLOCK, layout)
     ring = gl.allocate_shared_memory(gl.float32, [STAGES, BLOCK], shared)
     for i in gl.static_range(STAGES - 1):
-        async_copy.async_load(ring.index(i), x + i * BLOCK + at)
+        load_async(ring.index(i), x + i * BLOCK + at)
         async_copy.commit_group()
     total = gl.zeros([BLOCK], gl.float32, layout)
     for i in range(n):
         ahead = i + STAGES - 1
         async_copy.wait_group(STAGES - 2)
         total += ring.index(i % STAGES).load(layout)
-        async_copy.async_load(
+        load_async(
             ring.index(ahead % STAGES), x + ahead * BLOCK + at,
             mask=gl.full([BLOCK], ahead, gl.int32, layout) < n,
         )  # fmt: skip
@@ -95,14 +100,14 @@ def tma_kernel(x, y, out):
     mbarrier.init(ready, count=1)
     r, c = gl.program_id(0) * x.block_shape[0], gl.program_id(1) * x.block_shape[1]
     mbarrier.expect(ready, 2 * x.nbytes_per_cta)
-    tma.async_load(x, [r, c], ready, tiles.index(0))
-    tma.async_load(y, [r, c], ready, tiles.index(1))
+    load_tile(x, [r, c], ready, tiles.index(0))
+    load_tile(y, [r, c], ready, tiles.index(1))
     mbarrier.wait(ready, 0)
     total = tiles.index(0).load(layout) + tiles.index(1).load(layout)
     mbarrier.invalidate(ready)
     tiles.index(0).store(total)
     fence_async_shared()
-    tma.async_store(out, [r, c], tiles.index(0))
+    send_tile(out, [r, c], tiles.index(0))
     tma.store_wait(0)
 
 
@@ -131,19 +136,15 @@ def wgmma_kernel(a, b, c, K: gl.constexpr):
     m, n = gl.program_id(0) * rows, gl.program_id(1) * columns
     total = gl.zeros([rows, columns], gl.float32, layout)
     mbarrier.expect(ready.index(0), a.nbytes_per_cta + b.nbytes_per_cta)
-    tma.async_load(a, [m, 0], ready.index(0), a_ring.index(0))
-    tma.async_load(b, [n, 0], ready.index(0), b_ring.index(0))
+    load_tile(a, [m, 0], ready.index(0), a_ring.index(0))
+    load_tile(b, [n, 0], ready.index(0), b_ring.index(0))
     for k in range(0, K, depth):
         slot = k // depth % 2
         following = 1 - slot
         more = k + depth < K
         mbarrier.expect(ready.index(following), a.nbytes_per_cta + b.nbytes_per_cta, pred=more)
-        tma.async_load(
-            a, [m, k + depth], ready.index(following), a_ring.index(following), pred=more
-        )
-        tma.async_load(
-            b, [n, k + depth], ready.index(following), b_ring.index(following), pred=more
-        )
+        load_tile(a, [m, k + depth], ready.index(following), a_ring.index(following), pred=more)
+        load_tile(b, [n, k + depth], ready.index(following), b_ring.index(following), pred=more)
         mbarrier.wait(ready.index(slot), k // depth // 2 & 1)
         turned = b_ring.index(slot).permute((1, 0))
         total = warpgroup_mma(a_ring.index(slot), turned, total, is_async=True)
@@ -151,7 +152,7 @@ def wgmma_kernel(a, b, c, K: gl.constexpr):
     out = gl.allocate_shared_memory(c.dtype, c.block_shape, c.layout)
     out.store(total.to(c.dtype))
     fence_async_shared()
-    tma.async_store(c, [m, n], out)
+    send_tile(c, [m, n], out)
     tma.store_wait(0)
 
 
@@ -172,8 +173,8 @@ def load_tiles(a, b, a_ring, b_ring, full, empty, m, n, K):
         slot, use = k // depth % 2, k // depth // 2
         mbarrier.wait(empty.index(slot), (use & 1) ^ 1)
         mbarrier.expect(full.index(slot), a.nbytes_per_cta + b.nbytes_per_cta)
-        tma.async_load(a, [m, k], full.index(slot), a_ring.index(slot))
-        tma.async_load(b, [n, k], full.index(slot), b_ring.index(slot))
+        load_tile(a, [m, k], full.index(slot), a_ring.index(slot))
+        load_tile(b, [n, k], full.index(slot), b_ring.index(slot))
 
 
 @gluon.jit
@@ -191,9 +192,10 @@ def multiply_tiles(a_ring, b_ring, total, full, empty, done, K):
 def store_tile(c, total, done, m, n):
     mbarrier.wait(done, 0)
     out = gl.allocate_shared_memory(c.dtype, c.block_shape, c.layout)
-    out.store(total.load().to(c.dtype))
+    by_row: gl.constexpr = gl.BlockedLayout([1, c.block_shape[1]], [32, 1], [4, 1], [0, 1])
+    out.store(total.load(by_row).to(c.dtype))
     fence_async_shared()
-    tma.async_store(c, [m, n], out)
+    send_tile(c, [m, n], out)
     tma.store_wait(0)
 
 

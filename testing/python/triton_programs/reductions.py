@@ -87,7 +87,9 @@ def norm_dx_kernel(
     partial_dw, partial_db = dy * xhat, dy
     while tl.atomic_cas(lock_ptr + group, 0, 1) == 1:
         pass
-    if tl.load(count_ptr) == 0:
+    is_first = tl.load(count_ptr) == 0
+    tl.debug_barrier()  # Triton 3.7 has none between the loads of all warps and the exchange
+    if is_first:
         tl.atomic_xchg(count_ptr, 1)
     else:
         partial_dw += tl.load(dw_ptr, mask=inside)

@@ -56,7 +56,7 @@ def emulate(arch: str = "sm_100a", gpu: str = "", **options: Any) -> Iterator[Em
         if error.name != "triton" and not str(error.name).startswith("triton."):
             raise
         raise ConfigError(
-            "Triton is needed to emulate its programs", notes=["pip install 'triton>=3.6'"]
+            "Triton is needed to emulate its programs", notes=["pip install 'triton>=3.7'"]
         ) from None
     emulation = Emulation(arch)
     with choosing(find(arch, gpu)), launch_options(**options), activated(emulation):
