@@ -26,6 +26,8 @@ from tilelang.cli import main
 from tilelang.emulator import options
 from tilelang.emulator.timing.accuracy import BLACKWELL
 
+#: Pages whose commands and profiles take most of the time of all pages.
+_LONG = ("blackwell", "emulator_ci", "examples", "foreign_kernels")
 _DRAWN = {**draw_concepts.PICTURES_OF, **draw_speed.PICTURES_OF}
 
 
@@ -52,7 +54,13 @@ def _name(page: Path) -> str:
     return str(page.relative_to(DOCS).with_suffix(""))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+def _cases() -> list:
+    nightly = {"marks": pytest.mark.nightly}
+    return [pytest.param(page, **(nightly if _name(page) in _LONG else {})) for page in PAGES]
+
+
+@pytest.mark.budget(60)  # each page has code of its own
+@pytest.mark.parametrize("page", _cases(), ids=_name)
 def test_what_the_page_shows_runs(page: Path, capsys) -> None:
     if code(page):
         torch.manual_seed(0)  # data of pages are random: the same in every run

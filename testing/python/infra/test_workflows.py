@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+# npm may take minutes to find that there is no network. pre-commit checks the workflows as well.
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).resolve().parents[3]
 WRONG = """
 on: push
