@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from sm100.checks import MARKERS, _assembled, _seed, _warnings_are_errors, assembler
+from sm100.checks import (
+    MARKERS,
+    _assembled,
+    _seed,
+    _warnings_are_errors,
+    assembled_cases,
+    assembler,
+)
 
-__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
+__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembled_cases", "assembler"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from sm100.checks import _assembled, _seed, _warnings_are_errors, assembler
+from sm100.checks import _assembled, _seed, _warnings_are_errors, assembled_cases, assembler
 
 import tilelang
 import tilelang.language as T
 
-__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
+__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembled_cases", "assembler"]
 
 PATH = Path(__file__).parents[3] / "examples" / "flash_attention" / "attention_forward.py"
 TARGETS = ("sm_90a", "sm_100a")

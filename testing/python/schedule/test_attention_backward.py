@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from sm100.checks import _assembled, _seed, _warnings_are_errors, assembler
+from sm100.checks import _assembled, _seed, _warnings_are_errors, assembled_cases, assembler
 
-__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
+__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembled_cases", "assembler"]
 
 FOLDER = Path(__file__).parents[3] / "examples" / "flash_attention"
 ADDED = "attention_backward_added"

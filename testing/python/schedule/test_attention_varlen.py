@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from sm100.checks import _assembled, _seed, _warnings_are_errors, assembler
+from sm100.checks import _assembled, _seed, _warnings_are_errors, assembled_cases, assembler
 
 import tilelang
 
-__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
+__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembled_cases", "assembler"]
 
 PATH = Path(__file__).parents[3] / "examples" / "flash_attention" / "attention_varlen.py"
 TARGETS = ("sm_90a", "sm_100a")

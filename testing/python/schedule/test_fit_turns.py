@@ -6,14 +6,14 @@ import math
 
 import pytest
 import torch
-from sm100.checks import _assembled, _seed, _warnings_are_errors, assembler
+from sm100.checks import _assembled, _seed, _warnings_are_errors, assembled_cases, assembler
 
 import tilelang
 import tilelang.language as T
 
 # Two blocks leave each thread 168 registers, of which a row of scores takes 128.
 pytestmark = pytest.mark.may_spill("a row of scores beside the sums of its parts")
-__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
+__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembled_cases", "assembler"]
 
 
 def attention(keys, dim, rows=128, block=128, stages=2, threads=128, causal=None, dtype="bfloat16"):

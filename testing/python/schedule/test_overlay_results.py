@@ -6,7 +6,7 @@ import json
 
 import pytest
 import torch
-from sm100.checks import _assembled, _seed, _warnings_are_errors, assembler
+from sm100.checks import _assembled, _seed, _warnings_are_errors, assembled_cases, assembler
 
 import tilelang
 import tilelang.language as T
@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.over_field,
     pytest.mark.may_spill("a row of products beside the row of sums"),
 ]
-__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembler"]
+__all__ = ["_assembled", "_seed", "_warnings_are_errors", "assembled_cases", "assembler"]
 
 ROWS = BLOCK = 128
 BLOCKS = 5

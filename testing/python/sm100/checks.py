@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from durations import test_of
 from sm100.assembler import Assembler
 
 from tilelang.runtime import cache
@@ -35,8 +36,25 @@ def assembler(request: pytest.FixtureRequest, tmp_path_factory) -> Assembler:
     return Assembler(kept.mkdir("ptxas") if kept else tmp_path_factory.mktemp("ptxas"))
 
 
+@pytest.fixture(scope="session")
+def assembled_cases(request: pytest.FixtureRequest) -> set[str]:
+    """The cases whose kernels ptxas assembles: at each change the first one of each test.
+
+    ptxas takes as long as NVRTC; kernels of one test differ by shapes and types more than by what
+    ptxas refuses.
+    """
+    names = [item.nodeid for item in request.session.items]
+    if request.config.getoption("--tier") == "all":
+        return set(names)
+    return set({test_of(name): name for name in reversed(names)}.values())
+
+
 @pytest.fixture(autouse=True)
-def _assembled(request: pytest.FixtureRequest, monkeypatch, assembler: Assembler):
+def _assembled(
+    request: pytest.FixtureRequest, monkeypatch, assembler: Assembler, assembled_cases: set[str]
+):
+    if request.node.nodeid not in assembled_cases:
+        return
     may_spill = request.node.get_closest_marker("may_spill")
     may_serialise = request.node.get_closest_marker("may_serialise")
     compile_cached = cache.compile_cached
