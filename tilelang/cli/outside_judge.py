@@ -48,8 +48,7 @@ class OutsideReference:
         order = {"do": "expected", "inputs": packed(list(inputs), arrays), "steps": steps,
                  **self._order}  # fmt: skip
         answer, results = asked(self._process, order, arrays)
-        rows = [unpacked(each, results) for each in answer["outputs"]]
-        return [Expected(value, exact, tuple(moved)) for value, exact, *moved in rows]
+        return [Expected(*unpacked(each, results)) for each in answer["outputs"]]
 
     def on_elements(self, inputs: list[Any]) -> list[Elements]:
         """Returns the outputs over the field, from inputs that are elements where floats are."""

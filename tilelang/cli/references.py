@@ -95,7 +95,7 @@ class _References:
         )  # fmt: skip
         arrays: list[np.ndarray] = []
         with torch.no_grad():
-            rows = [packed([each.value, each.exact, *each.moved], arrays) for each in values]
+            rows = [packed(list(vars(each).values()), arrays) for each in values]
         return {"outputs": rows}, arrays
 
     def elements(self, fields: dict[str, Any], given: list[np.ndarray]) -> Message:

@@ -6,11 +6,15 @@ tolerance, and every part of it is relative to the size of the expected values:
 * an element may differ by one unit in the last place of its dtype,
 * and by the roundings inside of a kernel (:mod:`.precision`), relative to the root mean square of
   the expected values in its row and column, as the terms of a sum are larger than a sum near zero,
-* and by what the reference itself is wrong by, or moves by when its inputs are rounded once more.
+* and by what the reference itself is wrong by, or moves by when its inputs are rounded once more,
+* and, where the reference rounds to 8 bits on its way, by a rounding to the other neighbour.
 
 Errors must look like roundings, too: the relative error of the whole output has a closer bound, and
-the output must not be smaller or larger than expected on average. Integers are exact. An element is
-not judged if the reference is too sensitive there: a rounding of an input moves it by a tenth.
+roundings do not add up in the direction in which a wrong factor moves the output: the direction of
+the output itself, and that of the change caused by a larger input. So the scale of the scores of
+attention, which no sum of outputs shows, is seen as a factor of its queries. Integers are exact. An
+element is not judged if the reference is too sensitive there: a rounding of an input moves it by a
+tenth.
 """
 
 from __future__ import annotations
@@ -20,13 +24,17 @@ from typing import Any
 
 import torch
 
-from .exact import Elsewhere, Expected, Reference, expect
+from .exact import STRETCH, Elsewhere, Expected, Reference, expect
 from .precision import Precision
 
 #: The largest rounding error among many elements, in root mean squares.
 _PEAK = 8.0
-#: Units of the precision of a kernel: of an element, and of the whole output.
-_ELEMENT, _WHOLE = 4.0, 1.5
+#: Units of the precision of a kernel that an element may differ by.
+_ELEMENT = 4.0
+#: The relative error of the whole output, in units of the bias that all elements may share.
+_WHOLE = 1.5
+#: The distance to the other neighbour of a number in the middle of two, in errors of its rounding.
+_NEIGHBOUR = 2.1
 #: The reference is too sensitive where a rounding moves the result by this share.
 _SENSITIVE = 0.1
 #: The share of values of 8 bits that may be rounded to another neighbour.
@@ -92,7 +100,7 @@ def judge(comparison: Comparison, ptx: str = "") -> None:
         if got.is_floating_point():
             dtype = want.value.dtype if comparison.exact_dtype else got.dtype
             dtype = dtype if dtype.is_floating_point else got.dtype
-            _Output(number, got, want, dtype, precision.unit, comparison.special).judge()
+            _Output(number, got, want, dtype, precision, comparison.special).judge()
             if dtype == want.value.dtype and torch.finfo(dtype).bits < 16:
                 _judge_quantized(number, got, want)
         elif not comparison.special:  # integers have no NaN
@@ -102,7 +110,11 @@ def judge(comparison: Comparison, ptx: str = "") -> None:
 def _real(want: Expected) -> Expected:
     parts = [torch.view_as_real(each) for each in (want.value, want.exact, *want.moved)
              if each is not None]  # fmt: skip
-    return Expected(parts[0], parts[1] if len(parts) > 1 else None, tuple(parts[2:]))
+    stretched = {number: torch.view_as_real(each) for number, each in want.stretched.items()}
+    unrounded = None if want.unrounded is None else torch.view_as_real(want.unrounded)
+    return Expected(
+        parts[0], parts[1] if len(parts) > 1 else None, tuple(parts[2:]), stretched, unrounded
+    )
 
 
 def _judge_integers(number: int, got: torch.Tensor, want: Expected) -> None:
@@ -168,8 +180,8 @@ class _Output:
     """One output of floating point, with what is expected of it; all in float64."""
 
     def __init__(
-        self, number: int, got: torch.Tensor, want: Expected, dtype: torch.dtype, unit: float,
-        special: bool,
+        self, number: int, got: torch.Tensor, want: Expected, dtype: torch.dtype,
+        precision: Precision, special: bool,
     ) -> None:  # fmt: skip
         self._number = number
         self._got = got.double()
@@ -177,14 +189,16 @@ class _Output:
         self._info = info = torch.finfo(dtype)
         # The distance of subnormal numbers. Subnormal float32 numbers may become zero on a GPU.
         self._smallest = max(info.smallest_normal * info.eps, 2.0**-126)
-        self._unit = unit
+        self._unit, self._bias = precision.unit, precision.bias
         self._special = special
         finite = self._value.isfinite()
         self._want = self._value
         self._changes = torch.zeros_like(self._value).unsqueeze(0)
+        self._stretched: dict[int, torch.Tensor] = {}
+        self._neighbour = torch.zeros(())
         self._size = spread(self._value.masked_fill(~finite, 0.0))
         if want.exact is not None:
-            self._use(want.exact.double(), [each.double() for each in want.moved])
+            self._use(want.exact.double(), want)
             self._size = spread(self._want.nan_to_num(0.0, 0.0, 0.0))
         self._judged = self._want.isfinite() & self._value.isfinite()
         self._moves = self._changes.abs().amax(0)
@@ -195,7 +209,7 @@ class _Output:
         most = self._got.isinf() | (self._got.abs() == info.max)
         self._overflowed = self._over & most & (self._got.sign() == self._want.sign())
 
-    def _use(self, exact: torch.Tensor, moved: list[torch.Tensor]) -> None:
+    def _use(self, exact: torch.Tensor, found: Expected) -> None:
         """Takes the result in float64 for the truth, unless it is about something else."""
         largest = torch.maximum(self._size, self._value.abs())
         finite = exact.isfinite() & self._value.isfinite()
@@ -205,10 +219,15 @@ class _Output:
             return  # else the reference gives nothing but its own error
         overflow = ~self._value.isfinite() & exact.isfinite()
         self._want = torch.where(finite | overflow, exact, self._value)
-        moves = [(each - exact).nan_to_num(0.0, 0.0, 0.0) for each in moved]
+        moves = [(each.double() - exact).nan_to_num(0.0, 0.0, 0.0) for each in found.moved]
         if any(float((each.abs() > _SENSITIVE * largest).double().mean()) > 0.5 for each in moves):
             moves = []  # nothing could be judged
         self._changes = torch.stack([wrong, *moves])
+        if found.unrounded is not None:
+            half_step = (found.unrounded.double() - exact).abs()
+            self._neighbour = _NEIGHBOUR * half_step.nan_to_num(0.0, 0.0, 0.0)
+        if self._info.bits >= 16:  # else roundings are larger than the change
+            self._stretched = {i: each.double() - exact for i, each in found.stretched.items()}
 
     def judge(self) -> None:
         self._judge_non_finite()
@@ -241,7 +260,7 @@ class _Output:
     def _allowed(self) -> torch.Tensor:
         info, size = self._info, self._want.abs()
         rounding = (info.eps + self._unit) * size + self._smallest
-        inside = _ELEMENT * self._unit * self._size
+        inside = _ELEMENT * self._unit * self._size + self._neighbour
         return rounding + inside + _PEAK * torch.maximum(self._moves, spread(self._moves))
 
     def _judge_elements(self) -> None:
@@ -255,27 +274,46 @@ class _Output:
         _fail_at(self._number, bad, self._got, self._want, note)
 
     def _judge_whole(self) -> None:
-        """The relative error, and the factor between the output and what is expected."""
+        """The relative error, and the share of it that lies in the direction of a wrong factor."""
         good = self._judged & self._got.isfinite() & ~self._over
-        got, want, changes = self._got[good], self._want[good], self._changes[:, good]
-        size, total = want.norm(), want.square().sum()
+        want, changes = self._want[good], self._changes[:, good]
+        size = want.norm()
         if float(size) == 0.0:
             return
-        info, error = self._info, got - want
-        floor = self._smallest * want.numel() ** 0.5 / size
+        error = self._got[good] - want
+        floor = float(self._smallest * want.numel() ** 0.5 / size)
         moved = 3.0 * changes.norm(dim=1).amax() / size
-        relative, most = error.norm() / size, info.eps / 2 + _WHOLE * self._unit + moved + floor
+        relative, most = (
+            error.norm() / size,
+            self._info.eps / 2 + _WHOLE * self._bias + moved + floor,
+        )
         assert relative <= most, (
             f"output {self._number}: its relative error is {float(relative):.3g}, "
             f"roundings explain {float(most):.3g}"
         )
-        factor = (got * want).sum() / total
+        self._judge_factors(error, want, changes, good)
+
+    def _judge_factors(
+        self, error: torch.Tensor, want: torch.Tensor, changes: torch.Tensor, good: torch.Tensor
+    ) -> None:
+        """Projects the error on the change that a wrong factor causes; names the best match."""
+        directions = {"{:.6g} times as large as expected": want}
+        for i, each in self._stretched.items():
+            directions[f"as if input {i} were {{:.6g}} times as large"] = each[good] / STRETCH
         distinct = want[:_SAMPLE].unique().numel()  # equal values round alike
-        noise = ((got - factor * want) * want).norm() / total
-        noise *= (min(want.numel(), _SAMPLE) / distinct) ** 0.5
-        if distinct < _FEW:
-            noise += info.eps / 2
-        moved = 3.0 * (changes * want).sum(1).abs().amax() / total
-        assert (factor - 1).abs() <= _PEAK * noise + self._unit + moved + floor, (
-            f"output {self._number} is {float(factor):.6g} times as large as expected"
-        )
+        alike = (min(want.numel(), _SAMPLE) / distinct) ** 0.5
+        floor, found = self._smallest * want.numel() ** 0.5, []
+        for says, direction in directions.items():
+            length, total = direction.norm(), direction.square().sum()
+            relative = float(length / want.norm())
+            if not 0.0 < relative < float("inf"):  # the input has no influence, or too much
+                continue
+            factor = (error * direction).sum() / total
+            noise = ((error - factor * direction) * direction).norm() / total * alike
+            if distinct < _FEW:
+                noise += self._info.eps / 2 / relative
+            moved = 3.0 * (changes * direction).sum(1).abs().amax() / total
+            least = self._bias * max(1.0, 1.0 / relative) + floor / length
+            if factor.abs() > _PEAK * noise + least + moved:
+                found.append((float(factor.abs()) * relative, says.format(1 + float(factor))))
+        assert not found, f"output {self._number} is {max(found)[1]}"

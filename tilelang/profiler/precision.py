@@ -28,6 +28,8 @@ class Precision:
     Attributes:
         unit: relative error of a rounding inside of the kernel, in units of the last place of the
             type that it may round to: that of its inputs; tf32 for float32 if the PTX has tf32.
+        bias: relative error that all elements may share: half a unit where the kernel rounds to the
+            nearest number, a constant for example; a unit where tensor cores cut digits off.
     """
 
     def __init__(self, inputs: Sequence[Any], outputs: Sequence[torch.Tensor], ptx: str) -> None:
@@ -38,14 +40,17 @@ class Precision:
         tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
         kinds = {each.dtype for each in tensors if each.is_floating_point()}
         length = _longest_sum(tensors, outputs)
-        units = [self.unit_of(kind) for kind in kinds]
+        to_nearest = [self.unit_of(kind) for kind in kinds if kind.itemsize <= 2]
+        units = [self.unit_of(kind) for kind in kinds if kind.itemsize > 2]
         if torch.float16 in kinds and _FLOAT16_SUMS.search(ptx):
             units.append(2.0**-10 * math.sqrt(length))
         if _SHORT_SUMS.search(ptx):
             units.append(min(_SHORT_UNIT * length, _MOST))
         widest = torch.float64 if kinds == {torch.float64} else torch.float32
-        units.append(torch.finfo(widest).eps * math.sqrt(length))
-        self.unit = max(units)
+        self._sums = torch.finfo(widest).eps * math.sqrt(length)
+        units.append(self._sums)
+        self.unit = max(units + to_nearest)
+        self.bias = max([*units, *(unit / 2 for unit in to_nearest)])
 
     def unit_of(self, dtype: torch.dtype) -> float:
         """Returns the unit of a value of this dtype where the kernel works with it."""
@@ -60,8 +65,11 @@ class Precision:
 
     @property
     def step(self) -> Callable[[torch.dtype], float]:
-        """Returns how far an input moves if it is rounded again: a quarter unit on average."""
-        return lambda dtype: self.unit_of(dtype) / 4
+        """Returns how far an input moves if it is rounded again: a quarter unit on average.
+
+        An input of 32 bits or more moves as the roundings of a sum of such numbers move the sum.
+        """
+        return lambda dtype: max(self.unit_of(dtype), self._sums * (dtype.itemsize > 2)) / 4
 
 
 def _longest_sum(inputs: Iterable[torch.Tensor], outputs: Sequence[torch.Tensor]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -78,6 +79,38 @@ def test_attention(dtype: torch.dtype, scale: float) -> None:
     assert not verdict(attention, reference, q, k, v)
     assert verdict(lambda *x: attention(*x, factor=0.97), reference, q, k, v)
     assert verdict(lambda q, k, v: attention(q, k, v.flip(1)), reference, q, k, v)
+
+
+def test_an_input_that_is_scaled_wrongly_is_named() -> None:
+    q, k, v = (normal(2, 256, 64, dtype=BF16, seed=i) for i in range(3))
+    attention = lambda q, k, v: scaled_dot_product_attention(q, k, v, scale=0.125)  # noqa: E731
+    wrong = lambda q, k, v: scaled_dot_product_attention(q, k, v, scale=0.126)  # noqa: E731
+    assert not verdict(attention, attention, q, k, v)
+    message = verdict(wrong, attention, q, k, v)
+    assert re.fullmatch(r"output 0 is as if input [01] were 1\.00[78]\d* times as large", message)
+
+
+def test_attention_in_float32_with_large_scores() -> None:
+    for seed in range(8):
+        q, k, v = (normal(2, 128, 128, seed=3 * seed + i) for i in range(3))
+
+        def attention(q: Any, k: Any, v: Any) -> Any:
+            scores = 0.44 * (q @ k.mT)
+            p = torch.exp(scores - scores.amax(-1, True))
+            return p @ v / p.sum(-1, True)
+
+        reference = lambda q, k, v: scaled_dot_product_attention(q, k, v, scale=0.44)  # noqa: E731
+        assert not verdict(attention, reference, q, k, v)
+
+
+def test_roundings_to_8_bits_may_take_the_other_neighbour() -> None:
+    x = normal(64, 256, dtype=BF16)
+    scale = lambda x: x.float().abs().amax(-1, True) / 448  # noqa: E731
+    right = lambda x: ((x / scale(x)).to(FP8).float() * scale(x)).to(BF16)  # noqa: E731
+    other = lambda x: ((x * (1 / scale(x))).to(FP8).float() * scale(x)).to(BF16)  # noqa: E731
+    floors = lambda x: ((x / scale(x) * 0.96).to(FP8).float() * scale(x)).to(BF16)  # noqa: E731
+    assert not verdict(other, right, x)
+    assert verdict(floors, right, x)
 
 
 def test_values_that_are_all_small() -> None:
