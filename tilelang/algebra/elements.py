@@ -14,10 +14,10 @@ from tilelang.errors import UserError
 #: Words of an element: two residues modulo primes, and two exponents.
 PARTS = 4
 
-#: The PTX types of floats by the names of their dtypes.
+#: The PTX types of floats by the names of their dtypes. PTX has none for a factor e8m0 alone.
 PTX_TYPES = {
     "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
-    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float8_e8m0fnu": "b8",
 }  # fmt: skip
 
 #: Those of numbers that may be the bits of floats.

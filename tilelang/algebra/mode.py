@@ -50,8 +50,12 @@ def _remark(fields: dict[str, Any]) -> Remark:
     return Remark(bool(fields["broken"]), fields["spelling"], place, int(fields["count"]))
 
 
+def _dtype_of(array: Any) -> str:
+    return str(array.dtype).removeprefix("torch.")
+
+
 def _ptx_type(array: Any) -> str:
-    dtype = str(array.dtype).removeprefix("torch.")
+    dtype = _dtype_of(array)
     found = PTX_TYPES.get(dtype) or BIT_TYPES.get(dtype)
     if found is None:
         raise UserError(
@@ -130,7 +134,8 @@ class Algebra:
         call = _ffi.get("emulator.AlgebraRead")
         for index, place, stride, count in _rows(array):
             call(self._handle, place, dtype, stride, count, int(words[index].ctypes.data))
-        return Elements(words, values)
+        found = Elements(words, values)
+        return found._known() if _dtype_of(array) in PTX_TYPES else found
 
     def write(self, array: Any, elements: Elements) -> None:
         """Gives the floats of an array elements; the floats themselves stay.

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 _RANDOM = {"rand", "randn", "rand_like", "randn_like", "normal", "normal_", "uniform_"}
 #: Operations that return floats in another order, and their indices: further arguments by name.
 _ORDERS = {"topk": ("k", "dim"), "sort": ("dim",), "kthvalue": ("k", "dim")}
+#: Operations that make sparse tensors of dense ones, and those that return parts of sparse ones.
+_TO_SPARSE = {"to_sparse", "_to_sparse", "to_sparse_csr", "_to_sparse_csr"}
+_OF_SPARSE = {"values", "_values", "crow_indices", "col_indices", "indices", "_indices"}
 #: Failures of functions on elements that they are not made for.
 _NOT_FOLLOWED = (UserError, TypeError, AttributeError, ValueError, IndexError, KeyError)
 
@@ -51,8 +55,9 @@ class TorchMode(TorchDispatchMode):
         kwargs = kwargs or {}
         name = function.overloadpacket.__name__
         given = [each for each in tree_leaves((args, kwargs)) if _in_memory(each)]
-        moves = moves_elements(name)
+        moves = _moves(name, given)
         followed = not fills(name) and any(self._has(each, moves) for each in given)
+        followed |= name in ("mul", "div") and any(map(_is_rounded_number, args))
         if followed and (decomposed := decomposition_of(function)) is not None:
             with self:
                 return decomposed(*args, **kwargs)
@@ -69,9 +74,28 @@ class TorchMode(TorchDispatchMode):
             for each in outputs:
                 self._draws += 1
                 self._algebra.write(each, Elements.drawn(each, self._seed, self._draws))
-        elif outputs:
+        elif name == "_to_copy" and outputs and not followed:
+            self._cast(args[0], outputs[0])
+        elif name in _TO_SPARSE and followed:
+            self._write_sparse(args[0], result)
+        elif outputs and name not in _OF_SPARSE:
             self._follow(function, arguments, outputs, result)
         return result
+
+    def _cast(self, source: Any, output: Any) -> None:
+        """Keeps the exact values of floats that a cast rounds, as casts are the identity."""
+        self._algebra.forget(output)
+        if _is_float(source) and _is_float(output) and source.itemsize > output.itemsize:
+            exact = source.double()
+            if _in_memory(source) and not torch.equal(exact, output.double()):
+                self._algebra.write(output, Elements.of(exact))
+
+    def _write_sparse(self, dense: Any, sparse: Any) -> None:
+        """Gives the values of a sparse tensor the elements of a dense one, row by row."""
+        values = sparse._values() if sparse.layout == torch.sparse_coo else sparse.values()
+        kept = (dense != 0).numpy()
+        if values.numel() == kept.sum():
+            self._algebra.write(values, self._algebra.read(dense)[kept])
 
     def _has(self, tensor: Any, moves: bool) -> bool:
         followed = _is_float(tensor) or (moves and _dtype(tensor) in BIT_TYPES)
@@ -87,7 +111,7 @@ class TorchMode(TorchDispatchMode):
                 if any(map(_is_float, outputs)):
                     name = str(function.overloadpacket.__name__)
                     self.lost[name] = self.lost.get(name, 0) + 1
-        moves = moves_elements(function.overloadpacket.__name__)
+        moves = _moves(function.overloadpacket.__name__, outputs)
         for i, output in enumerate(outputs):
             known = found[i] if i < len(found) else None
             fits = isinstance(known, Elements) and known.values.size == output.numel()
@@ -159,6 +183,18 @@ def _dtype(tensor: Any) -> str:
 
 def _is_float(tensor: Any) -> bool:
     return _dtype(tensor) in PTX_TYPES
+
+
+def _moves(name: str, tensors: list[Any]) -> bool:
+    """Returns whether an operation moves the bits of tensors, and the elements with them."""
+    return moves_elements(name) or (name == "copy_" and len({each.dtype for each in tensors}) == 1)
+
+
+def _is_rounded_number(value: Any) -> bool:
+    """Returns whether a value is a number that stands for another, as 0.1 does for one tenth."""
+    if not isinstance(value, float):
+        return False
+    return not same(Elements.constant(value), Elements.of(np.float64(value))).all()
 
 
 def _in_memory(value: Any) -> bool:

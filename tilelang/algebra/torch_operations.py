@@ -20,9 +20,8 @@ from .elements import Elements
 
 def _spread(value: Any, shape: tuple[int, ...]) -> Elements:
     value = Elements.of(value)
-    return (
-        value.expand(*shape) if value.ndim == len(shape) else value + Elements.of(np.zeros(shape))
-    )
+    words = np.broadcast_to(value.words, (*shape, value.words.shape[-1]))
+    return Elements(words, np.broadcast_to(value.values, shape))
 
 
 def _max(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:

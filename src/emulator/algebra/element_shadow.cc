@@ -64,6 +64,21 @@ void ShadowBlock::Set(size_t offset, int width, const Element& element) {
   Place(offset) = element;
 }
 
+bool ShadowBlock::GetMixed(size_t offset, int width, Element* element) const {
+  const uint8_t* tags = tags_.data() + offset;
+  const auto inside = static_cast<size_t>(width - 1);
+  if (tags[0] != (kMixed | width) || std::memcmp(tags + 1, kTags[width] + 1, inside) != 0) {
+    return false;
+  }
+  *element = At(offset);
+  return true;
+}
+
+void ShadowBlock::SetMixed(size_t offset, int width, const Element& element) {
+  Set(offset, width, element);
+  tags_.data()[offset] |= kMixed;
+}
+
 const Element* ShadowBlock::Singles(size_t offset, int count) const {
   const auto bytes = static_cast<size_t>(count) * 4;
   const uint8_t* tags = tags_.data() + offset;

@@ -28,6 +28,9 @@ class ShadowBlock {
   // The element of the float at `offset`, if there is one. `host`: its bytes.
   bool Get(size_t offset, int width, const uint8_t* host, Element* element) const;
   void Set(size_t offset, int width, const Element& element);
+  // The same for the bits of two or more floats that xor has mixed; see Mixed in move_rules.cc.
+  bool GetMixed(size_t offset, int width, Element* element) const;
+  void SetMixed(size_t offset, int width, const Element& element);
   // Returns the elements of f32 that follow each other, or nullptr if one has none.
   const Element* Singles(size_t offset, int count) const;
   void SetSingles(size_t offset, int count, const Element* elements);
@@ -36,6 +39,7 @@ class ShadowBlock {
   void Copy(size_t offset, const ShadowBlock& from, size_t from_offset, size_t bytes);
 
  private:
+  static constexpr uint8_t kMixed = 0x08;   // plus the width of the floats
   static constexpr uint8_t kInside = 0x10;  // plus the place in the float
   static constexpr size_t kPad = 16;
 

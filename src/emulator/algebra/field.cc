@@ -140,10 +140,16 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// Exponents without their twists: a multiple of a logarithm by a fraction has none that is defined,
+// and floats have no logarithms of negative numbers.
+uint64_t DigestOfExponents(const Element& a) {
+  return uint64_t{a.part[kResidues] & ~kTwistBit} << 32 | (a.part[kResidues + 1] & ~kTwistBit);
+}
+
 uint64_t Digest(const Element& a) {
+  if (!a.has_residues()) return DigestOfExponents(a);
   const Element plain = Untwisted(a);
-  const int first = a.has_residues() ? 0 : kResidues;
-  return uint64_t{plain.part[first]} << 32 | plain.part[first + 1];
+  return uint64_t{plain.part[0]} << 32 | plain.part[1];
 }
 
 // Names of hashes (Hash) that the emulator itself uses.
@@ -284,7 +290,7 @@ bool SameElement(const Element& a, const Element& b) {
   if (a.has_residues() != b.has_residues()) {
     if (!a.has_exponents() || !b.has_exponents())
       return SameElement(WithResidues(a), WithResidues(b));
-    return std::memcmp(a.part + kResidues, b.part + kResidues, 2 * sizeof(uint32_t)) == 0;
+    return DigestOfExponents(a) == DigestOfExponents(b);
   }
   return Digest(a) == Digest(b);
 }

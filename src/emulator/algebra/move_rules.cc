@@ -32,6 +32,32 @@ int SourceLaneOf(std::string_view mode, uint32_t lane, uint32_t b, uint32_t c) {
   return static_cast<int>(source);
 }
 
+// The words of elements that xor has put together.
+class Mixed {
+ public:
+  // `whole`: it is one element, not mixed itself.
+  void Add(const Element& element, bool whole) {
+    for (int i = 0; i < kParts; ++i) element_.part[i] ^= element.part[i];
+    whole_ ^= whole;
+  }
+  const Element& element() const { return element_; }
+  bool is_whole() const { return whole_; }
+  // Whether the words can be those of an element that is known.
+  bool IsValid() const {
+    bool valid = element_.known();
+    for (int i = 0; i < kParts; ++i) {
+      const uint32_t part = element_.part[i];
+      const bool absent = element_.part[i & ~1] & kAbsentPart;
+      valid &= absent ? part == kAbsentPart : (part & ~kTwistBit) < kModuli[i];
+    }
+    return valid;
+  }
+
+ private:
+  Element element_{};
+  bool whole_ = false;
+};
+
 // Calls run(first result byte, first source, bytes) for runs of bytes whose sources follow each
 // other. A source below 0 is none.
 template <size_t count, typename Run>
@@ -182,18 +208,20 @@ void WarpValues::BeforeBytes(const Warp& warp, const Op& op, const ElementRule& 
                              uint32_t lanes) {
   results_ = {op.slots, 1};
   const auto bytes = static_cast<size_t>(BytesOf(op.slots[0]));
+  const bool masks = rule.kind == RuleKind::kMask;
+  const bool mixes = masks && kernel_.sources[op.source].spelling.starts_with("xor");
   uint64_t lost = 0;
   ForEachLane(lanes, [&](int lane) {
     staged_.Clear(StagedAt(0, lane), bytes);
     const bool tagged = IsTagged(op.slots[1], lane) || IsTagged(op.slots[2], lane);
     if (!tagged) return;
     if (rule.kind == RuleKind::kPermute) StagePermuted(warp, op, lane);
-    if (rule.kind == RuleKind::kMask) StageMasked(warp, op, lane);
+    if (masks) StageMasked(warp, op, lane);
+    if (mixes) StageMixed(warp, op, lane);
     if (rule.kind == RuleKind::kShift) StageShifted(warp, op, rule, lane);
     if (rule.kind == RuleKind::kAddBits) StageScaled(warp, op, rule, lane);
     if (staged_.IsClear(StagedAt(0, lane), bytes)) ++lost;
   });
-  const bool masks = rule.kind == RuleKind::kMask;
   if (lost != 0 && !masks) state_.Remark(RemarkKind::kBroken, kernel_, op, lost);
 }
 
@@ -241,7 +269,7 @@ void WarpValues::StageMasked(const Warp& warp, const Op& op, int lane) {
 }
 
 // Masks of the sign bits of floats: and clears, or sets, xor changes them. A mask that clears the
-// end of an f32's fraction is a cast.
+// end of an f32's fraction is a cast, and one that keeps all bits of the float is nothing.
 void WarpValues::StageSigns(const Warp& warp, uint32_t slot, int lane, const uint8_t* mask,
                             std::string_view spelling) {
   const int bytes = BytesOf(slot);
@@ -251,8 +279,9 @@ void WarpValues::StageSigns(const Warp& warp, uint32_t slot, int lane, const uin
       Element element;
       const size_t place = Place(slot, lane) + static_cast<size_t>(offset);
       if (!registers_.Get(place, width, host + offset, &element)) continue;
-      uint64_t bits = 0;
+      uint64_t bits = 0, own = 0;
       std::memcpy(&bits, mask + offset, static_cast<size_t>(width));
+      std::memcpy(&own, host + offset, static_cast<size_t>(width));
       const uint64_t sign = uint64_t{1} << (8 * width - 1);
       const bool negative = host[offset + width - 1] >> 7;
       bool negate = false;
@@ -262,7 +291,8 @@ void WarpValues::StageSigns(const Warp& warp, uint32_t slot, int lane, const uin
         negate = !negative;
       } else if (spelling.starts_with("xor") && bits == sign) {
         negate = true;
-      } else if (!spelling.starts_with("and") || !DropsFraction(bits, width)) {
+      } else if (!spelling.starts_with("and") ||
+                 ((own & ~bits) != 0 && !DropsFraction(bits, width))) {
         continue;
       }
       staged_.Set(StagedAt(0, lane) + static_cast<size_t>(offset), width,
@@ -271,9 +301,46 @@ void WarpValues::StageSigns(const Warp& warp, uint32_t slot, int lane, const uin
   }
 }
 
+// Sorts and flips exchange two floats by xor: x ^ (x ^ y) is y. The words of elements are mixed as
+// the bits of the floats are, so an odd number of operands may be an element again.
+void WarpValues::StageMixed(const Warp& warp, const Op& op, int lane) {
+  const int bytes = BytesOf(op.slots[0]);
+  for (int width = std::min(bytes, 4); width >= 2; width /= 2) {
+    for (int offset = 0; offset < bytes; offset += width) {
+      const size_t staged = StagedAt(0, lane) + static_cast<size_t>(offset);
+      if (!staged_.IsClear(staged, static_cast<size_t>(width))) continue;
+      Mixed mixed;
+      bool known = true, any = false;
+      for (int k = 1; k <= 2; ++k) {
+        const size_t place = Place(op.slots[k], lane) + static_cast<size_t>(offset);
+        const uint8_t* host = warp.Reg<uint8_t>(0) + place;
+        Element element;
+        if (!registers_.IsClear(place, static_cast<size_t>(width))) {
+          const bool whole = registers_.Get(place, width, host, &element);
+          known &= whole || registers_.GetMixed(place, width, &element);
+          mixed.Add(element, whole);
+          any = true;
+        } else {
+          mixed.Add(ElementOfBits(width == 4 ? Type::kF32 : Type::kF16, host), true);
+        }
+      }
+      if (!any || !known) continue;
+      if (!mixed.is_whole()) staged_.SetMixed(staged, width, mixed.element());
+      if (mixed.is_whole() && mixed.IsValid()) staged_.Set(staged, width, mixed.element());
+    }
+  }
+}
+
 void WarpValues::StageShifted(const Warp& warp, const Op& op, const ElementRule& rule, int lane) {
   const auto bytes = static_cast<size_t>(BytesOf(op.slots[0]));
   const uint32_t amount = warp.Reg<uint32_t>(op.slots[2])[lane];
+  // A factor e8m0 becomes a number by a shift to where f32 or bf16 has its exponent.
+  const size_t width = amount == 23 ? 4 : amount == 7 ? 2 : 0, at = Place(op.slots[1], lane);
+  Element factor;
+  if (rule.left && width != 0 && width <= bytes && registers_.IsClear(at + 1, bytes - 1) &&
+      registers_.Get(at, 1, warp.Reg<uint8_t>(0) + at, &factor)) {
+    return staged_.Set(StagedAt(0, lane), static_cast<int>(width), factor);
+  }
   if (amount % 8 != 0 || amount / 8 >= bytes) return;
   const size_t shift = amount / 8;
   Stage(0, rule.left ? shift : 0, op.slots[1], lane, rule.left ? 0 : shift, bytes - shift);

@@ -93,6 +93,7 @@ class WarpValues : public WarpChecks {
   void StageSigns(const Warp& warp, uint32_t slot, int lane, const uint8_t* mask,
                   std::string_view spelling);
   void StageShifted(const Warp& warp, const Op& op, const ElementRule& rule, int lane);
+  void StageMixed(const Warp& warp, const Op& op, int lane);
   void StageScaled(const Warp& warp, const Op& op, const ElementRule& rule, int lane);
   bool IsTagged(uint32_t slot, int lane) const;
 

@@ -32,10 +32,11 @@ EQUAL = {
         "attention_with_roles": 1, "paged_decoding": 3, "selective_scan": 20,
     },
     "block_scaled": {"mxfp8_dot": 1, "mixed_dot": 1},
-    "elementwise": {"gated_gelu": 1, "transpose": 1},
+    "elementwise": {"gated_gelu": 1, "transpose": 1, "rotary_embedding": 1, "joins_and_splits": 2},
     "reductions": {
         "persistent_softmax": 1, "layer_norm_and_its_backward": 4, "rms_norm_in_place": 1,
         "linear_recurrence": 1, "variance_and_argmax": 2, "sum_by_the_last_block": 1,
+        "cross_entropy": 2, "sort_and_topk": 2, "sparse_matrix_vector": 1,
     },
     "gluon_programs": {
         "gluon_transpose": 1, "gluon_ring_of_copies": 1, "gluon_tma_copies": 1,
