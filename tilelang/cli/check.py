@@ -18,6 +18,7 @@ from .findings import letters_option
 from .many import STATUS, CheckCommand, many_options
 from .options import (
     Shapes,
+    algebra_option,
     chosen_target,
     request_of,
     request_options,
@@ -63,9 +64,7 @@ class Trials(click.ParamType):
 @click.option("--inputs", "kinds", type=Trials(), default="all", show_default=True,
               help="Further inputs to try after random ones: all, none, or some of "
                    f"{', '.join(_TRIALS)}.")  # fmt: skip
-@click.option("--algebra", is_flag=True,
-              help="Compare with the reference over a finite field, without a tolerance. There is "
-                   "no predicted time then.")  # fmt: skip
+@algebra_option
 @letters_option
 @many_options
 @click.option("--threads", default=0, metavar="NUMBER",
@@ -128,17 +127,13 @@ def check(
 
 
 def _program(request: Request, algebra: bool) -> Program:
-    """Returns what runs a program: a script, or a kernel by its name, in a process of its own.
-
-    A script compares by itself, so it runs in this one where that is over a field.
-    """
-    by_itself = algebra and not request.name
-    if request.path.suffix != ".py" or not has_torch() or by_itself:
+    """Returns what runs a program: a script, or a kernel by its name, in a process of its own."""
+    if request.path.suffix != ".py" or not has_torch():
         return program_of(request)
     from .outside_judge import outside_program
     from .outside_script import outside_script
 
-    return outside_program(request) if request.name else outside_script(request)
+    return outside_program(request) if request.name else outside_script(request, algebra)
 
 
 def overall(found: list[dict[str, Any]]) -> str:

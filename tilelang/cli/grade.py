@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
+from ..algebra.verdict import error_bound
 from ..checks import progress
 from . import files_read
 from .check import STATUS, overall, target_text
 from .findings import letters_option
 from .grader import Grader
-from .options import chosen_target, schedules, seeds_option, target_option
+from .options import algebra_option, chosen_target, schedules, seeds_option, target_option
 from .output import document, emit, guarded, json_option
 from .programs import Program
 from .supervise import supervised
@@ -27,13 +28,14 @@ from .verdict import examine
 @target_option()
 @seeds_option
 @click.option("--allow-torch", is_flag=True, help="Let operations of torch compute, too.")
+@algebra_option
 @letters_option
 @json_option
 @supervised
 @guarded
 def grade(
     problem: str, solution: str, workloads: str | None, target: str | None, seeds: int,
-    allow_torch: bool, letters: str, as_json: bool,
+    allow_torch: bool, algebra: bool, letters: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Judge a solution of a KernelBench or FlashInfer-Bench problem.
 
@@ -51,7 +53,10 @@ def grade(
     names = schedules(seeds)
     with progress.shown():
         progress.expect(len(grader.workloads) * len(names))
-        found = [_graded(grader, i, chosen, names, letters) for i in range(len(grader.workloads))]
+        found = [
+            _graded(grader, i, chosen, names, letters, algebra)
+            for i in range(len(grader.workloads))
+        ]
     verdict = overall(found)
     content = document(
         "grade", ok=verdict == "right", verdict=verdict, problem=problem, solution=solution,
@@ -62,7 +67,7 @@ def grade(
 
 
 def _text(found: dict[str, Any], letters: str) -> str:
-    lines = [f"{found['workload']}: {target_text(found, 'compared with its reference', letters)}"]
+    lines = [f"{found['workload']}: {target_text(found, found['compared'], letters)}"]
     lines += [
         f"  outside of kernels: {each['operation']} at {each['place']} ({each['count']} times)"
         for each in found["outside"]
@@ -71,12 +76,14 @@ def _text(found: dict[str, Any], letters: str) -> str:
 
 
 def _graded(
-    grader: Grader, number: int, target: str, names: list[str | int], letters: str
+    grader: Grader, number: int, target: str, names: list[str | int], letters: str, algebra: bool
 ) -> dict[str, Any]:
     """Returns the verdict on one workload; each schedule has inputs of its own."""
     workload = grader.workload(number)
-    program = Program(workload.run, "compared with its reference", repeats=False)
-    found = examine(program, target, names, letters=letters)
+    how = "compared with its reference"
+    how += f", over a finite field ({error_bound()})" if algebra else ""
+    program = Program(workload.run, how, repeats=False)
+    found = examine(program, target, names, letters=letters, algebra=algebra)
     message, ended = "", found["verdict"] in ("right", "wrong")
     if ended and not found["kernels"]:
         message = "the solution launched no kernel"
@@ -87,6 +94,6 @@ def _graded(
         found.update(ok=False, verdict="wrong")
         found["runs"][0].update(ok=False, outcome="wrong", message=message)
     return {
-        **found, "workload": workload.name, "shapes": workload.shapes,
+        **found, "compared": how, "workload": workload.name, "shapes": workload.shapes,
         "outside": workload.outside,
     }  # fmt: skip

@@ -10,6 +10,7 @@ from ..profiler.judge import Comparison
 from .outside import is_move
 from .outside_judge import OutsideReference
 from .recording import Recording, asked, merged
+from .verdict import current_recorder
 
 #: The seed of the inputs that the solution sees.
 _SEEN = 1
@@ -72,6 +73,9 @@ class GradedWorkload:
                 self._grader.solution, order, lambda _: self._seen, self._grader.allows
             )
         inputs = merged(self._inputs(self._recording.seed + self._count), self._seen)
+        recorder = current_recorder()
+        if recorder is not None:
+            recorder.draw(inputs)
         self._count += 1
         results = self._recording.again(inputs)
         reference = OutsideReference(self._grader.reference, workload=self._number)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from ..algebra import Algebra
 from ..checks.reporter import ReportedOperations, ReportedOutputs, Reporter, extent, reference
 from ..checks.wire import Wire, unpacked
 from ..emulator import EmulatorError, options
@@ -68,10 +69,21 @@ class _Program:
     def script(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Runs a script once for a target."""
         request = Request(Path(fields["path"]), argv=tuple(fields["argv"]), seed=fields["seed"])
-        reporter = Reporter(self._wire)
-        with assembling(), compiling(self._compiled), _reporting(self._wire, reporter):
+        reporter = Reporter(self._wire, follows=fields["algebra"])
+        with contextlib.ExitStack() as stack:
+            if fields["algebra"]:
+                algebra = Algebra()
+                stack.callback(self._followed, algebra)
+                stack.enter_context(algebra.mode(seed=0, schedule=fields["schedule"]))
+            stack.enter_context(assembling())
+            stack.enter_context(compiling(self._compiled))
+            stack.enter_context(_reporting(self._wire, reporter))
             run_script(request, fields["target"])
         return {}
+
+    def _followed(self, algebra: Algebra) -> None:
+        remarks = [str(each) for each in algebra.remarks]
+        self._wire.send({"event": "followed", "remarks": remarks})
 
     def load(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Loads the file, and finds the kernel."""

@@ -125,6 +125,12 @@ shapes_option = click.option("--shapes", type=Shapes(), default="",
 seeds_option = click.option("--seeds", default=1, show_default=True, metavar="NUMBER",
                             help="Number of random schedules to try.")  # fmt: skip
 
+algebra_option = click.option(
+    "--algebra", is_flag=True,
+    help="Compare with the reference over a finite field, without a tolerance. There is no "
+         "predicted time then.",
+)  # fmt: skip
+
 
 def request_options(function: Callable[..., None]) -> Callable[..., None]:
     """Adds the options that make a :class:`Request`, except for the shapes."""

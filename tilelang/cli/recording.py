@@ -143,13 +143,16 @@ def _answered(replica: Replica, message: Message) -> Message | None:
 
 
 def _told(message: Message) -> bool:
-    """Tells the recorder of a compiled kernel; returns whether the event is one."""
+    """Tells the recorder of a compiled kernel, or of elements; returns whether it is for it."""
     fields, recorder = message[0], current_recorder()
-    if fields.get("event") != "compiled":
+    event = fields.get("event")
+    if event not in ("compiled", "followed"):
         return False
     with _sense():
-        if recorder is not None:
+        if recorder is not None and event == "compiled":
             recorder.compiled(fields["names"], fields["remarks"])
+        elif recorder is not None:
+            recorder.followed([str(each) for each in fields["remarks"]])
     return True
 
 

@@ -84,13 +84,8 @@ class _References:
         from ..profiler.exact import expect
 
         steps = fields["steps"]
-        if self._function is not None:
-            reference: Any = functools.partial(applied, self._function)
-        else:
-            assert self._problem is not None
-            reference = self._problem.workloads[fields["workload"]].expected
         values = expect(
-            reference, unpacked(fields["inputs"], given),
+            self._reference(fields), unpacked(fields["inputs"], given),
             lambda dtype: float(steps[str(dtype).removeprefix("torch.")]),
         )  # fmt: skip
         arrays: list[np.ndarray] = []
@@ -98,15 +93,21 @@ class _References:
             rows = [packed(list(vars(each).values()), arrays) for each in values]
         return {"outputs": rows}, arrays
 
+    def _reference(self, fields: dict[str, Any]) -> Callable[[list[Any]], Any]:
+        """Returns the function that takes a list of inputs."""
+        if self._function is not None:
+            return functools.partial(applied, self._function)
+        assert self._problem is not None
+        return self._problem.workloads[fields["workload"]].expected
+
     def elements(self, fields: dict[str, Any], given: list[np.ndarray]) -> Message:
         """Computes the outputs over the field."""
-        assert self._function is not None
         inputs = [
             together(each) if isinstance(each, tuple) else each
             for each in unpacked(fields["inputs"], given)
         ]
         arrays: list[np.ndarray] = []
-        results = as_list(applied(self._function, inputs))
+        results = as_list(self._reference(fields)(inputs))
         return {"outputs": [packed(apart(Elements.of(each)), arrays) for each in results]}, arrays
 
 

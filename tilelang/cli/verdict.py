@@ -67,6 +67,7 @@ class Recorder:
         #: The mode of the last launches, where floats carry elements of a field.
         self.algebra = Algebra() if algebra else None
         self._drawn: dict[int, Elements] = {}  # inputs of the last run, by their positions
+        self._followed: list[str] = []  # what a program has said of its own elements
         self._unwritten: dict[tuple[str, int, int], _Unwritten] = {}
         self._calls: collections.Counter[tuple[str, int]] = collections.Counter()
         self.texts: set[str] = set()
@@ -152,7 +153,12 @@ class Recorder:
 
     def algebra_remarks(self) -> list[str]:
         """Returns what instructions of the last launches did to elements."""
-        return [str(remark) for remark in self.algebra.remarks] if self.algebra else []
+        own = [str(remark) for remark in self.algebra.remarks] if self.algebra else []
+        return own + self._followed
+
+    def followed(self, remarks: list[str]) -> None:
+        """Takes what a program says of elements that it has followed in its own process."""
+        self._followed = remarks
 
     def unwritten(self) -> list[dict[str, Any]]:
         """Returns the outputs with elements that none of at least two runs has written."""

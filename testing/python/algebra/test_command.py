@@ -127,6 +127,21 @@ def test_script(factor: str, status: int, tmp_path: Path, monkeypatch) -> None:
     assert found["ok"] == (status == 0)
 
 
+def test_a_script_is_not_in_the_process_of_the_judge(tmp_path: Path, monkeypatch) -> None:
+    """It cannot patch the recorder, and a race of its kernel is found all the same."""
+    monkeypatch.chdir(tmp_path)
+    patch = """
+import tilelang.cli.verdict as verdict, tilelang.algebra as algebra
+verdict.Recorder._launched = lambda self, launch: launch.run(sanitize=False)
+verdict._outcome = lambda *a, **k: ("right", "")
+"""
+    racy = PROGRAM.replace("y[block * 256 + i] = x", "y[i] = x")
+    Path("program.py").write_text(racy)
+    Path("script.py").write_text(patch + SCRIPT.format(factor="3").split("torch.testing")[0])
+    found = document("check script.py --seeds 0 --algebra", 1)["targets"][0]
+    assert found["verdict"] in ("wrong", "racy") and found["kernels"][0]["findings"]
+
+
 def test_assertion() -> None:
     x = torch.randn(100)
     testing.assert_equal_algebra(lambda x: x * 2, lambda x: x + x, torch.zeros(4))

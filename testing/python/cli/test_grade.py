@@ -114,6 +114,15 @@ def test_kernelbench_shares_the_weights_and_compares() -> None:
     assert "WRONG" in command("grade model.py wrong.py --seeds 0").output
 
 
+@pytest.mark.parametrize(("factor", "status"), [("3.0", 0), ("3.0001", 1)])
+def test_over_the_field(factor: str, status: int) -> None:
+    Path("new.py").write_text(SOLUTION.replace("FACTOR", factor))
+    (found,) = document("grade model.py new.py --seeds 0 --algebra", status)["workloads"]
+    assert "over a finite field" in found["compared"]
+    messages = {"" if not status else "element (0, 0) differs, as do 349 others of 350"}
+    assert {run["message"].partition(":")[0] for run in found["runs"]} == messages
+
+
 def test_a_solution_without_a_kernel_is_wrong() -> None:
     text = MODEL.replace("class Model(", "class ModelNew(")
     Path("torch_only.py").write_text(text)
