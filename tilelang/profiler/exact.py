@@ -78,7 +78,7 @@ def expect(
     for sign in (1.0, -1.0):
         found = _in_float64(reference, _moved(inputs, step, sign), values)
         moved += [found] if found is not None else []
-    stretched = {}
+    stretched: dict[int, list[torch.Tensor]] = {}
     for number in range(len(inputs)):
         if _is_float_tensor(inputs[number]):
             found = _in_float64(reference, _stretched(inputs, number), values)
