@@ -1,16 +1,19 @@
 """Softmax and LayerNorm of rows of twelve widths: the kernels of examples/ beside their peers.
 
-    python benchmark/row_widths.py [--all] [--kernels softmax layer_norm] [--rounds 3]
+    python benchmark/row_widths.py [--all | --drawn SEED] [--kernels softmax layer_norm] [--rounds 3]
 
 Prints the median microseconds of bfloat16 matrices of 256 MB (L2 flushed, functions in turns, see
 in_turns.py) and the ratio to the fastest of torch, torch.compile and Triton. Results are checked
-against float64 first. Only the widths that row_widths.txt has for tuning, unless --all.
+against float64 first. Only the widths that row_widths.txt has for tuning, unless --all; or twelve
+widths from 1 to 70,000 that a seed draws, evenly by their logarithms.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import math
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +41,12 @@ def widths(everything: bool) -> list[int]:
     return [int(w[0]) for w in lines if w[0] != "#" and (everything or w[1:] == ["tune"])]
 
 
+def drawn(seed: int, count: int = 12, most: int = 70_000) -> list[int]:
+    """Returns widths from 1 to ``most``, drawn evenly by their logarithms, in order."""
+    draw = random.Random(seed)
+    return sorted(round(math.exp(draw.uniform(0, math.log(most)))) for _ in range(count))
+
+
 def own(name: str, rows: int, columns: int) -> Callable[..., Any]:
     """Returns the kernel of an example, as a function of the inputs."""
     sys.path.insert(0, str(HERE.parent / "examples" / EXAMPLES[name]))
@@ -52,14 +61,16 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", action="store_true", help="the widths that are held back as well")
+    parser.add_argument("--drawn", type=int, metavar="SEED", help="widths that a seed draws")
     parser.add_argument("--kernels", nargs="*", default=["softmax", "layer_norm"])
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    chosen = widths(options.all) if options.drawn is None else drawn(options.drawn)
     triton = normalization.triton_kernels()
     print(f"{torch.cuda.get_device_name()}, bfloat16, {2 * ELEMENTS >> 20} MB, microseconds")
     for name in options.kernels:
         formula = row_kernels.references()[name]
-        for columns in widths(options.all):
+        for columns in chosen:
             rows = ELEMENTS // columns
             args = normalization.arguments(name, rows, columns)
             torch._dynamo.reset()
