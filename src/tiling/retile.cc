@@ -78,8 +78,9 @@ Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim d
       return with(grid, body);
     }
   }
-  // One tile along the dimension, and no block index says so.
-  Stmt body = TileCutter(func, op, plain, {dim, ir::Var(), from, to}).Body();
+  // One tile along the dimension, and no block index says so. Both store what the smaller one has.
+  Expr end = ir::Const(ir::dtypes::kInt32, std::min(from, to));
+  Stmt body = TileCutter(func, op, plain, {dim, ir::Var(), from, to, end}).Body();
   return body.defined() ? with(op->grid, body) : Stmt();
 }
 

@@ -161,3 +161,38 @@ def test_a_tile_times_itself_stays_whole(rows, blocks):
     whole = torch.nn.functional.pad(a.double(), (0, 0, 0, 128 * blocks - rows))
     want = torch.cat([each @ each.T for each in whole.split(128)], 1)
     torch.testing.assert_close(c.double(), want, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("stored_by", ["copy", "elements"])
+def test_the_result_goes_on_behind_the_only_tile(stored_by):
+    """The program stores 128 columns of 135: a wider tile would store the other seven as well."""
+    depth = T.dynamic("depth")
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((136, depth), "float16"),
+        B: T.Tensor((128, depth), "float16"),
+        C: T.Tensor((136, 135), "float16"),
+    ):
+        with T.Kernel(1, T.ceildiv(136, 128), threads=128) as (bx, by):
+            a = T.alloc_shared((128, 64), "float16")
+            b = T.alloc_shared((128, 64), "float16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for k in T.Pipelined(T.ceildiv(depth, 64), num_stages=3):
+                T.copy(A[by * 128, k * 64], a)
+                T.copy(B[bx * 128, k * 64], b)
+                T.gemm(a, b, c, transpose_B=True)
+            if stored_by == "copy":
+                T.copy(c, C[by * 128, bx * 128])
+            else:
+                for i, j in T.Parallel(128, 128):
+                    C[by * 128 + i, bx * 128 + j] = c[i, j]
+
+    kernel = tilelang.compile(main, target="sm_100a", pass_configs={"tl.tile_columns": 256})
+    torch.manual_seed(0)
+    a, b = torch.randn(136, 512).half(), torch.randn(128, 512).half()
+    c = torch.full((136, 135), -7.0).half()
+    kernel(a, b, c)
+    want = torch.cat([a.double() @ b.double().T, torch.full((136, 7), -7.0)], 1)
+    torch.testing.assert_close(c.double(), want, rtol=2e-3, atol=2e-2)
