@@ -25,4 +25,9 @@ Expr EmptyLike(const Expr& extent, const Expr& inside) {
   return Select(select->condition, EmptyLike(select->true_value, inside), select->false_value);
 }
 
+Expr EmptyLike(const Array<Expr>& extents, Expr inside) {
+  for (const Expr& extent : extents) inside = EmptyLike(extent, inside);
+  return inside;
+}
+
 }  // namespace tilelang::ir

@@ -10,6 +10,8 @@ namespace tilelang::ir {
 Expr ExtentInside(const Expr& extent);
 // The extent `inside`, empty where `extent` is so by its condition.
 Expr EmptyLike(const Expr& extent, const Expr& inside);
+// The extent `inside` of a grid of one dimension, empty where the grid `extents` is so.
+Expr EmptyLike(const Array<Expr>& extents, Expr inside);
 
 }  // namespace tilelang::ir
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "analysis/kernel_scope.h"
+#include "ir/launch_extent.h"
 #include "ir/remark.h"
 #include "ir/settings.h"
 #include "ir/visitor.h"
@@ -181,7 +182,7 @@ class TileChooser : public ir::StmtMutator {
   int64_t BlocksOf(const ir::KernelLaunchNode* launch, int64_t cluster) const {
     int64_t blocks = 1;
     for (size_t axis = 0; axis < launch->grid.size(); ++axis) {
-      auto extent = ir::AsInt(launch->grid[axis]);
+      auto extent = ir::AsInt(ir::ExtentInside(launch->grid[axis]));
       if (!extent) return 2 * target_->sm_count;
       blocks *= axis == 1 ? CeilDiv(*extent, cluster) * cluster : *extent;
     }

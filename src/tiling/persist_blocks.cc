@@ -8,6 +8,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "ir/fresh_copy.h"
+#include "ir/launch_extent.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
@@ -80,7 +81,7 @@ class BlockPersister : public ir::StmtMutator {
       int64_t all = BlocksOf(op);
       TileExtents tile = GridOf(rest, FindPlainGemm(rest)).tile;
       which = std::to_string(*known) + " of the " + std::to_string(all) + " tiles";
-      more = "; another launch of " + std::to_string(*ir::AsInt(rest->grid[0])) +
+      more = "; another launch of " + std::to_string(*ir::AsInt(ir::ExtentInside(rest->grid[0]))) +
              " blocks computes the other " + std::to_string(all - *known) + ", cut to " +
              Text(tile) + ", so that more multiprocessors have a part of the last wave";
     }

@@ -124,8 +124,8 @@ ir::KernelLaunch InOneDimension(const ir::KernelLaunchNode* op, const ir::Var& b
   auto attrs = op->attrs;
   attrs.erase("swizzle_panel");
   attrs.erase("swizzle_order");
-  return ir::KernelLaunch({block}, {blocks}, op->thread_vars, op->threads, attrs,
-                          op::Sequence(body, op->span), op->span);
+  return ir::KernelLaunch({block}, {ir::EmptyLike(op->grid, blocks)}, op->thread_vars, op->threads,
+                          attrs, op::Sequence(body, op->span), op->span);
 }
 
 bool CanTakeTurns(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
@@ -161,13 +161,7 @@ SequencedLaunch InSequence(const ir::KernelLaunchNode* op, const TileSequence& s
   TilePlace place = PlaceOf(tile, grid, (PanelOf(op) + cluster - 1) / cluster);
   if (cluster > 1) place.row = place.row * I32(cluster) + rank;
   std::vector<Stmt> body = InTurn(op, wave, tile, count, place, clusters);
-  Expr blocks = clusters;
-  if (!ir::AsInt(count)) {
-    for (size_t axis = op->grid.size(); axis-- > 0;) {
-      blocks = ir::EmptyLike(op->grid[axis],
-                             axis + 1 == op->grid.size() ? ir::Min(count, clusters) : blocks);
-    }
-  }
+  Expr blocks = ir::AsInt(count) ? clusters : ir::Min(count, clusters);
   if (cluster == 1) return {InOneDimension(op, block, blocks, body), rank};
   ir::KernelLaunch launch = InOneDimension(op, block, blocks * I32(cluster), body);
   auto attrs = launch->attrs;
