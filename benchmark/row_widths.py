@@ -1,6 +1,7 @@
 """Softmax and LayerNorm of rows of twelve widths: the kernels of examples/ beside their peers.
 
-    python benchmark/row_widths.py [--all | --drawn SEED] [--kernels softmax layer_norm] [--rounds 3]
+    python benchmark/row_widths.py [--all | --drawn SEED] [--kernels softmax layer_norm]
+                                   [--rounds 3]
 
 Prints the median microseconds of bfloat16 matrices of 256 MB (L2 flushed, functions in turns, see
 in_turns.py) and the ratio to the fastest of torch, torch.compile and Triton. Results are checked
