@@ -167,6 +167,10 @@ class ArgumentError(UserError, ValueError):
     """An argument of a kernel call that does not fit its parameter; raised before the launch."""
 
 
+class AssumptionError(UserError, RuntimeError):
+    """A fact that a kernel states by ``T.assume``, and that a call does not fulfil."""
+
+
 class DriverError(UserError, RuntimeError):
     """The CUDA driver is missing, or refused a module or a launch."""
 

@@ -110,6 +110,7 @@ class KernelSpec(Object):
     written: Sequence[Buffer]
     workspaces: Sequence[Buffer]
     launches: Sequence[LaunchSpec]
+    assumptions: Sequence[Assert]
 class LaunchSpec(Object):
     kernel_name: str
     grid: Sequence[Expr]

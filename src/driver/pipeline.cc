@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "check/check_assumptions.h"
 #include "check/check_batch_invariance.h"
 #include "check/check_program.h"
 #include "check/remark_arguments.h"
@@ -137,6 +138,8 @@ Pass Synchronization(bool between_statements) {
 const std::vector<Step>& Pipeline() {
   static const std::vector<Step> steps = {
       {"remark_arguments", ForAll(check::RemarkArguments)},
+      {"check_assumptions", Unchanged, std::nullopt, "tl.check_assumptions",
+       ForAll(check::CheckAssumptions)},
       {"wrap_indices", ForAll(transform::WrapIndices)},
       {"lead_pairs", ForAll(transform::LeadPairs)},
       {"reduce_tensors", reductions::ReduceTensors},

@@ -51,6 +51,7 @@ void Signature::BindUndetermined(CallState* state) const {
                        "");
     }
     state->values[slot] = 0;
+    state->undetermined.push_back(slot);
   };
   for (size_t i = 0; i < params_.size(); ++i) {
     const Param& param = params_[i];

@@ -25,6 +25,7 @@ struct CallState {
   std::vector<const ffi::TensorObj*> pointees;  // passed for parameters that are pointers
   std::vector<ffi::Tensor> outputs;             // allocated for the caller
   std::vector<std::optional<ffi::Tensor>> workspaces;
+  std::vector<int> undetermined;              // slots that only tensors passed as None determine
   std::optional<DLDevice> device;             // CUDA or CPU; none without a tensor
   const std::string* device_owner = nullptr;  // the argument that chose it
 };

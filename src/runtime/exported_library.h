@@ -100,6 +100,13 @@ class Arguments {
   int device_ = -1;
 };
 
+// Refuses a call that does not fulfil a fact which the kernel assumes.
+inline void Assumed(bool holds, const char* fact) {
+  if (holds) return;
+  throw ffi::Error("tilelang.AssumptionError", std::string(fact) + " does not hold in this call",
+                   "");
+}
+
 // A tensor that a call passes, and whether the kernel writes to it.
 struct Passed {
   const ffi::TensorView& tensor;

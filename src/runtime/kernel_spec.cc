@@ -76,7 +76,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("alignment", &KernelSpecNode::alignment)
       .def_ro("written", &KernelSpecNode::written)
       .def_ro("workspaces", &KernelSpecNode::workspaces)
-      .def_ro("launches", &KernelSpecNode::launches);
+      .def_ro("launches", &KernelSpecNode::launches)
+      .def_ro("assumptions", &KernelSpecNode::assumptions);
   registry::Functions()
       .Add("tl.runtime.TensorMapSpec", MakeTensorMapSpec)
       .Add("tl.runtime.LaunchSpec", MakeLaunchSpec)

@@ -2,7 +2,7 @@
 #ifndef TILELANG_RUNTIME_KERNEL_SPEC_H_
 #define TILELANG_RUNTIME_KERNEL_SPEC_H_
 
-#include "ir/expr.h"
+#include "ir/stmt.h"
 
 namespace tilelang::runtime {
 
@@ -64,6 +64,8 @@ class KernelSpecNode : public ffi::Object {
   // Global buffers that live for one call.
   ffi::Array<ir::Buffer> workspaces;
   ffi::Array<LaunchSpec> launches;
+  // What must hold in every call (runtime/assumptions.h).
+  ffi::Array<ir::Assert> assumptions;
 
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.runtime.KernelSpec", KernelSpecNode, ffi::Object);
 };

@@ -12,6 +12,7 @@ namespace tilelang::runtime {
 Launcher::Launcher(const KernelSpec& spec, const ffi::Array<int64_t>& outputs, ffi::Bytes cubin,
                    Target target, ffi::Function emulate, ffi::Optional<ffi::Function> make_variant)
     : signature_(spec, outputs, &slots_),
+      assumptions_(spec->assumptions, &slots_),
       cubin_(std::move(cubin)),
       target_(std::move(target)),
       emulate_(std::move(emulate)),
@@ -29,6 +30,7 @@ Launcher::Launcher(const KernelSpec& spec, const ffi::Array<int64_t>& outputs, f
 ffi::Any Launcher::Call(ffi::PackedArgs args) {
   CallState state;
   signature_.Bind(args, &state);
+  assumptions_.Check(state);
   if (make_variant_ && signature_.Overlap(state)) {
     ffi::Any result;
     Variant().CallPacked(args, &result);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/arguments.h"
+#include "runtime/assumptions.h"
 #include "runtime/driver.h"
 #include "runtime/launch_plan.h"
 #include "target/target.h"
@@ -44,6 +45,7 @@ class Launcher {
   VarSlots slots_;
   Signature signature_;
   std::vector<LaunchPlan> launches_;
+  Assumptions assumptions_;
   ZeroedMemory zeroed_;
   ffi::Bytes cubin_;
   Target target_;

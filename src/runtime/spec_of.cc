@@ -9,6 +9,7 @@
 #include "ir/visitor.h"
 #include "op/copy_tma.h"
 #include "registry/functions.h"
+#include "runtime/assumptions.h"
 
 namespace tilelang::runtime {
 
@@ -123,7 +124,7 @@ LaunchSpec SpecOfKernel(const KernelInfo& kernel, VectorAccesses* accesses) {
 
 }  // namespace
 
-KernelSpec SpecOf(const CompiledFunc& compiled) {
+KernelSpec SpecOf(const CompiledFunc& compiled, const ir::Func& program) {
   auto node = ffi::make_object<KernelSpecNode>();
   VectorAccesses accesses;
   accesses.VisitStmt(compiled->func->body);
@@ -149,6 +150,7 @@ KernelSpec SpecOf(const CompiledFunc& compiled) {
     return true;
   });
   node->alignment = accesses.alignment;
+  node->assumptions = AssumptionsOf(program);
   return KernelSpec(std::move(node));
 }
 

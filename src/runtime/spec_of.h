@@ -6,9 +6,9 @@
 
 namespace tilelang::runtime {
 
-// Returns how to launch a compiled function. Tensors are aligned as the widest vector access of the
-// code, or a tensor map, asks.
-KernelSpec SpecOf(const CompiledFunc& compiled);
+// Returns how to launch a compiled function, and what `program`, from which it was made, assumes of
+// calls. Tensors are aligned as the widest vector access of the code, or a tensor map, asks.
+KernelSpec SpecOf(const CompiledFunc& compiled, const ir::Func& program);
 
 }  // namespace tilelang::runtime
 

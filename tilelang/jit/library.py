@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -194,6 +195,8 @@ class _Variant:
             yield from self._tensor(buffer)
         for buffer in buffers:
             yield from self._extents(buffer)
+        for fact in self._spec.assumptions:
+            yield f"  Assumed({self._expr(fact.condition)}, {json.dumps(str(fact.message))});"
         yield "  driver::DeviceGuard guard(arguments.device());"
         for index, workspace in enumerate(self._spec.workspaces):
             yield self._workspace(workspace, f"w{index}")

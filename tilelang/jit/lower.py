@@ -78,9 +78,8 @@ def lower(
     Raises:
         CompileError: the kernel cannot be compiled as written.
     """
-    compiled = _ffi.get("compiler.Compile")(
-        _noting(ir_function(func), ignored), target, dict(configs), overlapping
-    )
+    program = _noting(ir_function(func), ignored)
+    compiled = _ffi.get("compiler.Compile")(program, target, dict(configs), overlapping)
     generated = str(compiled.source)
     functions = registered() if postprocess is None else tuple(postprocess)
     source = processed(generated, target, functions)
@@ -88,7 +87,7 @@ def lower(
         source,
         str(compiled.lined_source) if source == generated else source,
         tuple(str(option) for option in compiled.options),
-        _launch_spec(compiled),
+        _ffi.get("runtime.SpecOf")(compiled, program),
         tuple(compiled.remarks),
         dict(configs),
         tuple(compiled.schedule),
@@ -120,7 +119,3 @@ def lower_overlapping(func: Any, lowered: LoweredKernel, target: Target) -> Lowe
             )
         )
         raise
-
-
-def _launch_spec(compiled: Any) -> Any:
-    return _ffi.get("runtime.SpecOf")(compiled)

@@ -209,7 +209,10 @@ def annotate_l2_hit_ratio(l2_hit_ratio_map: dict[Any, float]) -> None:
 
 
 def assume(cond: Any = None) -> None:
-    """States a fact that the compiler may use from here on; it is not checked.
+    """States a fact that the compiler may use from here on.
+
+    A call is refused where a fact about its arguments does not hold, unless the statement is under
+    a condition or in a loop. Facts about blocks, threads, loops and memory are not checked.
 
     Raises:
         SemanticsError: it is known to be false.

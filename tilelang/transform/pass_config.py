@@ -45,6 +45,7 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_RESULT_STAGING = "tl.disable_result_staging"
     TL_VERIFY_SYNCHRONIZATION = "tl.verify_synchronization"
     TL_MAX_REDUCTION_CHUNK = "tl.max_reduction_chunk"
+    TL_CHECK_ASSUMPTIONS = "tl.check_assumptions"
     TL_BATCH_INVARIANT = "tl.batch_invariant"
     TL_EPILOGUE_SUBTILE = "tl.epilogue_subtile"
     TL_DEVICE_COMPILE_FLAGS = "tl.device_compile_flags"
