@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "analysis/enumeration.h"
+#include "analysis/moves.h"
 #include "analysis/thread_set.h"
 #include "arith/analyzer.h"
 #include "arith/host_eval.h"
@@ -269,7 +270,7 @@ class Collector : public StmtVisitor {
         }
       }
       Split(index, false, ranges, &varying, &access->uniform);
-      access->moves = UsesAny(index, context_.moving);
+      FindMoves(index, context_.moving, access);
       known = IsComputable(varying, ranges);
     }
     AccessContext context = context_;
@@ -571,7 +572,8 @@ bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool ca
   if (!earlier.buffer.same_as(later.buffer)) return true;
   if (carried && &earlier == &later && !later.read && later.buffer.IsGlobal()) return false;
   if (!earlier.owners || !later.owners) return true;
-  if (!SameUniformPart(earlier, later, carried)) return true;
+  bool moved = carried && !IterationsAreApart(earlier, later);
+  if (!SameUniformPart(earlier, later, moved)) return true;
   bool same_store = &earlier == &later && !later.read;
   return OwnersConflict(*earlier.owners, *later.owners, same_store);
 }

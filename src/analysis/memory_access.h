@@ -65,6 +65,9 @@ struct MemoryAccess {
   int64_t registers = 0;
   ir::Buffer barrier;  // the mbarrier that an engine's call names; null: none
   bool moves = false;  // the elements depend on a loop's variable that is not enumerated
+  // If they depend on one such variable: by how many elements an iteration moves them. 0: unknown.
+  ir::Var turn;
+  int64_t step = 0;
   // For a box in shared memory that the tensor memory accelerator moves: its first element and how
   // many there are; null where that is not known.
   ir::Expr place;

@@ -152,13 +152,19 @@ class ElementReader : public ir::StmtVisitor {
   }
   void Visit(const ir::ForNode* op) override {
     VisitExpr(op->extent);
-    auto min = ir::AsInt(op->min), extent = ir::AsInt(op->extent);
-    bool constant = min && extent;
+    auto min = ir::AsInt(op->min), extent = GreatestOf(op->extent);
+    bool known = min && extent;
     const ir::ForNode* outer = vector_;
     if (op->Kind() == ir::ForKind::kVectorized) vector_ = op;
-    if (constant) loops_.push_back({op->var, *min, *extent});
-    VisitStmt(op->body);
-    if (constant) loops_.pop_back();
+    if (known) loops_.push_back({op->var, *min, *extent});
+    if (known && !ir::AsInt(op->extent)) {
+      // Threads run different numbers of iterations.
+      Expr end = op->extent + ir::Const(op->extent.dtype(), *min);
+      Under(ir::CastTo(end.dtype(), op->var) < end, [&] { VisitStmt(op->body); });
+    } else {
+      VisitStmt(op->body);
+    }
+    if (known) loops_.pop_back();
     vector_ = outer;
   }
   void Visit(const ir::BindNode* op) override {
@@ -178,6 +184,18 @@ class ElementReader : public ir::StmtVisitor {
   }
 
  private:
+  // Returns the greatest value of an extent that depends only on threads and on known loops.
+  std::optional<int64_t> GreatestOf(const Expr& extent) const {
+    if (auto constant = ir::AsInt(extent)) return constant;
+    Expr value = ir::Substitute(extent, values_);
+    if (!IsKnown(value, threads_, loops_)) return std::nullopt;
+    Points points(threads_, loops_, {}, value);
+    if (points.TooMany()) return std::nullopt;
+    int64_t greatest = 0;
+    points.ForEach([&](int64_t, int64_t, int64_t n) { greatest = std::max(greatest, n); });
+    return greatest;
+  }
+
   template <typename Fn>
   void Under(const Expr& condition, const Fn& visit) {
     guards_.push_back(condition);
