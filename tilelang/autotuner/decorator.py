@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import math
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -48,7 +47,12 @@ class AutotunedFunction:
         self.function = function
         self._configs = configs
         self._settings = settings
-        self._signature = inspect.signature(function.__wrapped__)  # type: ignore[union-attr]
+        self._signature = function.signature
+        for name in settings.do_not_specialize:
+            if name not in self._signature.parameters:
+                raise ConfigError(
+                    f"do_not_specialize: {self.__name__} has no parameter {name!r}"  # type: ignore[attr-defined]
+                )
         self._lock = threading.RLock()
         self.results: dict[Any, AutotuneResult | None] = {}
         # What completes the arguments of calls of eager functions without keywords.
@@ -56,6 +60,8 @@ class AutotunedFunction:
         # Of eager functions: variables of dimensions that calls choose, by parameter and axis.
         self._dynamic: dict[str, dict[int, str]] | None = None
         self._kernels: dict[Any, TunedKernel | None] = {}
+        # The arguments of the call whose search gave a result, by its key.
+        self._searched: dict[Any, Any] = {}
         # Candidates of those whose kernel has no such dimension, until they are searched.
         self._found: dict[Any, list[suggest.Suggestion]] = {}
 
@@ -70,6 +76,7 @@ class AutotunedFunction:
         """
         if isinstance(self.function, JITFunction):
             kwargs.pop("__return_kernel", None)  # which it does in any case
+        args, kwargs = self._without_stand_ins(args, kwargs)
         key = self._key(args, kwargs)
         tail = self._tails.get(key)
         if tail is not None:
@@ -81,7 +88,7 @@ class AutotunedFunction:
         if result is None:
             return self.function(*args, **kwargs)
         if isinstance(self.function, JITFunction):
-            return result.kernel
+            return self._kernel_for(key, result, args, kwargs)
         given = self._given(args, kwargs)
         rest = {name: value for name, value in result.config.items() if name not in given}
         if not kwargs:
@@ -96,12 +103,15 @@ class AutotunedFunction:
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the best kernel for the arguments, without running it."""
+        args, kwargs = self._without_stand_ins(args, kwargs)
         key = self._key(args, kwargs)
         dispatcher = self._by_class(key, args, kwargs)
         if dispatcher is not None:
             return dispatcher
         result = self._tuned(key, args, kwargs)
-        return self.function.compile(*args, **kwargs) if result is None else result.kernel
+        if result is None:
+            return self.function.compile(*args, **kwargs)
+        return self._kernel_for(key, result, args, kwargs)
 
     def tune(self, *args: Any, **kwargs: Any) -> AutotuneResult:
         """Returns what the search for these arguments gives.
@@ -109,6 +119,7 @@ class AutotunedFunction:
         Raises:
             ConfigError: the arguments give all tuned parameters, or calls choose sizes.
         """
+        args, kwargs = self._without_stand_ins(args, kwargs)
         key = self._key(args, kwargs)
         dispatcher = self._by_class(key, args, kwargs)
         if dispatcher is not None:
@@ -125,6 +136,31 @@ class AutotunedFunction:
     def __reduce__(self) -> str:
         return str(self.__qualname__)  # type: ignore[attr-defined]
 
+    def _without_stand_ins(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Drops the values of tuned parameters that ``do_not_specialize`` names."""
+        free = self._settings.do_not_specialize
+        if not free or self._configs is None:
+            return args, kwargs
+        given = self._given(args, kwargs)
+        configs = candidates.resolve(self._configs, {**self._defaults(), **given})
+        dropped = {name for config in configs for name in config if name in free}
+        return (), {name: value for name, value in given.items() if name not in dropped}
+
+    def _kernel_for(
+        self, key: Any, result: AutotuneResult, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The kernel of a configuration that may have been found for other arguments."""
+        if not self._settings.do_not_specialize:
+            return result.kernel
+        whole = _key(args, kwargs)
+        if self._searched[key] == whole:
+            return result.kernel
+        given = self._given(args, kwargs)
+        rest = {name: value for name, value in result.config.items() if name not in given}
+        return self.function.compile(*args, **kwargs, **rest)
+
     def _tuned(
         self, key: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> AutotuneResult | None:
@@ -132,6 +168,8 @@ class AutotunedFunction:
             with self._lock:
                 if key not in self.results:
                     sizes, found = self._sizes(args, kwargs), self._found.pop(key, None)
+                    if self._settings.do_not_specialize:
+                        self._searched[key] = _key(args, kwargs)
                     self.results[key] = self._search(args, dict(kwargs), sizes, found)
         return self.results[key]
 
@@ -235,6 +273,8 @@ class AutotunedFunction:
             return None
         if get_autotune_inputs() is not None:
             return None
+        if settings.do_not_specialize:
+            key = _key(args, kwargs)  # the chooser compiles for its own arguments
         if key not in self._kernels:
             with self._lock:
                 if key not in self._kernels:
@@ -286,6 +326,10 @@ class AutotunedFunction:
         return key
 
     def _key_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        free = self._settings.do_not_specialize
+        if free:
+            named = self._given(args, kwargs)
+            args, kwargs = (), {name: value for name, value in named.items() if name not in free}
         if self._dynamic is None:
             eager = isinstance(self.function, EagerFunction)
             self._dynamic = self.function.dynamic_axes(args, kwargs) if eager else {}  # type: ignore[union-attr]

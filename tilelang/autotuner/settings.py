@@ -40,6 +40,9 @@ class ProfileArgs:
         topk: how many tilings of a template are tried beside the default, where nobody gives
             configurations; by default 6, or 1 or 2 where the timing model ranks them and the
             estimate knows what the kernel does.
+        do_not_specialize: parameters by whose values a search does not go. A configuration that was
+            found for one value serves calls with others, whose kernels are compiled for their own
+            values. A value of a tuned parameter only stands in: the search chooses another.
         by_estimate: take the candidate that the estimate of its template ranks first; nothing
             runs. Only of candidates that nobody gives.
     """
@@ -64,6 +67,7 @@ class ProfileArgs:
     by_model: bool = False
     topk: int | None = None
     by_estimate: bool = False
+    do_not_specialize: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for names, fits, kind in _KINDS:
@@ -148,6 +152,13 @@ _KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
         f"a TensorSupplyType: {', '.join(each.name for each in TensorSupplyType)}",
     ),
     (
+        ("do_not_specialize",),
+        lambda value: (
+            isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)
+        ),
+        "a list of names of parameters",
+    ),
+    (
         ("executor",),
         lambda value: value is None or callable(getattr(value, "submit", None)),
         "an executor of concurrent.futures, or None",
@@ -155,4 +166,4 @@ _KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
 )
 
 # Settings of TileLang that ask for nothing here.
-_WITHOUT_EFFECT = frozenset({"backend", "do_not_specialize"})
+_WITHOUT_EFFECT = frozenset({"backend"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -26,10 +27,14 @@ class JITFunction(Generic[Parameters]):
     """A function that builds a kernel from Python parameters.
 
     Calling it returns the kernel for these parameters, the same object for equal parameters.
+
+    Attributes:
+        signature: of the function.
     """
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
+        self.signature = inspect.signature(function)
         self._function = function
         self._options = dict(options)
         self._kernels: dict[Any, JITKernel] = {}

@@ -107,6 +107,9 @@ class EagerFunction:
     Called with tensors it compiles what they need, once for all calls with the same constants,
     shapes (of dimensions that are no ``T.dynamic``), element types and device, runs it and returns
     the tensors that the body returns.
+
+    Attributes:
+        signature: of the function.
     """
 
     def __init__(
@@ -122,9 +125,9 @@ class EagerFunction:
         self._function = function
         self._options = {key: value for key, value in options.items() if key != "out_idx"}
         self._types = dict(types)
-        signature = inspect.signature(function)
-        self._names = list(signature.parameters)
-        self._defaults = tuple(each.default for each in signature.parameters.values())
+        self.signature = inspect.signature(function)
+        self._names = list(self.signature.parameters)
+        self._defaults = tuple(each.default for each in self.signature.parameters.values())
         # The number of required arguments. A call with only these needs no search of names.
         missing = [i for i, each in enumerate(self._defaults) if each is inspect.Parameter.empty]
         self._required = missing[-1] + 1 if missing else 0
