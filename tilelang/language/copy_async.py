@@ -6,15 +6,17 @@ from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.buffer import Load, load, plain
+from ..ir.buffer import Load, Region, load, plain
 from ..ir.dtype import INT32, VOID
 from ..ir.expr import Expr, as_expr, call, cast, condition, const, select, var
 from ..ir.stmt import emit, store
 from .builder import in_block, in_kernel
 from .copy import copy_regions
 from .pointer import address_of, element_of
-from .region import significant
+from .region import place_in, significant
 from .sync import arrive_by_copies
+from .view import Part
+from .view_copy import VIEWS, reader, sides
 from .ws_schedule import named
 
 _evaluate = _ffi.get("ir.Evaluate")
@@ -134,38 +136,33 @@ def async_copy(
         ScopeError: other memory.
     """
     in_block("T.async_copy")
-    source, target = copy_regions("T.async_copy", src, dst)
-    _check_tiles(source, target)
+    views = isinstance(src, VIEWS) or isinstance(dst, VIEWS)
+    source, side = (sides if views else copy_regions)("T.async_copy", src, dst)
+    target = _checked_tile(source, side)
     dims = [as_expr(extent) for extent in significant(target.shape) or [1]]
     variables = [var(f"i{n}", INT32) for n, _ in enumerate(dims)]
-
-    def at(region: Any) -> Load:
-        inner = iter(variables)
-        extents = map(plain, region.extents)
-        return load(
-            region.buffer,
-            [
-                low if n == 1 else low + next(inner)
-                for low, n in zip(region.mins, extents, strict=True)
-            ],
-        )
-
     notes = {"cp_async": False, "coalesced_width": coalesced_width, "loop_layout": loop_layout}
     given = {name: value for name, value in notes.items() if value is not None}
-    value = cast(at(source), target.dtype)
-    emit(_parallel(variables, dims, store(at(target), value), given, span.current()))
+    value = cast(reader(source)(variables), target.dtype)
+    place = load(target.buffer, place_in(target, variables))
+    emit(_parallel(variables, dims, store(place, value), given, span.current()))
     ptx_commit_group()
 
 
-def _check_tiles(source: Any, target: Any) -> None:
-    scopes = source.buffer.scope, target.buffer.scope
-    if scopes[0] != "global" or scopes[1] not in ("shared", "shared.dyn"):
+def _checked_tile(source: Part | Region, target: Part | Region) -> Region:
+    """Returns the tile in shared memory that a copy from a tensor fills."""
+    holders = [
+        side.view.source if isinstance(side, Part) else side.buffer for side in (source, target)
+    ]
+    in_shared = holders[1].scope in ("shared", "shared.dyn")
+    if holders[0].scope != "global" or isinstance(target, Part) or not in_shared:
         raise errors.ScopeError(
-            f"T.async_copy from {source.buffer.describe()} to {target.buffer.describe()}: it "
+            f"T.async_copy from {holders[0].describe()} to {holders[1].describe()}: it "
             "copies from global to shared memory",
             span=span.here(),
             notes=["T.copy copies between any two memories"],
         )
+    return target
 
 
 def cp_async_barrier_noinc(barrier: Any) -> None:

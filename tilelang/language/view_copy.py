@@ -184,10 +184,17 @@ def elementwise(what: str, dst: Side, value: Callable[[list[Any]], Expr]) -> Non
     _loop(extents, body)
 
 
+def reader(side: Side) -> Callable[[Sequence[Any]], Expr]:
+    """Returns a function that reads an element of a tile, by one variable for each dimension of
+    more than one element.
+    """
+    walk = _Walk(side)
+    return lambda variables: walk.read(walk.indices(variables))
+
+
 def copy_elements(what: str, src: Side, dst: Side) -> None:
     """Copies a tile element by element, converting the type."""
-    source = _Walk(src)
-    elementwise(what, dst, lambda variables: source.read(source.indices(variables)))
+    elementwise(what, dst, reader(src))
 
 
 def staged(what: str, operand: Any) -> Any:
@@ -217,4 +224,13 @@ def staged(what: str, operand: Any) -> Any:
     return tile
 
 
-__all__ = ["VIEWS", "boxed", "copy_elements", "elementwise", "is_dynamic", "sides", "staged"]
+__all__ = [
+    "VIEWS",
+    "boxed",
+    "copy_elements",
+    "elementwise",
+    "is_dynamic",
+    "reader",
+    "sides",
+    "staged",
+]

@@ -38,6 +38,32 @@ def test_tiles_copied_ahead(target: str) -> None:
     equal(b, a.transpose(1, 2) * 2)
 
 
+def test_tiles_copied_from_views(target: str) -> None:
+    """By T.async_copy: from an address, from a view that is a box of its tensor, from another."""
+
+    @T.prim_func
+    def main(
+        P: T.Tensor((2,), T.ptr), A: T.Tensor((6, N), "float32"), B: T.Tensor((4, N), "float32")
+    ):
+        with T.Kernel(1, threads=32):
+            S = T.alloc_shared((4, N), "float32")
+            given = T.make_tensor(P[1], (6, N), "float32")
+            flat = T.view(A, (6 * N,))
+            T.async_copy(given[2, 0], S[0, :])
+            T.async_copy(flat[3 * N : 4 * N], S[1, :])
+            T.async_copy(T.view(A, (3, 2 * N))[0:2, N : 2 * N], S[2:4, :])
+            T.ptx_wait_group(0)
+            T.sync_threads()
+            T.copy(S, B)
+
+    a = normal(6, N)
+    given = a.cuda() if target == "cuda" else a
+    pointers = torch.tensor([0, given.data_ptr()], dtype=torch.int64)
+    with emulator.reachable(*([] if target == "cuda" else [given])):
+        b = run(main, target, pointers, a, poison(4, N))
+    equal(b, torch.stack([a[2], a[3], a[1], a[3]]))
+
+
 @pytest.mark.parametrize(("dtype", "count"), [("float16", 8), ("float32", 2), ("int8", 4)])
 def test_elements_copied_by_each_thread(dtype: str, count: int, target: str) -> None:
     @T.prim_func
