@@ -133,7 +133,8 @@ std::vector<int64_t> ElementsAlong(const std::vector<int>& axes, const Coord& sh
 }  // namespace
 
 std::optional<std::vector<int64_t>> ParallelInfo::TouchedElements(const Access& access,
-                                                                  const VarValues& outer) const {
+                                                                  const VarValues& outer,
+                                                                  Outside outside) const {
   Coord shape = StaticShape(access.buffer);
   if (auto axes = DirectAxes(access)) return ElementsAlong(*axes, shape, extents_);
   std::vector<IndexFunction> functions;
@@ -159,7 +160,7 @@ std::optional<std::vector<int64_t>> ParallelInfo::TouchedElements(const Access& 
         // In memory that threads share such an index is legal if a condition may skip the
         // iteration.
         if (conditional_ && !access.buffer.IsFragment()) return std::nullopt;
-        if (access.buffer.IsGlobal()) return std::nullopt;
+        if (access.buffer.IsGlobal() || outside == Outside::kUnknown) return std::nullopt;
         if (access.is_write || !excluded(it)) ThrowOutside(access, d, index);
         index = std::clamp<int64_t>(index, 0, shape[d] - 1);
       }

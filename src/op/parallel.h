@@ -26,6 +26,10 @@ struct Access {
 // The value of a variable, where it has one.
 using VarValues = std::function<std::optional<int64_t>(const Var&)>;
 
+// What an index outside of its buffer means, for the values that the variables are given: a mistake
+// of the program, or nothing, where the values are arbitrary and the program may never reach them.
+enum class Outside : uint8_t { kRefused, kUnknown };
+
 // A parallel loop and what its body touches.
 class ParallelInfo {
  public:
@@ -52,9 +56,9 @@ class ParallelInfo {
   // the buffer, the nearest one where a condition keeps it from an element outside; `outer` gives
   // the variables around the loop. Nothing when an index is not
   // computable (it loads from memory, or uses a variable without a value), or lies outside of
-  // memory that a condition may guard.
-  std::optional<std::vector<int64_t>> TouchedElements(const Access& access,
-                                                      const VarValues& outer) const;
+  // memory that a condition may guard, or `outside` says so.
+  std::optional<std::vector<int64_t>> TouchedElements(const Access& access, const VarValues& outer,
+                                                      Outside outside = Outside::kRefused) const;
   // For every iteration, whether the conditions around an access let it touch its element; one
   // that is not computable does.
   std::vector<bool> Reached(const Access& access, const VarValues& outer) const;

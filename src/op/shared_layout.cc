@@ -103,11 +103,11 @@ class Judge {
  public:
   Judge(const Buffer& buffer, const std::vector<SharedUse>& uses, Context* ctx)
       : buffer_(buffer), uses_(uses), ctx_(ctx), layouts_(*ctx->layouts) {
-    auto unknown = [](const Var&) -> std::optional<int64_t> { return 0; };
+    auto any = [](const Var&) -> std::optional<int64_t> { return 0; };
     for (const SharedUse& use : uses) {
       for (const Access& access : use.info->accesses()) {
         if (!access.buffer.same_as(buffer)) continue;
-        auto elements = use.info->TouchedElements(access, unknown);
+        auto elements = use.info->TouchedElements(access, any, Outside::kUnknown);
         if (elements) slots_.push_back({&use, FirstWarp(use.loop_layout, *elements)});
       }
     }

@@ -204,7 +204,7 @@ std::optional<Stmt> StoreByMatrix(const ParallelInfo& info, PhysicalBuffers* buf
   Expr corner = At({match->store->indices.back()}, info.loop(), zeros)[0];
   if (!ctx->analyzer->Divides(corner, kRow)) return std::nullopt;
   auto zero = [](const Var&) -> std::optional<int64_t> { return 0; };
-  auto elements = info.TouchedElements(*AccessOf(info, match->store), zero);
+  auto elements = info.TouchedElements(*AccessOf(info, match->store), zero, Outside::kUnknown);
   if (!elements) return std::nullopt;
   for (bool transposed : {false, true}) {
     match->transposed = transposed;

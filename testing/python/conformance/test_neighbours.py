@@ -108,3 +108,43 @@ def test_halves_are_added_under_a_condition(target: str) -> None:
     expected[:16] += expected[16:32]
     expected[0::2] += expected[1::2]
     close(run(main, target, a, poison(64)), expected.flip(0))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_rows_before_that_of_a_loop(transposed: bool, target: str) -> None:
+    """Tiles in shared memory whose rows depend on the row before: the loop begins behind it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float32"), x: T.int32):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float32")
+            b = T.alloc_shared((64, 64), "float32")
+            T.copy(A, a)
+            for j in T.Parallel(64):
+                b[x - 3, j] = a[j, x - 3] if transposed else a[x - 3, j]
+            for i in T.Serial(1, 64):
+                for j in T.Parallel(64):
+                    b[i, j] = b[i - 1, j] + (a[j, i] if transposed else a[i, j])
+            T.copy(b, B)
+
+    a = normal(64, 64)
+    given = a.T if transposed else a
+    close(run(main, target, a, poison(64, 64), 3), given.double().cumsum(0))
+
+
+def test_fragments_stored_to_rows_before(target: str) -> None:
+    """By instructions that store matrices, where there are some."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 64, 64), "float16"), B: T.Tensor((4, 64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            f = T.alloc_fragment((64, 64), "float16")
+            b = T.alloc_shared((4, 64, 64), "float16")
+            for i in T.serial(1, 5):
+                T.copy(A[i - 1, :, :], f)
+                for r, c in T.Parallel(64, 64):
+                    b[i - 1, r, c] = f[r, c] * 2
+            T.copy(b, B)
+
+    a = normal(4, 64, 64, dtype="float16")
+    equal(run(main, target, a, poison(4, 64, 64, dtype="float16")), a * 2)
