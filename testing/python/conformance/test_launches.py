@@ -7,6 +7,7 @@ import torch
 from conformance.running import close, equal, integers, normal, poison, run
 
 import tilelang.language as T
+from tilelang import errors
 
 N = 64
 
@@ -32,6 +33,38 @@ def test_a_grid_of_five_dimensions(target: str) -> None:
     run(main, target, b, 6)
     digits = torch.meshgrid(*(torch.arange(k) for k in (2, 3, 4, 5, 6)), indexing="ij")
     equal(b, sum(digit * 10 ** (4 - n) for n, digit in enumerate(digits)))
+
+
+def test_launches_in_a_range(target: str) -> None:
+    """A `range` of constants outside of kernels repeats launches, also those of a macro."""
+    steps = 3
+
+    @T.macro
+    def added(A, B, amount):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            B[t] = A[t] + amount
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "int32"), B: T.Tensor((N,), "int32")):
+        added(A, B, 0)
+        for step in range(1, 2 * steps, 2):
+            added(B, B, step)
+            for _ in range(step):
+                added(B, B, 100)
+
+    a = integers(N, dtype="int32", low=0, high=50)
+    equal(run(main, target, a, poison(N, dtype="int32")), a + 9 + 900)
+
+
+def test_launches_that_the_host_would_count() -> None:
+    with pytest.raises(errors.ScopeError, match="outside of `with"):
+
+        @T.prim_func
+        def main(A: T.Tensor((N,), "int32"), n: T.int32):
+            for _ in range(n):
+                with T.Kernel(1, threads=N):
+                    A[T.get_thread_binding()] += 1
 
 
 def test_empty_grids(target: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import _ffi, errors
 from ...ir import span
-from ...ir.buffer import Buffer, Load, Region
+from ...ir.buffer import Buffer, Load, Region, plain
 from ...ir.dtype import DType
 from ...ir.expr import Call, Expr, Operand, as_expr, cast, condition, select
 from ...ir.span import Span
@@ -29,6 +29,13 @@ _evaluate = _ffi.get("ir.Evaluate")
 _assert = _ffi.get("ir.Assert")
 
 _NO_NAMES = BlockNames((), frozenset(), frozenset())
+
+
+def _range_of_launches(*bounds: Any) -> Any:
+    """The numbers of a `range` outside of kernels; the host runs no loops that it has to count."""
+    constants = [plain(bound) for bound in bounds]
+    known = all(isinstance(bound, int) for bound in constants)
+    return range(*constants) if known else serial(*bounds)
 
 
 class Tracer:
@@ -163,7 +170,10 @@ class Tracer:
         return While(self._builder, lambda: _scalar(test()), literal, self._block_names())
 
     def range_(self, function: Any) -> Any:
-        return serial if function is range else function
+        """What `range` means: a loop of the kernel, or Python's between launches."""
+        if function is not range:
+            return function
+        return serial if self._builder.kernel is not None else _range_of_launches
 
     def break_(self) -> bool:
         return leave_loop(self._builder, "break")
