@@ -51,6 +51,11 @@ class Func(tvm_ffi.Object):
         """The tensor of each parameter that is one, which here is the parameter itself."""
         return {param: param for param in self.params if isinstance(param, Buffer)}
 
+    @property
+    def ret_type(self) -> None:
+        """What it returns: nothing."""
+        return None
+
     def script(self) -> str:
         """Returns the IR as text."""
         return _print(self)

@@ -1,7 +1,7 @@
-"""Expressions of ``tvm.tir`` by their classes: made with TVM's arguments, and told apart.
+"""Nodes of ``tvm.tir`` by their classes: made with TVM's arguments, and told apart.
 
-Calling one gives an expression of this compiler's IR, which may be simpler than what was asked for
-(``Add(1, 2)`` is 3); ``isinstance`` asks what an expression is.
+Calling one gives a node of this compiler's IR, which may be simpler than what was asked for
+(``Add(1, 2)`` is 3); ``isinstance`` asks what a node is.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from .. import errors
+from .. import _ffi, errors, nodes
 from ..ir import expr as ir
 from ..ir import span as places
 from ..ir.buffer import Buffer, Load
 from ..ir.dtype import dtype_of
+from ..ir.stmt import Func
 from ..language import lanes, scalar
 from ..language.raw import expressions as raw
 from ..language.raw import statements
@@ -117,6 +118,31 @@ def _let(var: Any, value: Any, body: Any) -> Any:
     return statements.let(var, value, body)
 
 
+def _evaluate(value: Any) -> Any:
+    """A statement that computes a value for its effect."""
+    return _make_evaluate(ir.as_expr(value), places.current())
+
+
+def _function(
+    params: Any, body: Any, ret_type: Any = None, buffer_map: Any = None, attrs: Any = None
+) -> Any:
+    """A function of these parameters; a parameter of ``buffer_map`` is the tensor there.
+
+    Raises:
+        UnsupportedError: ``ret_type``: kernels return nothing.
+    """
+    if ret_type is not None:
+        raise errors.UnsupportedError(
+            f"tir.PrimFunc that returns {ret_type}", notes=["write results to a tensor"]
+        )
+    tensors = dict(buffer_map or {})
+    found = [tensors.get(param, param) for param in params]
+    given = dict(attrs or {})
+    name = str(given.get("global_symbol", "main"))
+    return _make_func(name, found, body, given, places.current())
+
+
+_make_evaluate, _make_func = _ffi.get("ir.Evaluate"), _ffi.get("ir.Func")
 _OPERATORS = {
     **{name: (make, _of(raw.BINARY[name])) for name, make in raw.OPERATORS.items()},
     "Div": (raw.Div, _of(ir.BinaryOp.DIV)),
@@ -144,6 +170,8 @@ CLASSES: dict[str, Any] = {
         "Ramp": (lanes.Ramp, _is(lanes.Lanes)),
         "Broadcast": (lanes.Broadcast, _is(lanes.Lanes)),
         "Shuffle": (lanes.Shuffle, _is(lanes.Lanes)),
+        "Evaluate": (_evaluate, _is(nodes.Evaluate)),
+        "PrimFunc": (_function, _is(Func)),
     }.items()
 }
 

@@ -11,7 +11,6 @@ from ..ir.buffer import Buffer, make_buffer
 from ..ir.buffer import Region as BufferRegion
 from ..ir.dtype import dtype_of
 from ..ir.expr import Expr as PrimExpr
-from ..ir.stmt import Func as PrimFunc
 from ..ir.stmt import Stmt
 from ..language import math as _math
 from ..language.raw.expressions import SizeVar, Var
@@ -100,7 +99,6 @@ __all__ = [
     "Buffer",
     "BufferRegion",
     "PrimExpr",
-    "PrimFunc",
     "SizeVar",
     "Stmt",
     "Var",

@@ -107,3 +107,43 @@ def test_what_expressions_are() -> None:
 def test_wrong_arguments_are_the_users(wrong: Any, message: str) -> None:
     with pytest.raises(errors.UserError, match=message):
         wrong()
+
+
+def test_functions_with_statements_replaced(target: str) -> None:
+    """Calls that a program left in a kernel as marks become nothing."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            t = T.get_thread_binding()
+            T.evaluate(T.call_extern("handle", "mark_of_the_test", t))
+            A[t] = t
+
+    def is_mark(node: Any) -> bool:
+        if not isinstance(node, tir.Evaluate) or not isinstance(node.value, tir.Call):
+            return False
+        name = next(iter(node.value.args), None)
+        return isinstance(name, tir.StringImm) and name.value == "mark_of_the_test"
+
+    marks: list[Any] = []
+
+    def without(node: Any) -> Any:
+        if not is_mark(node):
+            return node
+        marks.append(node)
+        return tir.Evaluate(tir.IntImm("int32", 0))
+
+    body = tir.stmt_functor.ir_transform(main.body, None, without)
+    func = tir.PrimFunc(
+        params=list(main.params),
+        body=body,
+        ret_type=main.ret_type,
+        buffer_map=dict(main.buffer_map),
+        attrs=main.attrs,
+    )
+    assert isinstance(func, tir.PrimFunc) and len(marks) == 1
+    a = poison(64, dtype="int32")
+    run(func, target, a)
+    equal(a, torch.arange(64).int())
+    with pytest.raises(errors.UnsupportedError, match="write results to a tensor"):
+        tir.PrimFunc(main.params, body, "int32")
