@@ -10,6 +10,7 @@ import sys
 import durations
 import kept_kernels
 import pytest
+import tiers
 from covering import covering
 from golden import golden
 from kept_kernels import private_cache
@@ -59,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "over_field: compares elements of a finite field, without a tolerance"
     )
     config.addinivalue_line("markers", "emulator: of the plugin tilelang_pytest, in documents")
+    tiers.chosen = config.getoption("--tier")
     kept_kernels.keep(config)
     if config.getoption("--write-durations"):
         config.pluginmanager.register(durations.Recorder())

@@ -6,7 +6,8 @@
 * ``change``: each change. A test with cases for several targets runs for one target (sm_100a, if it
   is among them), a test with cases for several schedules runs under ``late``, tests marked
   ``nightly`` do not run, and of the remaining cases those run in which every value of every
-  parameter occurs (covering.py). A slow test runs as many of its cases as fit its budget.
+  parameter occurs (covering.py). A slow test runs as many of its cases as fit its budget, and a
+  random test draws a third of its examples.
 * ``all``: each night. Every target, every schedule, and every pair of values.
 """
 
@@ -31,7 +32,17 @@ SCHEDULES = ("late", "eager")
 QUICK_SECONDS = 0.3
 #: At each change, a test with several cases takes about so many CPU seconds at most, unless it is
 #: marked ``budget(seconds)``.
-CHANGE_SECONDS = 2.0
+CHANGE_SECONDS = 1.0
+#: At each change, a random test draws this part of its examples. Each run draws other ones.
+CHANGE_EXAMPLES = 1 / 3
+
+#: The tier of this run, which conftest.py sets before tests are imported.
+chosen = "all"
+
+
+def examples(count: int) -> int:
+    """Returns how many of ``count`` examples a random test draws in the tier of this run."""
+    return count if chosen == "all" else max(1, round(count * CHANGE_EXAMPLES))
 
 
 def of_tier(items: Iterable[Item], tier: str, seconds: Mapping[str, float]) -> list[Item]:

@@ -10,10 +10,13 @@ from arith.exprs import OverflowSkip, Pair, conditions, integers_over, var
 from arith.exprs import imm as make_imm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from tilelang import _ffi
 
-_SETTINGS = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_SETTINGS = settings(
+    max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 # min and extent: negative ranges, digits, a single value, an odd size.
 RANGES = {"i": (0, 8), "j": (-5, 7), "k": (0, 4), "one": (3, 1)}
 

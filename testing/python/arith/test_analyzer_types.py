@@ -11,10 +11,13 @@ import pytest
 from arith.exprs import binary, imm, var
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from tilelang import _ffi
 
-_SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+_SETTINGS = settings(
+    max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck)
+)
 _VALUES = {
     "int8": [-128, -127, -65, -5, -1, 0, 1, 3, 7, 64, 100, 126, 127],
     "uint8": [0, 1, 2, 3, 8, 15, 16, 100, 127, 128, 200, 254, 255],

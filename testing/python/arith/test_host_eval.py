@@ -6,6 +6,7 @@ import pytest
 from arith.exprs import binary, imm, integers_over, var
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from tilelang import _ffi, errors
 
@@ -28,7 +29,7 @@ DTYPES = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32)] +
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_results_wrap_to_their_type(dtype, data):
     bits, signed = int(dtype.lstrip("uint")), not dtype.startswith("u")
@@ -45,7 +46,7 @@ def test_results_wrap_to_their_type(dtype, data):
         assert value(_cast(narrow, x, None), x=(x, a)) == wrapped(a, to_bits, to_signed)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(data=st.data())
 def test_random_expressions(data):
     from arith.exprs import OverflowSkip, Pair
@@ -62,7 +63,7 @@ def test_random_expressions(data):
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_many_points_at_once(dtype, data):
     """Two expressions at 600 points, against Python."""

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 import tilelang
 import tilelang.language as T
@@ -89,7 +90,7 @@ def test_results_beside_others_keep_their_places():
     assert (y[[0, 2]] == -1).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(shape=st.lists(st.integers(1, 70000), min_size=1, max_size=3), size=st.integers(1, 64))
 def test_turns_cover_all_results_once(shape, size):
     total, covered = 1, 0

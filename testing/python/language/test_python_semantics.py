@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ir_interpreter import Interpreter
+from tiers import examples
 
 import tilelang.language as T
 from tilelang.errors import CompileError
@@ -335,7 +336,7 @@ def statements(draw, depth, in_loop):
     return [f"w{depth} = min(n, 0)", f"while w{depth} < 3:", f"    w{depth} += 1", *inner]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(blocks(3, False), st.integers(0, 4), st.integers(-2, 5))
 def test_random_programs(lines, n, c):
     start = ["x = 1", "y = c", "z = A[3]", 'v = T.alloc_var("int32", init=n)', "p = (A[4], x)"]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream.reference import random_array
+from tiers import examples
 
 from tilelang.errors import ArgumentError
 from tilelang.stream import Progress, StreamError, TileStream
@@ -29,7 +30,7 @@ CODECS = [
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_any_codec_and_any_shards_give_what_was_appended(data):
     shape = data.draw(st.tuples(st.integers(1, 20), st.integers(1, 12), st.integers(1, 12)))
     tile = data.draw(st.tuples(*[st.integers(1, 5)] * 3))

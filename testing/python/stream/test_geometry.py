@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from tilelang.errors import ArgumentError
 from tilelang.stream import Geometry
@@ -35,7 +36,7 @@ def arrivals(shape: tuple[int, ...], tile: tuple[int, ...]) -> dict[tuple[int, .
 
 
 @given(shapes())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_tiles_begin_and_end_where_counting_says(case):
     geometry = Geometry(*case)
     expected = arrivals(*case)
@@ -52,7 +53,7 @@ def test_tiles_begin_and_end_where_counting_says(case):
 
 
 @given(shapes())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_live_tiles_are_those_that_counting_finds(case):
     geometry = Geometry(*case)
     changes = np.zeros(geometry.total + 1, np.int64)
@@ -63,7 +64,7 @@ def test_live_tiles_are_those_that_counting_finds(case):
 
 
 @given(shapes())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_epochs_hold_their_tiles_and_no_other(case):
     geometry = Geometry(*case)
     of_tile = {tuple(row): e for e in range(geometry.epochs) for row in geometry.tiles(e, e + 1)}

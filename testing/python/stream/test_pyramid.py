@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream.reference import cut, random_array
+from tiers import examples
 
 from tilelang.errors import ArgumentError
 from tilelang.stream import StreamError, TileStream, WouldBlock
@@ -104,7 +105,7 @@ def test_the_cpu_reduces_as_numpy_does(case, method):
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_windows_of_any_stream(data):
     rank = data.draw(st.integers(1, 4))
     limit = (40, 12, 9, 6)[rank - 1]
@@ -135,7 +136,7 @@ def test_a_stream_that_ends_early_has_windows_of_what_came(case, end):
 
 
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_windows_that_have_begun_are_the_first_ones(data):
     rank = data.draw(st.integers(1, 4))
     shape = data.draw(st.tuples(*[st.integers(1, 6)] * rank))

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream.reference import collect, cut, random_array
+from tiers import examples
 
 import tilelang.language as T
 from tilelang.errors import ArgumentError
@@ -86,7 +87,7 @@ def test_any_shape_tile_and_order(data):
 
 
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_the_cpu_cuts_as_numpy_does(data):
     any_stream(data, ["cpu"])
 

@@ -9,6 +9,7 @@ from arith.exprs import binary, imm, var
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ir_interpreter import Interpreter
+from tiers import examples
 from transform.kernels import buffer, load, node, seq, store
 
 from tilelang import _ffi
@@ -95,7 +96,7 @@ class Program:
         return node("Func", "main", [self.out, self.n], launch, {})
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_random_programs(data: st.DataObject) -> None:
     func = Program(data).func()
