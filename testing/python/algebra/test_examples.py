@@ -51,6 +51,7 @@ SCRIPTS = (
 )  # fmt: skip
 
 
+@pytest.mark.budget(5)  # each example has rules of its own
 @pytest.mark.parametrize("line", SCRIPTS)
 def test_example(line, monkeypatch):
     script, *arguments = line.split()

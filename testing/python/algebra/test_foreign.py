@@ -54,6 +54,7 @@ def compared(run, arch: str) -> int:
     return functions.compared[0]
 
 
+@pytest.mark.budget(5)  # each program uses other instructions
 @pytest.mark.parametrize(("file", "name"), CASES)
 def test_equal(file, name):
     program = next(each for each in FILES[file].PROGRAMS if each.name == name)

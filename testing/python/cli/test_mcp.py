@@ -87,6 +87,7 @@ def test_the_tools_give_the_documents_of_the_command_line() -> None:
     assert "no file" in validate(_content(missing))["error"]
 
 
+@pytest.mark.nightly  # it waits for 20 seconds
 def test_a_program_that_hangs_is_ended_and_one_that_dies_is_told() -> None:
     hang = (
         "import subprocess, sys, pathlib\n"

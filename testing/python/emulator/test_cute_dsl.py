@@ -79,6 +79,7 @@ def test_right_without_a_report(name):
     assert set(report.waived) == ({"missing-tcgen05-fence"} if name == "blackwell" else set())
 
 
+@pytest.mark.budget(3)  # each flaw is another finding
 @pytest.mark.parametrize(
     ("name", "flaw", "message"),
     [

@@ -123,7 +123,7 @@ def test_grid_that_the_gpu_cannot_hold():
     body = "@%first red.release.gpu.global.add.u32 [%d0], 1;"
     body += "W: ld.acquire.gpu.global.u32 %r5, [%d0]; setp.lt.u32 %p1, %r5, 160; @%p1 bra W;"
     launch(body, grid=160, block=32)  # more than one for each SM
-    error = deadlock(body, grid=160, block=32, smem=200 * 1024)
+    error = deadlock(body, grid=160, block=32, smem=116 * 1024)
     assert "12 clusters have not started" in error.reason
 
 

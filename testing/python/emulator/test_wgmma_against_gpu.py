@@ -48,6 +48,7 @@ def test_cases_are_many_and_follow_the_model():
         np.testing.assert_array_equal(emulate(case.case()), wanted, err_msg=case.name)
 
 
+@pytest.mark.nightly  # it is about ptxas
 def test_machine_code_has_every_repeat(tmp_path):
     """ptxas drops some of instructions that are alike, which the results would not show as such."""
     repeated = [case for case in cases.wgmma_cases() if case.form.repeat > 1]

@@ -155,6 +155,7 @@ def _assert_only_what_is_wrong(errors: list[str]) -> None:
         assert text in found[number]
 
 
+@pytest.mark.nightly  # pyright reads the same files at each change
 @pytest.mark.slow
 def test_mypy_accepts_what_is_right(project: Path) -> None:
     pytest.importorskip("mypy")

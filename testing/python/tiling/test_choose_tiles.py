@@ -101,6 +101,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.budget(3)
 @pytest.mark.every_schedule
 @pytest.mark.parametrize("columns", [64, 224, 256])
 @pytest.mark.parametrize(("sizes", "options"), FORMS, ids=str)
@@ -156,6 +157,7 @@ def test_few_rows_take_tiles_of_64(m, n, k, options, sms):
     close(got, want)
 
 
+@pytest.mark.budget(3)
 @pytest.mark.every_schedule
 @pytest.mark.parametrize("columns", [96, 256])
 @pytest.mark.parametrize(("sizes", "options"), FORMS, ids=str)

@@ -220,6 +220,7 @@ def _tiles(stages: int, scaled: bool = False, size: int = 2048) -> Report:
     return gemm.compile(M=size, N=size, K=size).profile()
 
 
+@pytest.mark.nightly
 def test_stages_and_a_narrow_load():
     """What a stage more gains is at most what the finding says, also where it lowers occupancy."""
     reports = {stages: _tiles(stages) for stages in (2, 3, 4)}

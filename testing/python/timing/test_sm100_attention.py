@@ -16,6 +16,7 @@ def test_it_computes_attention(attention):
     assert attention.check() < 2**-7  # a unit of bfloat16's last place
 
 
+@pytest.mark.nightly
 def test_share_of_the_peak(attention):
     # 71 % of the peak, of longer sequences. The limit of power is a guess: that of an H200.
     rate, busy = attention.predicted(64, 4096)

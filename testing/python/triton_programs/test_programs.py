@@ -22,6 +22,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.budget(10)  # each program uses other instructions
 @pytest.mark.parametrize(
     ("program", "arch"), PROGRAMS, ids=[f"{each.name}-{arch}" for each, arch in PROGRAMS]
 )
