@@ -12,6 +12,7 @@
 
 #include "emulator/async/mbarrier.h"
 #include "emulator/async/tcgen05_pair.h"
+#include "emulator/async/tensor_map_edits.h"
 #include "emulator/async/warpgroup.h"
 #include "emulator/core/machine.h"
 #include "emulator/memory/tensor_memory.h"
@@ -63,6 +64,7 @@ class CtaState : public CtaAsyncState {
   TensorMemory* existing_tensor() { return tensor_.get(); }
   Issuer last_allocator;
   PairTurns pair;
+  TensorMapEdits maps;
   Warpgroup& WarpgroupOf(const Warp& warp);
   // tcgen05.alloc, tcgen05.ld and tcgen05.wait::st that each warp has executed.
   std::array<uint32_t, 32> allocations{};

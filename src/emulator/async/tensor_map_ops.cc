@@ -2,11 +2,13 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/async/cta_state.h"
 #include "emulator/async/tensor_map.h"
 #include "emulator/core/decoder.h"
 #include "emulator/core/families.h"
 #include "emulator/core/function_decoder.h"
 #include "emulator/core/machine.h"
+#include "emulator/memory/hex.h"
 
 namespace tilelang::emulator {
 namespace {
@@ -109,6 +111,9 @@ Flow Replace(Warp& w, const Op& op, uint32_t mask) {
     ReplaceField(ThreadAccess(w, lane, r.space, r.address.At(w, lane), TensorMap::kBytes, 64,
                               AccessKind::kWrite),
                  r, value);
+    if (r.space == Space::kGlobal) {
+      CtaState::Of(w.cta).maps.Change(r.address.At(w, lane), w.Here(lane));
+    }
   });
   return Flow::kNext;
 }
@@ -154,6 +159,7 @@ Flow CopyFence(Warp& w, const Op& op, uint32_t mask) {
   uint8_t* target = ThreadAccess(w, lane, Space::kGlobal, c.target.At(w, lane), TensorMap::kBytes,
                                  128, AccessKind::kWrite);
   std::memcpy(target, source, TensorMap::kBytes);
+  CtaState::Of(w.cta).maps.Change(c.target.At(w, lane), w.Here(lane));
   return Flow::kNext;
 }
 
@@ -171,9 +177,45 @@ void DecodeCopyFence(Decoder& d) {
   d.op.handler = CopyFence;
 }
 
+// Of .release nothing depends on: it orders changes before later synchronization.
+Flow ReleaseMaps(Warp&, const Op&, uint32_t) { return Flow::kNext; }
+
+Flow AcquireMap(Warp& w, const Op& op, uint32_t mask) {
+  const auto& map = op.Extra<AddressOperand>();
+  ForEachLane(mask, [&](int lane) { CtaState::Of(w.cta).maps.Acquire(map.At(w, lane)); });
+  return Flow::kNext;
+}
+
+void DecodeMapFence(Decoder& d) {
+  d.mods.TakeOneOf({"cta", "cluster", "gpu", "sys"});
+  if (d.mods.Take("release")) {
+    d.op.handler = ReleaseMaps;
+    return;
+  }
+  if (!d.mods.Take("acquire")) d.Illegal("a fence of tensor maps is .acquire or .release");
+  d.MakeExtra<AddressOperand>(d.Address(d.operand(0)));
+  if (d.Integer(d.operand(1)) != TensorMap::kBytes) d.Illegal("a tensor map has 128 bytes");
+  d.op.handler = AcquireMap;
+}
+
 }  // namespace
 
+void TensorMapEdits::CheckUse(uint64_t map, const Issuer& issuer) const {
+  const auto change = changed_.find(map);
+  Launch& launch = issuer.cta->cluster.launch;
+  if (change == changed_.end() || !launch.options.sanitize) return;
+  EmulatorError error("missing-proxy-fence",
+                      "TMA uses the tensor map at " + Hex(map) +
+                          ", which this CTA has changed, without "
+                          "fence.proxy.tensormap::generic.acquire for this map in between",
+                      WhereOf(issuer));
+  const auto op = static_cast<uint32_t>(change->second - launch.kernel.code.data());
+  error.earlier = PlaceOf(launch.kernel, op);
+  launch.Report(error);
+}
+
 void RegisterTensorMapEdits() {
+  FamilyRegistry::Add("fence.proxy.tensormap::generic", DecodeMapFence);
   FamilyRegistry::Add("tensormap.replace", DecodeReplace);
   FamilyRegistry::Add("tensormap.cp_fenceproxy", DecodeCopyFence);
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "emulator/async/bulk_transfer.h"
+#include "emulator/async/cta_state.h"
 #include "emulator/async/tcgen05_pair.h"
 #include "emulator/async/tensor_walk.h"
 #include "emulator/core/algebra.h"
@@ -35,6 +36,7 @@ struct TensorRequest {
 
 TensorMap ReadMap(Warp& w, int lane, const TensorForm& form) {
   const uint64_t address = form.map.At(w, lane);
+  CtaState::Of(w.cta).maps.CheckUse(address, w.Here(lane));
   const uint8_t* bytes = ThreadAccess(w, lane, form.map.symbol_space, address, TensorMap::kBytes,
                                       64, AccessKind::kRead);
   TensorMap map =

@@ -60,14 +60,10 @@ void DecodeProxyFence(Decoder& d) {
   const bool follows = (d.mods.Has("async") || d.mods.Has("async::generic")) &&
                        !d.mods.Has("global") && !d.mods.Has("async.global");
   for (const char* name :
-       {"alias", "async", "async.global", "async::generic", "tensormap::generic", "acquire",
-        "release", "cta", "cluster", "gpu", "sys", "global", "shared::cta", "shared::cluster",
-        "sync_restrict::shared::cta", "sync_restrict::shared::cluster"}) {
+       {"alias", "async", "async.global", "async::generic", "acquire", "release", "cta", "cluster",
+        "gpu", "sys", "global", "shared::cta", "shared::cluster", "sync_restrict::shared::cta",
+        "sync_restrict::shared::cluster"}) {
     d.mods.Take(name);
-  }
-  if (d.Has(0)) {  // the tensor map that .acquire is for
-    d.Address(d.operand(0));
-    if (d.Integer(d.operand(1)) != 128) d.Illegal("the size of a tensor map is 128 bytes");
   }
   d.op.handler = follows ? ProxyFence : Nothing;
 }

@@ -108,7 +108,11 @@ constexpr Row kControlRows[] = {
      .kind = InstructionClass::kBarrier,
      .cost = Cost::kFence,
      .notes = {{"sync_restrict::shared::cta/sync_restrict::shared::cluster", kSm90},
-               {"async/tensormap::generic", kSm90}}},
+               {"async", kSm90}}},
+    {.families = "fence.proxy.tensormap::generic",
+     .kind = InstructionClass::kBarrier,
+     .cost = Cost::kFence,
+     .targets = kSm90},
     {.families = "membar membar.proxy", .kind = InstructionClass::kBarrier, .cost = Cost::kFence},
     // Grids.
     {.families = "griddepcontrol",

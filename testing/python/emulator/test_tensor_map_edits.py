@@ -156,6 +156,18 @@ def test_wrong_edits(line, complaint):
     assert caught.value.ptx_line > 0
 
 
+def test_a_change_is_acquired_before_it_is_used(monkeypatch):
+    """TMA may take a map from its cache without the fence."""
+    array = np.zeros((20, 64), np.uint16)
+    fence = " fence.proxy.tensormap::generic.acquire.gpu [%d1], 128;\n"
+    for text in ("", fence.replace("%d1", "%d2")):
+        monkeypatch.setitem(globals(), "_KERNEL", _KERNEL.replace(fence, text))
+        with pytest.raises(EmulatorError, match=r"tensor map at .* this CTA has changed") as caught:
+            run(edits((64, 20), (128,), (16, 8), 1), array, 256, (0, 0))
+        assert caught.value.kind == "missing-proxy-fence" and caught.value.ptx_line
+        monkeypatch.undo()
+
+
 def test_a_map_that_breaks_a_rule_is_an_error_where_it_is_used():
     array = np.zeros((20, 64), np.uint16)
     text = edits((64, 20), (128,), (12, 8), 1)
