@@ -81,7 +81,7 @@ BUGS = [
     Bug("the second eviction policy stands for the third",
         "return _EVICTION_POLICIES[policy]",
         "return _EVICTION_POLICIES[min(policy, 1)]",
-        "conformance language"),
+        "sm100"),
     # Python: calls
     Bug("negated views are taken",
         "if arg.is_conj() or arg.is_neg():",

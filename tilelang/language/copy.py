@@ -119,7 +119,7 @@ _EVICTION_POLICIES = ("evict_normal", "evict_first", "evict_last")
 
 
 def eviction_policy_name(policy: Any) -> str | None:
-    """Of a name or its number; None for none.
+    """Returns the name of a policy that is given by its name or its number; None for None.
 
     Raises:
         SemanticsError: there is no such policy.

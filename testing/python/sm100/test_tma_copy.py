@@ -284,9 +284,19 @@ def test_stages_and_slices_of_the_shared_buffer() -> None:
     assert_same(result, expected)
 
 
-@pytest.mark.parametrize("policy", ["evict_first", "evict_last", "evict_normal"])
-def test_eviction_policy(policy: str) -> None:
-    func = through_shared(64, 64, 64, 64, "float16", eviction_policy=policy)
+@pytest.mark.parametrize(
+    ("given", "policy"),
+    [
+        ("evict_normal", "evict_normal"),
+        ("evict_first", "evict_first"),
+        ("evict_last", "evict_last"),
+        (0, "evict_normal"),
+        (1, "evict_first"),
+        (2, "evict_last"),
+    ],
+)
+def test_eviction_policy(given: str | int, policy: str) -> None:
+    func = through_shared(64, 64, 64, 64, "float16", eviction_policy=given)
     kernel = compiled(func, "sm_100a", loads=1, stores=1)
     hinted = policy != "evict_normal"
     assert (f"L2::{policy}" in kernel.get_ptx()) == hinted
