@@ -73,11 +73,15 @@ if stale || ! has "$python"; then
   build_tools=$(grep '^requires = ' pyproject.toml | grep -o '"[^"]*"' | tr -d '"')
   # A rebuild on import is quick when the build tools stay in the environment, hence no isolation.
   echo "in_env.sh: installing what '$group' needs and building the library"
-  pip install --quiet $torch $build_tools
-  pip install --quiet --no-build-isolation -e .
-  if [ "$group" != demo ]; then
-    "$python" scripts/requirements_of.py "$group" | pip install --quiet -r /dev/stdin
-  fi
+  pip install --quiet $build_tools
+  # The library builds on all cores while pip, on one, downloads and unpacks the other packages.
+  pip install --quiet --no-build-isolation --no-deps -e . &
+  building=$!
+  trap 'kill $building 2>/dev/null' EXIT
+  [ -z "$torch" ] || pip install --quiet $torch
+  "$python" scripts/requirements_of.py ${group#demo} | pip install --quiet -r /dev/stdin
+  wait $building
+  trap - EXIT
   touch "$stamp"
 fi
 

@@ -1,4 +1,4 @@
-"""Prints the packages of a dependency group of pyproject.toml, one a line, as pip reads them.
+"""Prints the packages that this package and a group of pyproject.toml need, one a line.
 
 python scripts/requirements_of.py test | pip install -r /dev/stdin
 
@@ -8,8 +8,10 @@ python scripts/requirements_of.py test | pip install -r /dev/stdin
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 from pathlib import Path
+from typing import Any
 
 
 def requirements_of(group: str) -> list[str]:
@@ -18,12 +20,24 @@ def requirements_of(group: str) -> list[str]:
     Raises:
         KeyError: no group has this name.
     """
+    found: list[str] = _settings()["dependency-groups"][group]
+    return found
+
+
+def dependencies() -> list[str]:
+    """Returns what the package itself needs."""
+    found: list[str] = _settings()["project"]["dependencies"]
+    return found
+
+
+def _settings() -> dict[str, Any]:
     # Python 3.10 has no reader of TOML but pip's own.
     reader = "tomllib" if sys.version_info >= (3, 11) else "pip._vendor.tomli"
     text = (Path(__file__).resolve().parent.parent / "pyproject.toml").read_text()
-    found: list[str] = importlib.import_module(reader).loads(text)["dependency-groups"][group]
+    found: dict[str, Any] = importlib.import_module(reader).loads(text)
     return found
 
 
 if __name__ == "__main__":
-    print("\n".join(requirements_of(sys.argv[1])))
+    groups = [requirements_of(group) for group in sys.argv[1:]]
+    print("\n".join(itertools.chain(dependencies(), *groups)))
