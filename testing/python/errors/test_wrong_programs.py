@@ -76,6 +76,15 @@ def case_negative_grid_extent():
             A[0] = 0
 
 
+def case_one_thread_too_many():
+    """ResourceError: threads=(5, 205) of T.Kernel are 1025 threads; a block has at most 1024"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float16")):
+        with T.Kernel(1, threads=(5, 205)):  # WRONG
+            A[0] = 0
+
+
 def case_nested_kernels():
     """ScopeError: T.Kernel inside another T.Kernel"""
 
