@@ -3,7 +3,7 @@
 
 ENV   := scripts/in_env.sh
 # pytest options: e.g. make pytest PYTEST="-n 2 testing/python/layout"
-PYTEST ?= -n auto --dist worksteal -m "not requires_cuda" --tier=$(TIER)
+PYTEST ?= -n logical --dist worksteal -m "not requires_cuda" --tier=$(TIER)
 # Which cases run: quick, change or all (testing/python/tiers.py).
 TIER ?= change
 CPP_TEST = $(if $(filter all,$(TIER)),cpp-test,cpp-test-linked)
