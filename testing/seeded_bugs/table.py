@@ -84,8 +84,8 @@ BUGS = [
         "sm100"),
     # Python: calls
     Bug("negated views are taken",
-        "if arg.is_conj() or arg.is_neg():",
-        "if arg.is_conj():",
+        "return _is_torch(arg) and arg.is_neg()",
+        "return _is_torch(arg) and arg.is_conj()",
         "runtime jit errors"),
     Bug("arrays in the other byte order are taken",
         "if not arg.dtype.isnative:",
