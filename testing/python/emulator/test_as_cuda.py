@@ -108,6 +108,17 @@ def test_pinned_memory():
     assert torch.equal(x, y)
 
 
+def test_states_of_the_generator():
+    state = torch.cuda.get_rng_state("cuda:0")
+    with torch.random.fork_rng():
+        x = torch.randn(4, device="cuda")
+    assert torch.equal(torch.randn(4, device="cuda"), x)
+    torch.cuda.set_rng_state(state, device="cuda:0")
+    torch.cuda.set_rng_state_all(torch.cuda.get_rng_state_all())
+    assert torch.equal(torch.randn(4, device="cuda"), x)
+    assert torch.cuda.initial_seed() == torch.initial_seed()
+
+
 def test_marks_of_profilers_do_nothing():
     torch.cuda.nvtx.range_push("a")
     with torch.cuda.nvtx.range("b"):
