@@ -191,6 +191,7 @@ Element Unary(FloatOperation operation, const Element& a, double value) {
 // Lanes often hold the same number, such as the sum of a row.
 void UnaryRow(const FloatOperands& operands, FloatOperation operation, uint32_t lanes,
               Element* results) {
+  if (operation == FloatOperation::kRcp) return InvertRow(operands.row[0], operands.count, results);
   int last = -1;
   double last_value = 0;
   ForEachElement(lanes, operands.format.count, [&](int i) {
@@ -295,11 +296,12 @@ void WarpValues::ReplaceSteps(const Op& op, const ElementRule& rule, const Float
 // The operand's reciprocals.
 void WarpValues::InvertOperand(const Op& op, int operand, FloatOperands& operands, uint32_t lanes,
                                bool single, Element* inverses) const {
-  const bool constant = single && IsConstant(op.slots[operand + 1]);
-  ForEachElement(lanes, operands.format.count, [&](int i) {
-    inverses[i] = constant ? ElementOfConstant(1 / operands.Value(operand, i))
-                           : Invert(operands.row[operand][i]);
-  });
+  if (single && IsConstant(op.slots[operand + 1])) {
+    ForEachElement(lanes, operands.format.count,
+                   [&](int i) { inverses[i] = ElementOfConstant(1 / operands.Value(operand, i)); });
+  } else {
+    InvertRow(operands.row[operand], operands.count, inverses);
+  }
   operands.row[operand] = inverses;
 }
 
