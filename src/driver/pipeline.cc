@@ -67,6 +67,7 @@
 #include "transform/join_vectorized.h"
 #include "transform/lead_pairs.h"
 #include "transform/load_first.h"
+#include "transform/own_fragments.h"
 #include "transform/promote_accumulators.h"
 #include "transform/resolve_roles.h"
 #include "transform/run_own_work.h"
@@ -151,6 +152,7 @@ const std::vector<Step>& Pipeline() {
       {"join_vectorized", ForAll(transform::JoinVectorized)},
       {"promote_accumulators", ForAll(transform::PromoteAccumulators)},
       {"apply_scale_factors", transform::ApplyScaleFactors},
+      {"own_fragments", ForAll(transform::OwnFragments)},
       {"share_decisions", ForAll(transform::ShareDecisions)},
       {"run_own_work", ForAll(transform::RunOwnWork)},
       {"resolve_roles", transform::ResolveRoles},
