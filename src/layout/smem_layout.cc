@@ -37,18 +37,13 @@ std::string WhyNot(const Coord& extents, int64_t element_bits, int64_t swizzle_b
 
 }  // namespace
 
-Layout SwizzledLayout(const Coord& extents, int64_t element_bits, int64_t swizzle_bytes,
-                      int64_t atomicity_bytes) {
+Layout AtomColumns(const Coord& extents, int64_t element_bits, int64_t swizzle_bytes) {
   bool known = swizzle_bytes >= kChunkBytes && swizzle_bytes <= kWidestAtom &&
                std::has_single_bit(static_cast<uint64_t>(swizzle_bytes)) && element_bits >= 4 &&
                element_bits <= 64 && std::has_single_bit(static_cast<uint64_t>(element_bits));
   LAYOUT_REQUIRE(known && !extents.empty(), LayoutError)
       << "shared-memory atoms are 16, 32, 64 or 128 bytes wide with elements of 4 to 64 bits, not "
       << swizzle_bytes << " bytes with " << element_bits << " bits";
-  bool wide = atomicity_bytes == kWideChunkBytes && swizzle_bytes == kWidestAtom;
-  LAYOUT_REQUIRE(wide || atomicity_bytes == kChunkBytes, LayoutError)
-      << "swizzles move chunks of 16 bytes, that of 128 bytes also of 32; not of "
-      << atomicity_bytes << " bytes in atoms of " << swizzle_bytes;
   std::string why = WhyNot(extents, element_bits, swizzle_bytes);
   LAYOUT_REQUIRE(why.empty(), LayoutError)
       << "a tile of shape " << CoordToString(extents) << " with " << element_bits
@@ -64,10 +59,19 @@ Layout SwizzledLayout(const Coord& extents, int64_t element_bits, int64_t swizzl
     forms[d - 2] = {{extents[d - 2], stride}};
     stride *= extents[d - 2];
   }
+  return Layout::FromForms(extents, forms, 0, {});
+}
+
+Layout SwizzledLayout(const Coord& extents, int64_t element_bits, int64_t swizzle_bytes,
+                      int64_t atomicity_bytes) {
+  Layout columns = AtomColumns(extents, element_bits, swizzle_bytes);
+  bool wide = atomicity_bytes == kWideChunkBytes && swizzle_bytes == kWidestAtom;
+  LAYOUT_REQUIRE(wide || atomicity_bytes == kChunkBytes, LayoutError)
+      << "swizzles move chunks of 16 bytes, that of 128 bytes also of 32; not of "
+      << atomicity_bytes << " bytes in atoms of " << swizzle_bytes;
   Swizzle swizzle{Log2(swizzle_bytes / atomicity_bytes), Log2(atomicity_bytes * 8 / element_bits),
                   wide ? 2 : 3};
-  if (swizzle.bits == 0) swizzle = {};
-  return Layout::FromForms(extents, forms, 0, swizzle);
+  return swizzle.bits == 0 ? columns : columns.WithSwizzle(swizzle);
 }
 
 std::vector<int64_t> SwizzleWidths(const Coord& extents, int64_t element_bits) {

@@ -17,6 +17,12 @@ namespace tilelang::layout {
 inline constexpr int64_t kChunkBytes = 16;
 
 /*!
+ * \brief Returns a tile in atom columns that are `swizzle_bytes` wide: side by side, each with all
+ * rows, and without a swizzle. Raises LayoutError where SwizzledLayout does.
+ */
+Layout AtomColumns(const Coord& extents, int64_t element_bits, int64_t swizzle_bytes);
+
+/*!
  * A tile in shared memory, element coordinates to element indices, in atoms of 8 rows x
  * `swizzle_bytes` (16, 32, 64 or 128; 16 is the unswizzled core-matrix form). The last dimension
  * is the contiguous one: K for K-major operands, M or N for MN-major ones; the storage is the

@@ -188,8 +188,9 @@ std::optional<Storage> SwizzledStorage(const Buffer& buffer, const Layout& layou
                                        int64_t atomicity) {
   Coord shape = StaticShape(buffer);
   int64_t bits = buffer->dtype.bits;
+  bool one_column = shape.size() == 2 && shape.back() * bits == bytes * 8;
   bool fits = shape.size() > 1 && shape.back() * bits % (bytes * 8) == 0 &&
-              shape[shape.size() - 2] % kAtomRows == 0;
+              (one_column || shape[shape.size() - 2] % kAtomRows == 0);
   if (!fits || !Same(layout, layout::SwizzledLayout(shape, bits, bytes, atomicity))) {
     return std::nullopt;
   }
@@ -222,14 +223,23 @@ int64_t BoxExtent(int64_t extent, int64_t step) {
   return 1;
 }
 
-// Returns the multiple at which a box may begin in dimension d of a shared buffer: 128 bytes, or
-// the start of the pattern if the buffer is swizzled.
+// Returns the multiple at which a box may begin in dimension d of a shared buffer: 128 bytes.
 int64_t StepOf(const Buffer& shared, const Storage& storage, size_t d) {
   size_t rank = shared->shape.size();
   if (d + 1 == rank && storage.atom < StaticShape(shared).back()) return storage.atom;
-  if (d + 2 == rank && storage.swizzle > 0) return kAtomRows;
   int64_t bytes = storage.strides[d] * ir::Bytes(shared->dtype);
   return kSharedAlign / std::gcd(kSharedAlign, bytes);
+}
+
+// Returns whether the rows of a region begin a swizzle pattern, or lie in one. A swizzle depends on
+// the address alone, so that several copies may fill a pattern.
+bool KeepsPattern(const Region& shared, arith::Analyzer* analyzer) {
+  size_t d = shared->mins.size() - 2;
+  const Expr& row = shared->mins[d];
+  if (analyzer->Divides(row, kAtomRows)) return true;
+  int64_t rows = *ir::AsInt(shared->extents[d]);
+  if (auto first = ir::AsInt(row)) return *first % kAtomRows + rows <= kAtomRows;
+  return kAtomRows % rows == 0 && analyzer->Divides(row, rows);
 }
 
 std::string AlignmentObstacle(const ir::CopyNode* op, const Storage& storage, const TmaBoxes& boxes,
@@ -240,6 +250,10 @@ std::string AlignmentObstacle(const ir::CopyNode* op, const Storage& storage, co
     if (ctx->analyzer->Divides(shared->mins[d], step)) continue;
     return "region " + ir::Print(shared) + " does not begin at a multiple of " +
            std::to_string(step) + " in dimension " + std::to_string(d);
+  }
+  if (storage.swizzle > 0 && !KeepsPattern(shared, ctx->analyzer)) {
+    return "the rows of region " + ir::Print(shared) +
+           " neither begin at a multiple of 8 nor lie in one group of 8 rows";
   }
   MovingDims from = Moving(GlobalSide(op));
   MovingDims to = Moving(shared);

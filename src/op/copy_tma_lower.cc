@@ -2,6 +2,7 @@
 #include "ir/error.h"
 #include "ir/padded.h"
 #include "ir/visitor.h"
+#include "layout/smem_layout.h"
 #include "layout/symbolic.h"
 #include "op/copy.h"
 #include "op/copy_cluster.h"
@@ -116,7 +117,19 @@ class TmaLowerer {
       const Expr& min = corner[to.dims[i]];
       corner.Set(to.dims[i], min + ir::Const(min.dtype(), index[g] * boxes_.box[g]));
     }
-    return lowering_.buffers->Offset(shared_->buffer, corner, lowering_.ctx->analyzer);
+    return OffsetOf(corner);
+  }
+
+  // Returns where a box begins: the hardware permutes chunks by their addresses, so that it lies as
+  // it would without a swizzle.
+  Expr OffsetOf(const Array<Expr>& corner) {
+    const Buffer& buffer = shared_->buffer;
+    arith::Analyzer* analyzer = lowering_.ctx->analyzer;
+    if (boxes_.swizzle == 0) return lowering_.buffers->Offset(buffer, corner, analyzer);
+    Layout plain = layout::AtomColumns(StaticShape(buffer), buffer->dtype.bits, boxes_.swizzle);
+    std::vector<Expr> coord;
+    for (const Expr& e : corner) coord.push_back(analyzer->Simplify(e));
+    return analyzer->Simplify(layout::ForwardExpr(plain, coord));
   }
 
   bool Adds() const { return op_->annotations.count(ir::kAdds) != 0; }

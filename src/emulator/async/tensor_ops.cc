@@ -114,13 +114,13 @@ std::vector<GlobalRun> RunsOf(const Warp& w, const TensorRequest& request) {
   return runs;
 }
 
-// Rows of a gather need not begin a swizzle pattern: four of them are less than one, and several
-// gathers fill it.
-void CheckSharedAlignment(const Issuer& issuer, const TensorForm& form, const TensorMap& map,
-                          uint32_t address) {
+// Rows that lie in one swizzle pattern need not begin it: several copies fill it.
+void CheckSharedAlignment(const Issuer& issuer, const TensorRequest& request, uint32_t address) {
   CheckAligned(issuer, "the shared address of a tensor copy", address, 128);
+  const TensorMap& map = request.map;
   const uint32_t repeat = SwizzleRepeat(map.swizzle);
-  if (address % repeat != 0 && form.mode != TensorMode::kGather) {
+  const size_t bytes = map.SharedBytes(request.walk.row_elements) * request.walk.rows.size();
+  if (address % repeat != 0 && address % repeat + bytes > repeat) {
     Warn(issuer, "swizzle-alignment",
          "the shared address of a tensor copy is not aligned to its swizzle pattern of " +
              std::to_string(repeat) + " bytes");
@@ -204,7 +204,7 @@ Flow Load(Warp& w, const Op& op, uint32_t mask) {
     const Issuer issuer = w.Here(lane);
     const auto request = std::make_shared<TensorRequest>(RequestOf(w, op, lane));
     const uint32_t destination = ToSharedAddress(w, lane, Space::kShared, form.shared.At(w, lane));
-    CheckSharedAlignment(issuer, form, request->map, destination);
+    CheckSharedAlignment(issuer, *request, destination);
     const BarrierRef barrier = ResolveBarrier(w, lane, Space::kShared, form.barrier.At(w, lane));
     const uint32_t ctas =
         form.multicast ? w.Reg<uint16_t>(op.slots[form.coordinates + form.offsets])[lane] : 0;
@@ -300,7 +300,7 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
       CheckStoreStart(issuer, w.Reg<int32_t>(op.slots[i])[lane]);
     }
     const uint32_t source = ToSharedAddress(w, lane, Space::kShared, form.shared.At(w, lane));
-    CheckSharedAlignment(issuer, form, request->map, source);
+    CheckSharedAlignment(issuer, *request, source);
     const auto collect = [request](std::vector<uint8_t>& data, const uint8_t* shared,
                                    uint32_t offset) {
       GatherRows(request->map, data.data(), static_cast<uint32_t>(data.size()), offset, shared);

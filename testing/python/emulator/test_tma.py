@@ -120,7 +120,7 @@ def test_gather_of_four_rows():
 
 
 def test_a_gather_into_the_middle_of_a_swizzle_pattern():
-    """Two gathers of four rows fill one pattern of eight: no warning, which other copies give."""
+    """Two copies of four rows fill one pattern of eight; rows of two patterns give a warning."""
     array = random_array(np.random.default_rng(6), (50, 64), np.uint16)
     text = kernel(_LOAD, 2, 5, bytes=512, mode=".tile::gather4", offsets="")
     text = text.replace("tile; mov.u32 %r2", "tile+512; mov.u32 %r2")
@@ -134,8 +134,10 @@ def test_a_gather_into_the_middle_of_a_swizzle_pattern():
 
     box = DEVICE.tensor_map(array, box=(4, 64), swizzle="128B")
     text = text.replace(".tile::gather4", "").replace("%r5, %r6, %r7, %r8, %r9", "%r5, %r6")
+    assert DEVICE.load_ptx(text)["k"].launch(1, 128, [box, image, coords]).warnings == []
     with pytest.warns(EmulatorWarning, match="swizzle pattern"):
-        DEVICE.load_ptx(text)["k"].launch(1, 128, [box, image, coords])
+        across = text.replace("tile+512", "tile+768")
+        DEVICE.load_ptx(across)["k"].launch(1, 128, [box, image, coords])
 
 
 @pytest.mark.parametrize("stride", [1, 2])
