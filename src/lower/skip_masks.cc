@@ -17,6 +17,13 @@ using ir::Stmt;
 
 namespace {
 
+// Returns whether the value neither loads memory nor calls a function.
+bool IsArithmetic(const Expr& value) {
+  return !ir::HasExpr(value, [](const Expr& e) {
+    return e->kind == ir::ExprKind::kLoad || e->kind == ir::ExprKind::kCall;
+  });
+}
+
 // The condition of an element that a store leaves as it is where it is true; null for others.
 Expr ConditionToKeep(const ir::StoreNode* store) {
   auto is_old = [&](const Expr& e) {
@@ -58,6 +65,10 @@ class MaskSkipper : public ir::StmtMutator {
     loop_ = outer;
     return result;
   }
+  Stmt Rewrite(const ir::BindNode* op) override {
+    Note(op);
+    return StmtMutator::Rewrite(op);
+  }
   Stmt Rewrite(const ir::IfNode* op) override {
     const ir::ForNode* outer = loop_;
     loop_ = nullptr;  // the program skips iterations itself
@@ -67,16 +78,32 @@ class MaskSkipper : public ir::StmtMutator {
   }
   Stmt Rewrite(const ir::ParallelForNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    const auto* store = op->body.as<ir::StoreNode>();
+    const ir::StoreNode* store = OnlyStore(op->body);
     if (loop_ == nullptr || store == nullptr || !store->buffer.IsFragment()) return self;
     Expr condition = ConditionToKeep(store);
     if (!condition.defined()) return self;
-    Expr bound = FirstToMask(op, condition);
+    Expr bound = FirstToMask(op, ir::Substitute(condition, values_));
     if (!bound.defined()) return self;
     return ir::If(loop_->var >= bound, self, Stmt(), op->span);
   }
 
  private:
+  // Returns the store of a body that does nothing else, and notes the names before it.
+  const ir::StoreNode* OnlyStore(const Stmt& body) {
+    const auto* seq = body.as<ir::SeqNode>();
+    if (seq == nullptr) return body.as<ir::StoreNode>();
+    for (size_t i = 0; i + 1 < seq->stmts.size(); ++i) {
+      const auto* bind = seq->stmts[i].as<ir::BindNode>();
+      if (bind == nullptr) return nullptr;
+      Note(bind);
+    }
+    return seq->stmts.empty() ? nullptr : seq->stmts.back().as<ir::StoreNode>();
+  }
+
+  void Note(const ir::BindNode* op) {
+    if (IsArithmetic(op->value)) values_.Set(op->var, ir::Substitute(op->value, values_));
+  }
+
   // The first value of the loop's variable for which the condition may be false for some element,
   // and is for all later ones no more often true; null where none is known.
   Expr FirstToMask(const ir::ParallelForNode* op, const Expr& condition) {
@@ -116,10 +143,7 @@ class MaskSkipper : public ir::StmtMutator {
     auto step = analyzer_.StrideOf(least, k);
     if (!step || *step >= 0) return Expr();
     Expr first = ir::Substitute(least, {{k, ir::Const(k.dtype(), 0)}});
-    bool fixed = true;
-    ir::WalkExprs(first, [&](const Expr& e) {
-      return fixed &= e->kind != ir::ExprKind::kLoad && e->kind != ir::ExprKind::kCall;
-    });
+    bool fixed = IsArithmetic(first);
     ir::WalkStmts(loop_->body, [&](const Stmt& s) {
       const auto* bind = s.as<ir::BindNode>();
       return fixed &= bind == nullptr || !ir::UsesVar(first, bind->var);
@@ -131,6 +155,7 @@ class MaskSkipper : public ir::StmtMutator {
   }
 
   arith::Analyzer analyzer_;
+  ir::Map<ir::Var, Expr> values_;  // of names
   const ir::ForNode* loop_ = nullptr;  // pipelined, with gemms, the innermost one
 };
 
