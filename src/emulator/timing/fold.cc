@@ -100,11 +100,11 @@ class Folder {
     if (use.writes.size() != 1 || !use.predicate_writes.empty()) return false;
     const Register& reg = registers_.at(use.writes[0]);
     if (reg.writes != 1 || reg.reads != 1 || reg.reader <= pc) return false;
-    if (block_[reg.reader] != block_[pc]) return false;
     const Spelling first(kernel_.sources[kernel_.code[pc].source].spelling);
     const Spelling second(kernel_.sources[kernel_.code[reg.reader].source].spelling);
+    // ptxas moves the conversions to the packing, also past a wait for an mbarrier between them.
     if (figures_.packs_conversions && IsHalfOfPair(first, second)) return true;
-    if (joined_[reg.reader]) return false;
+    if (joined_[reg.reader] || block_[reg.reader] != block_[pc]) return false;
     if (figures_.three_extremes && AreExtremes(first, second)) {
       // FMNMX3 joins two instructions, so neither of them may be an FMNMX3 already.
       if (joined_[pc] || use.reads.size() > 2 || Use(reg.reader).reads.size() > 2) return false;

@@ -331,6 +331,19 @@ def test_what_one_instruction_does(text, instructions):
     assert cycles == pytest.approx(32 * pipe * instructions, rel=0.15)
 
 
+# ptxas moves the conversions of a register to its packing, also into another block.
+def test_conversions_before_a_wait():
+    convert = "cvt.rn.bf16.f32 %g, %f1; cvt.rn.bf16.f32 %h, %f2;"
+    pack = "mov.b32 %r9, {%g, %h}; xor.b32 %r8, %r8, %r9;"
+    block = "setp.eq.u32 %skip, %r8, 1; @%skip bra past#; past#:"
+    spans = []
+    for text in (f"{convert} {block} {pack}", f"{block} {convert} {pack}"):
+        steps = (f"{{ .reg .pred %skip; .reg .b16 %g, %h; {text} }}\n" for _ in range(32))
+        body = "".join(step.replace("#", str(i)) for i, step in enumerate(steps))
+        spans.append(slope(body, threads=512, tensor=False))
+    assert spans[0] == pytest.approx(spans[1], rel=0.05)
+
+
 def bulk(size, count=1, bytes_a_copy=131072):
     """One thread of each CTA loads so many bytes into place, again and again, and waits."""
     pieces = max(1, size // bytes_a_copy)
