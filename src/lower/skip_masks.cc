@@ -155,7 +155,7 @@ class MaskSkipper : public ir::StmtMutator {
   }
 
   arith::Analyzer analyzer_;
-  ir::Map<ir::Var, Expr> values_;  // of names
+  ir::Map<ir::Var, Expr> values_;      // of names
   const ir::ForNode* loop_ = nullptr;  // pipelined, with gemms, the innermost one
 };
 

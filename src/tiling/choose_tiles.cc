@@ -3,8 +3,10 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "analysis/kernel_scope.h"
 #include "ir/launch_extent.h"
@@ -24,16 +26,20 @@
 #include "tiling/pair_blocks.h"
 #include "tiling/residency.h"
 #include "tiling/retile.h"
+#include "tiling/row_ranges.h"
 #include "tiling/tcgen05_tiles.h"
 #include "tiling/tile_sequence.h"
 #include "tiling/tile_settings.h"
 #include "tiling/wide_tiles.h"
+#include "transform/launch_condition.h"
 
 namespace tilelang::tiling {
 
 using ir::Stmt;
 
 namespace {
+
+constexpr size_t kMostRanges = 6;  // of dynamic rows, each with a kernel
 
 // Whether both matrices, and their scale factors in atoms if there are some, are shared tiles.
 bool HasSharedInputs(const PlainGemm& plain) {
@@ -63,7 +69,8 @@ class TileChooser : public ir::StmtMutator {
         whole_sums_(Has(ir::kWholeSums) || Has(ir::kGivenBlocks)),
         given_stages_(Has(ir::kGivenBlocks)),
         given_order_(Has(ir::kGivenOrder)),
-        one_tile_each_(Has(ir::kOneTileEach)) {}
+        one_tile_each_(Has(ir::kOneTileEach)),
+        one_for_all_calls_(Has(ir::kOneForAllCalls)) {}
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
@@ -76,28 +83,8 @@ class TileChooser : public ir::StmtMutator {
     if (!op::Tcgen05Lacks(plain.gemms[0], threads, {}, target_).empty()) return self;
     auto problem = Describe(op, plain);
     if (!problem) return self;
-    std::vector<ConsideredTiles> considered;
-    std::optional<Exclusion> cheapest;
-    Stmt chosen;
-    for (const Tcgen05Tiles& tiles : ProposeTcgen05(*problem, target_)) {
-      if (!settings_.Allow(tiles.tile.columns, tiles.pairs, tiles.parts)) continue;
-      ConsideredTiles note{tiles.tile, tiles.pairs, false, tiles.parts, Microseconds(tiles)};
-      if (!chosen.defined()) {
-        Exclusion excluded{tiles, "", op->span};
-        chosen = Apply(op, *problem, tiles, &excluded);
-        note.chosen = chosen.defined();
-        if (note.chosen) {
-          Say(op, *problem, tiles);
-          if (cheapest) SayExcluded(*cheapest, tiles);
-        } else {
-          if (excluded.reason.empty()) continue;
-          note.reason = excluded.reason;
-          if (!cheapest) cheapest = excluded;
-        }
-      }
-      considered.push_back(note);
-    }
-    return WithConsidered(chosen.defined() ? chosen : self, considered);
+    Stmt by_rows = one_for_all_calls_ ? Stmt() : ByRows(op, *problem);
+    return by_rows.defined() ? by_rows : Cheapest(op, *problem);
   }
 
  private:
@@ -107,6 +94,89 @@ class TileChooser : public ir::StmtMutator {
     std::string reason;  // empty where the user or the GPU excludes it
     ir::Span span;       // of what the reason is about
   };
+
+  // The launch with the cheapest tiles to which it can be rewritten; the launch itself if there are
+  // none.
+  Stmt Cheapest(const ir::KernelLaunchNode* op, const GemmProblem& problem) const {
+    std::vector<ConsideredTiles> considered;
+    std::optional<Exclusion> cheapest;
+    Stmt chosen;
+    for (const Tcgen05Tiles& tiles : ProposeTcgen05(problem, target_)) {
+      if (!settings_.Allow(tiles.tile.columns, tiles.pairs, tiles.parts)) continue;
+      ConsideredTiles note{tiles.tile, tiles.pairs, false, tiles.parts, Microseconds(tiles)};
+      if (!chosen.defined()) {
+        Exclusion excluded{tiles, "", op->span};
+        chosen = Apply(op, problem, tiles, &excluded);
+        note.chosen = chosen.defined();
+        if (note.chosen) {
+          Say(op, problem, tiles);
+          if (cheapest) SayExcluded(*cheapest, tiles);
+        } else {
+          if (excluded.reason.empty()) continue;
+          note.reason = excluded.reason;
+          if (!cheapest) cheapest = excluded;
+        }
+      }
+      considered.push_back(note);
+    }
+    return WithConsidered(chosen.defined() ? chosen : ir::ffi::GetRef<Stmt>(op), considered);
+  }
+
+  // A launch for each range of dynamic rows, of which a call runs one; null where the rows are
+  // constant, or one launch is as good for all.
+  Stmt ByRows(const ir::KernelLaunchNode* op, const GemmProblem& problem) const {
+    if (!problem.dynamic_m.defined()) return Stmt();
+    std::map<int64_t, Stmt> launches;  // by the most rows of their range
+    auto applies = [&](const RowRange& range) {
+      GemmProblem call = problem;
+      call.most_m = range.most;
+      Exclusion excluded{range.tiles, "", op->span};
+      launches[range.most] = Apply(op, call, range.tiles, &excluded);
+      return launches[range.most].defined();
+    };
+    // The launch is one of two if vectors cannot copy all rows (tiling/version_launches.h).
+    bool is_version = !ir::ExtentInside(op->grid[0]).same_as(op->grid[0]);
+    size_t count = is_version ? kMostRanges / 2 : kMostRanges;
+    std::vector<RowRange> ranges = DivideRows(problem, target_, settings_, count, applies);
+    if (ranges.size() < 2) return Stmt();
+    const ir::Expr& rows = problem.dynamic_m;
+    ir::Expr more = ir::Const(ir::dtypes::kBool, 1);
+    std::vector<Stmt> stmts;
+    for (const RowRange& range : ranges) {
+      ir::Expr fits = more;
+      if (range.most != kAnyExtent) {
+        ir::Expr most = rows <= ir::Const(rows.dtype(), range.most);
+        fits = stmts.empty() ? most : more && most;
+        more = ir::Not(most);
+      }
+      ConsideredTiles note{range.tiles.tile,  range.tiles.pairs,         false,
+                           range.tiles.parts, Microseconds(range.tiles), true};
+      Stmt launch = WithConsidered(launches[range.most], {note});
+      stmts.push_back(transform::LaunchWhere(fits, launch.as<ir::KernelLaunchNode>()));
+    }
+    SayRanges(op, ranges);
+    return ir::Seq(stmts, op->span);
+  }
+
+  static void SayRanges(const ir::KernelLaunchNode* op, const std::vector<RowRange>& ranges) {
+    std::string text;
+    for (const RowRange& range : ranges) {
+      bool last = range.most == kAnyExtent;
+      text += (text.empty() ? "" : last ? " or " : ", ") + Text(range.tiles.tile);
+      if (range.tiles.pairs) text += " in pairs";
+      if (range.tiles.parts > 1) text += " by clusters of " + std::to_string(range.tiles.parts);
+      text += last ? " (more rows)" : " (up to " + std::to_string(range.most) + " rows)";
+    }
+    bool shares = std::any_of(ranges.begin(), ranges.end(),
+                              [](const RowRange& range) { return range.tiles.parts > 1; });
+    std::string sums = shares ? "Clusters share the iterations of a tile and add their sums, which "
+                                "tl.disable_split_k turns off. "
+                              : "";
+    Remark(op->span, "tiles",
+           "T.Kernel: the best tiles depend on the rows of a call. There are " +
+               std::to_string(ranges.size()) + " kernels, of which a call runs one: " + text +
+               ". " + sums + "The pass option tl.disable_launch_versions leaves one for all rows");
+  }
 
   // The launch with these tiles; null where it cannot be rewritten, with the reason.
   Stmt Apply(const ir::KernelLaunchNode* op, const GemmProblem& problem, const Tcgen05Tiles& tiles,
@@ -123,7 +193,7 @@ class TileChooser : public ir::StmtMutator {
       excluded->reason = "not every two blocks, one below the other, can share a tile of B";
       return Stmt();
     }
-    if (tiles.parts == 1) return InTurn(cut, plain, tiles, &excluded->reason);
+    if (tiles.parts == 1) return InTurn(cut, plain, problem, tiles, &excluded->reason);
     if (whole_sums_) return Stmt();
     Stmt staged = WithStages(cut, plain.loop, StagesFor(launch, tiles));
     Stmt split = WithParts(func_, staged.as<ir::KernelLaunchNode>(), tiles.parts, ir::GemmDim::kN);
@@ -137,12 +207,12 @@ class TileChooser : public ir::StmtMutator {
 
   // The launch `cut`, whose blocks compute tiles in turn if there are more of them than
   // multiprocessors; in pairs or not.
-  Stmt InTurn(const Stmt& cut, const PlainGemm& plain, const Tcgen05Tiles& tiles,
-              std::string* reason) const {
+  Stmt InTurn(const Stmt& cut, const PlainGemm& plain, const GemmProblem& problem,
+              const Tcgen05Tiles& tiles, std::string* reason) const {
     const auto* launch = cut.as<ir::KernelLaunchNode>();
     int64_t cluster = tiles.pairs ? op::kPairBlocks : 1;
     int64_t wave = target_->sm_count;
-    int64_t count = BlocksOf(launch, cluster);
+    int64_t count = BlocksOf(launch, problem, tiles);
     bool alone = count <= wave || one_tile_each_;
     if (alone && !tiles.pairs) return WithStages(cut, plain.loop, StagesFor(launch, tiles));
     if (!CanTakeTurns(launch, plain)) {
@@ -178,11 +248,17 @@ class TileChooser : public ir::StmtMutator {
 
   bool Has(const char* setting) const { return func_->attrs.count(setting) != 0; }
 
-  // Blocks of a launch, its rows a multiple of a cluster's; many where they are dynamic.
-  int64_t BlocksOf(const ir::KernelLaunchNode* launch, int64_t cluster) const {
+  // The most blocks of a launch, its rows a multiple of a cluster's; many where they are dynamic.
+  int64_t BlocksOf(const ir::KernelLaunchNode* launch, const GemmProblem& problem,
+                   const Tcgen05Tiles& tiles) const {
+    int64_t cluster = tiles.pairs ? op::kPairBlocks : 1;
     int64_t blocks = 1;
+    bool limited = problem.dynamic_m.defined() && problem.most_m != kAnyExtent;
     for (size_t axis = 0; axis < launch->grid.size(); ++axis) {
       auto extent = ir::AsInt(ir::ExtentInside(launch->grid[axis]));
+      if (!extent && std::exchange(limited, false)) {  // one axis counts the rows
+        extent = CeilDiv(problem.most_m, tiles.tile.rows);
+      }
       if (!extent) return 2 * target_->sm_count;
       blocks *= axis == 1 ? CeilDiv(*extent, cluster) * cluster : *extent;
     }
@@ -227,6 +303,7 @@ class TileChooser : public ir::StmtMutator {
   bool given_stages_;
   bool given_order_;
   bool one_tile_each_;
+  bool one_for_all_calls_;
 };
 
 // On targets with wgmma.

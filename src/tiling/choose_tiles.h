@@ -19,6 +19,9 @@ namespace tilelang::tiling {
 //   - TileCutter gives the tiles other extents, where each statement treats rows and columns apart;
 //   - pairs need the same tile of B in both blocks (tiling/pair_blocks.h);
 //   - tiles in turn need blocks that do not see each other (tiling/tile_sequence.h).
+// If the rows are dynamic, it chooses tiles for ranges of rows (tiling/row_ranges.h) and writes a
+// launch for each. The host runs the launch of the call's range.
+//
 // The tiles of the program are a candidate like others. The pass options tl.tile_columns,
 // tl.tile_pairs and tl.tile_parts (ir/settings.h) leave only the candidates that agree with them.
 // Remarks state the choice.

@@ -34,6 +34,8 @@ std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const Pl
   if (!m.defined() || !n.defined()) return std::nullopt;
   GemmProblem problem;
   problem.m = ir::AsInt(m).value_or(kDynamicExtent);
+  problem.most_m = ir::AsInt(m).value_or(kAnyExtent);
+  if (!ir::AsInt(m)) problem.dynamic_m = m;
   problem.n = ir::AsInt(n).value_or(kDynamicExtent);
   problem.tile = {ExtentAlong(c, ir::GemmDim::kM), ExtentAlong(c, ir::GemmDim::kN)};
   problem.depth = ExtentAlong(a, ir::GemmDim::kK);

@@ -7,6 +7,7 @@
 
 #include "arith/analyzer.h"
 #include "ir/effects.h"
+#include "ir/launch_extent.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
 
@@ -45,18 +46,19 @@ class BlockNames {
 // Returns whether elements at these places, which a block number `count` or later stores, lie
 // beyond the tensor.
 bool EndsWithGrid(const ir::Buffer& tensor, const ir::Array<Expr>& places, const ir::Var& block,
-                  int64_t count, arith::Analyzer* analyzer) {
+                  const Expr& count, arith::Analyzer* analyzer) {
   for (size_t d = 0; d < places.size(); ++d) {
     auto stride = analyzer->StrideOf(places[d], block);
-    auto extent = ir::AsInt(tensor->shape[d]);
-    bool inside = analyzer->CanProveNonNegative(places[d]);
-    if (stride && extent && inside && *stride > 0 && *extent <= count * *stride) return true;
+    if (!stride || *stride <= 0 || !analyzer->CanProveNonNegative(places[d])) continue;
+    const Expr& extent = tensor->shape[d];
+    Expr end = ir::CastTo(extent.dtype(), count) * ir::Const(extent.dtype(), *stride);
+    if (analyzer->CanProve(extent <= end)) return true;
   }
   return false;
 }
 
 // Returns whether blocks number `count` or later along an axis would store nothing.
-bool StoresEndWithGrid(const Stmt& body, const ir::Var& block, int64_t count,
+bool StoresEndWithGrid(const Stmt& body, const ir::Var& block, const Expr& count,
                        arith::Analyzer* analyzer) {
   bool end = true;
   ir::WalkStmts(body, [&](const Stmt& s) {
@@ -110,8 +112,10 @@ class LoadSharer : public ir::StmtMutator {
 std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,
                                               const ir::KernelLaunchNode* launch,
                                               const PlainGemm& plain) {
-  auto rows = launch->grid.size() >= 2 ? ir::AsInt(launch->grid[kRowAxis]) : std::nullopt;
-  if (!rows || *rows < 2 || launch->attrs.count("cluster_dims") != 0) return {};
+  if (launch->grid.size() < 2 || launch->attrs.count("cluster_dims") != 0) return {};
+  Expr extent = ir::ExtentInside(launch->grid[kRowAxis]);
+  auto rows = ir::AsInt(extent);
+  if (rows && *rows < 2) return {};
   const ir::Var& block = launch->block_vars[kRowAxis];
   arith::Analyzer analyzer;
   analyzer.BindParams(func->params);
@@ -119,8 +123,8 @@ std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,
   // An assumption may say how many blocks there are.
   bool assumes =
       ir::HasStmt(launch->body, [](const Stmt& s) { return s->kind == ir::StmtKind::kAssume; });
-  bool whole = *rows % 2 == 0;
-  if (assumes || (!whole && !StoresEndWithGrid(launch->body, block, *rows, &analyzer))) return {};
+  bool whole = rows && *rows % 2 == 0;
+  if (assumes || (!whole && !StoresEndWithGrid(launch->body, block, extent, &analyzer))) return {};
   BlockNames names(launch->body, block);
   std::vector<const ir::CopyNode*> loads;
   std::copy_if(plain.loads.begin(), plain.loads.end(), std::back_inserter(loads),
@@ -133,8 +137,8 @@ std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,
 
 int64_t RowsThatShare(const ir::Func& func, const ir::KernelLaunchNode* launch,
                       const PlainGemm& plain) {
-  if (launch->grid.size() != 2 || LoadsToShare(func, launch, plain).empty()) return 0;
-  return *ir::AsInt(launch->grid[kRowAxis]);
+  auto rows = launch->grid.size() == 2 ? ir::AsInt(launch->grid[kRowAxis]) : std::nullopt;
+  return !rows || LoadsToShare(func, launch, plain).empty() ? 0 : *rows;
 }
 
 Stmt ForBothBlocks(const Stmt& s, const std::vector<const ir::CopyNode*>& loads) {

@@ -7,6 +7,7 @@
 #include "op/gemm_scale_factors.h"
 #include "target/rates.h"
 #include "tiling/loop_stages.h"
+#include "tiling/tile_cutter.h"
 
 namespace tilelang::tiling {
 
@@ -159,6 +160,7 @@ std::vector<Tcgen05Tiles> ProposeTcgen05(const GemmProblem& problem, const Targe
     if (problem.m > kTileRows) propose({kTileRows, columns}, true, 1);
     int64_t tiles = problem.batches * CeilDiv(problem.m, kTileRows) * CeilDiv(problem.n, columns);
     for (int64_t parts = 2; parts <= kMostParts && tiles * parts <= target->sm_count; ++parts) {
+      if (columns % (parts * kRowUnit) != 0) continue;  // each block completes whole units
       propose({kTileRows, columns}, false, parts);
     }
   }
