@@ -1,7 +1,9 @@
 #include "op/copy_cluster.h"
 
+#include <algorithm>
 #include <bit>
 #include <functional>
+#include <numeric>
 
 #include "ir/async.h"
 #include "ir/printer.h"
@@ -88,6 +90,57 @@ Stmt StoreToBlock(const ir::CopyNode* op) {
 
 namespace {
 
+constexpr int64_t kBulkBytes = 16;  // sizes and addresses of bulk copies are multiples
+constexpr int64_t kMostRuns = 64;   // bulk copies of one operator
+
+bool IsWhole(const ir::CopyNode* op) { return op->src.IsWhole() && op->dst.IsWhole(); }
+
+// Returns how many elements of a region lie side by side in a row-major buffer.
+int64_t RunOf(const Region& region) {
+  Coord shape = StaticShape(region->buffer);
+  int64_t run = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    int64_t extent = *ir::AsInt(region->extents[d]);
+    run *= extent;
+    if (extent != shape[d]) break;
+  }
+  return run;
+}
+// The same for both sides of a copy, and how many of these runs there are.
+int64_t RunOf(const ir::CopyNode* op) { return std::min(RunOf(op->src), RunOf(op->dst)); }
+int64_t CountRuns(const ir::CopyNode* op) {
+  return layout::Product(*ir::AsInts(op->src->extents)) / RunOf(op);
+}
+
+// Returns whether all runs of a region begin at multiples of 16 bytes.
+bool RunsAreAligned(const Region& region, int64_t run, Context* ctx) {
+  Coord shape = StaticShape(region->buffer);
+  int64_t stride = ir::Bytes(region->buffer->dtype);
+  int64_t covered = 1;  // elements of the region in the dimensions so far
+  for (size_t d = shape.size(); d-- > 0;) {
+    int64_t extent = *ir::AsInt(region->extents[d]);
+    int64_t unit = kBulkBytes / std::gcd(kBulkBytes, stride);
+    bool between_runs = covered >= run && extent > 1;
+    if (between_runs && unit != 1) return false;
+    if (!ctx->analyzer->Divides(region->mins[d], unit)) return false;
+    covered *= extent;
+    stride *= shape[d];
+  }
+  return true;
+}
+
+// Returns the indices of the first element of a run.
+Array<Expr> BeginOf(const Region& region, int64_t element) {
+  MovingDims moving = Moving(region);
+  Coord place = layout::Delinearize(*ir::AsInts(moving.extents), element);
+  Array<Expr> indices = region->mins;
+  for (size_t i = 0; i < moving.dims.size(); ++i) {
+    const Expr& min = region->mins[moving.dims[i]];
+    indices.Set(moving.dims[i], min + ir::Const(min.dtype(), place[i]));
+  }
+  return indices;
+}
+
 class BlockCopyInstruction : public TileInstruction {
  public:
   const char* Name() const override { return "cp.async.bulk between blocks"; }
@@ -101,11 +154,16 @@ class BlockCopyInstruction : public TileInstruction {
     const Buffer& src = copy->src->buffer;
     if (!src.IsShared()) return std::string(src->name) + " is not in shared memory";
     if (src->dtype != copy->dst->buffer->dtype) return "it converts the element type";
-    if (!copy->src.IsWhole() || !copy->dst.IsWhole()) {
-      return "it copies whole buffers, not " + ir::Print(copy->src) + " to " + ir::Print(copy->dst);
+    if (BytesOfRun(copy) % kBulkBytes != 0) {
+      return "its " + std::string(CountRuns(copy) > 1 ? "rows of " : "") +
+             std::to_string(BytesOfRun(copy)) + " bytes are no multiple of 16";
     }
-    if (SizeOf(copy) % 16 != 0) {
-      return "its " + std::to_string(SizeOf(copy)) + " bytes are no multiple of 16";
+    for (const Region& side : {copy->src, copy->dst}) {
+      if (RunsAreAligned(side, RunOf(copy), ctx)) continue;
+      return "rows of " + ir::Print(side) + " do not begin at multiples of 16 bytes";
+    }
+    if (CountRuns(copy) > kMostRuns) {
+      return "it would take " + std::to_string(CountRuns(copy)) + " copies, one for each row";
     }
     return "";
   }
@@ -117,7 +175,12 @@ class BlockCopyInstruction : public TileInstruction {
     };
     Layout from = layout_of(copy->src->buffer);
     Layout to = layout_of(copy->dst->buffer);
-    if (StaticShape(copy->src->buffer) != StaticShape(copy->dst->buffer) || !from.SameMap(to)) {
+    Coord shape = StaticShape(copy->src->buffer);
+    bool fits = IsWhole(copy) && shape == StaticShape(copy->dst->buffer)
+                    ? from.SameMap(to)
+                    : from.SameMap(Layout::RowMajor(shape)) &&
+                          to.SameMap(Layout::RowMajor(StaticShape(copy->dst->buffer)));
+    if (!fits) {
       return {TilePlan(), std::string(AsyncCopyName(copy)) + " moves bytes as they lie, but " +
                               std::string(copy->src->buffer->name) + " has layout " +
                               from->ToString() + " and " + std::string(copy->dst->buffer->name) +
@@ -135,16 +198,31 @@ class BlockCopyInstruction : public TileInstruction {
     attrs.Set("reads", Array<Buffer>{src});
     attrs.Set(kRemoteWrites, Array<Buffer>{dst});
     attrs.Set("async", true);
-    Array<Expr> args = {ir::AddressOf(dst, {I32(0)}), ir::AddressOf(src, {I32(0)}),
-                        U32(SizeOf(copy)), BarrierAddress(copy->mbar),
-                        lowering->scalar->Mutate(copy->block)};
-    stmts->push_back(DeviceEffect("cluster.h", "copy_to_block", args, copy->span, attrs));
+    Expr barrier = BarrierAddress(copy->mbar);
+    Expr block = lowering->scalar->Mutate(copy->block);
+    int64_t runs = CountRuns(copy);
+    Expr all = U32(runs * BytesOfRun(copy));
+    stmts->push_back(
+        DeviceEffect("cluster.h", "arrive_at_block_expecting", {all, barrier, block}, copy->span));
+    auto address = [&](const Region& region, const Buffer& buffer, int64_t run) {
+      if (IsWhole(copy)) return ir::AddressOf(buffer, {I32(0)});
+      Array<Expr> begin;
+      for (const Expr& e : BeginOf(region, run * RunOf(copy))) {
+        begin.push_back(lowering->scalar->Mutate(e));
+      }
+      return ir::AddressOf(
+          buffer, {lowering->buffers->Offset(region->buffer, begin, lowering->ctx->analyzer)});
+    };
+    for (int64_t run = 0; run < runs; ++run) {
+      Array<Expr> args = {address(copy->dst, dst, run), address(copy->src, src, run),
+                          U32(BytesOfRun(copy)), barrier, block};
+      stmts->push_back(DeviceEffect("cluster.h", "copy_to_block", args, copy->span, attrs));
+    }
   }
 
  private:
-  static int64_t SizeOf(const ir::CopyNode* op) {
-    const Buffer& src = op->src->buffer;
-    return layout::Product(StaticShape(src)) * ir::Bytes(src->dtype);
+  static int64_t BytesOfRun(const ir::CopyNode* op) {
+    return RunOf(op) * ir::Bytes(op->src->buffer->dtype);
   }
 };
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import tvm_ffi
@@ -12,6 +13,7 @@ import tvm_ffi
 from tilelang import _ffi
 from tilelang.errors import LayoutError
 from tilelang.layout._tabulate import checked_shape, tabulate
+from tilelang.layout.formula import TABLE_LIMIT
 from tilelang.layout.layout import Layout
 
 
@@ -71,7 +73,8 @@ class Fragment(tvm_ffi.Object):
             elements of a thread are numbered in row-major order.
 
     Raises:
-        LayoutError: two elements share a register, or replicas do not lie at fixed distances.
+        LayoutError: two elements share a register, replicas do not lie at fixed distances, or the
+            tile has more elements than the registers of a block.
     """
 
     __slots__ = ()
@@ -88,6 +91,11 @@ class Fragment(tvm_ffi.Object):
         forward_index_fn: Callable[..., Any] | None = None,
     ) -> None:
         extents = checked_shape(shape)
+        if prod(extents) > TABLE_LIMIT:
+            raise LayoutError(
+                f"a fragment of {prod(extents)} elements: the threads of a block have fewer "
+                "registers; divide the tile"
+            )
         if forward_fn is not None:
             both, rep0 = forward_fn, (0,) if replicate > 1 else ()
             forward_thread_fn = lambda *c: both(*c)[0]  # noqa: E731

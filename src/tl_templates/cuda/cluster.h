@@ -56,15 +56,18 @@ TL_DEVICE void store_to_block(T* own, V converted, int block) {
   }
 }
 
-// One thread copies to the same place in another block, and arrives on its barrier, whose phase
-// waits for the bytes, too.
+// Arrives on a barrier of another block, whose phase also waits for the bytes.
+TL_DEVICE void arrive_at_block_expecting(uint32_t bytes, uint64_t& barrier, int block) {
+  asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(
+                   address_in_block(&barrier, block)),
+               "r"(bytes)
+               : "memory");
+}
+
+// One thread copies to the same place in another block, on whose barrier the bytes complete.
 TL_DEVICE void copy_to_block(void* own_destination, const void* source, uint32_t bytes,
                              uint64_t& barrier, int block) {
   uint32_t remote_barrier = address_in_block(&barrier, block);
-  asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(
-                   remote_barrier),
-               "r"(bytes)
-               : "memory");
   asm volatile(
       "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, "
       "[%3];" ::"r"(address_in_block(own_destination, block)),

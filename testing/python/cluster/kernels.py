@@ -178,6 +178,36 @@ def bulk_exchange(size, shift, shape, dtype, clusters=2):
     return main
 
 
+def bulk_rows(size, depth, rows, columns, first, target_rows):
+    """Parts of tiles by asynchronous copies, a row each, with one arrival for all of them."""
+    shape = (depth, 16, 64)
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((size, *shape), "float32"),
+        Y: T.Tensor((size, depth, target_rows, columns), "float32"),
+        k: T.int32,
+    ):
+        with T.Kernel(size, threads=128, cluster_dims=size) as bx:
+            mine = T.alloc_shared(shape, "float32")
+            theirs = T.alloc_shared((depth, target_rows, columns), "float32")
+            arrived = T.alloc_cluster_barrier(1)
+            T.copy(X[bx, :, :, :], mine)
+            T.fill(theirs, -1)
+            T.cluster_sync()
+            T.copy_cluster(
+                mine[:, k : k + rows, first : first + columns],
+                theirs[:, 0:rows, :],
+                dst_block=(bx + 1) % size,
+                remote_barrier=arrived,
+            )
+            T.mbarrier_wait_parity(arrived, 0)
+            T.copy(theirs, Y[bx, :, :, :])
+            T.cluster_sync()
+
+    return main
+
+
 def mailboxes(size, rounds, n=128):
     """Threads store to the next block and arrive there, and wait for those of the block before."""
 

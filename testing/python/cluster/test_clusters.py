@@ -121,6 +121,23 @@ def test_asynchronous_copy_to_another_block(size, shift, shape, dtype, device):
 
 
 @every_schedule
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize(
+    ("depth", "rows", "columns", "first", "target_rows"),
+    [(1, 4, 32, 0, 4), (2, 3, 16, 8, 5), (2, 4, 64, 0, 4), (1, 1, 4, 60, 1)],
+)
+def test_asynchronous_copies_of_rows(depth, rows, columns, first, target_rows, target):
+    program = kernels.bulk_rows(2, depth, rows, columns, first, target_rows)
+    kernel = tilelang.compile(program, target=target)
+    x, y = torch.randn(2, depth, 16, 64), torch.zeros(2, depth, target_rows, columns)
+    for k in (0, 5):
+        kernel(x, y, k)
+        want = torch.full_like(y, -1)
+        want[:, :, :rows] = x[:, :, k : k + rows, first : first + columns].flip(0)
+        assert torch.equal(y, want)
+
+
+@every_schedule
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_barriers_of_other_blocks(size, device):

@@ -111,11 +111,20 @@ def case_bytes_of_other_types():
     )
 
 
-def case_part_of_a_buffer():
-    """LayoutError: it copies whole buffers, not a[0:32, 0:64] to b[0:32, 0:64]"""
+def case_rows_of_odd_bytes():
+    """LayoutError: its rows of 62 bytes are no multiple of 16"""
     compiled(
         lambda A, out, a, b, bar: T.copy_cluster(
-            a[0:32, :], b[0:32, :], dst_block=1, remote_barrier=bar
+            a[0:32, 0:31], b[0:32, 0:31], dst_block=1, remote_barrier=bar
+        )
+    )
+
+
+def case_rows_between_16_bytes():
+    """LayoutError: rows of a[0:32, 4:36] do not begin at multiples of 16 bytes"""
+    compiled(
+        lambda A, out, a, b, bar: T.copy_cluster(
+            a[0:32, 4:36], b[0:32, 0:32], dst_block=1, remote_barrier=bar
         )
     )
 

@@ -291,6 +291,7 @@ def test_table_fragment():
     [
         (lambda: Fragment((4, 4), lambda i, j: (i, 0)), LayoutError, "into the same register"),
         (lambda: Fragment((4,)), LayoutError, "forward_thread_fn"),
+        (lambda: Fragment((4096, 512), lambda i, j: (j, i)), LayoutError, "divide the tile"),
         (
             lambda: Fragment((4,), forward_thread_fn=lambda i, rep: i ^ rep, replicate=2),
             LayoutError,
