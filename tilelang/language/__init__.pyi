@@ -404,9 +404,9 @@ def copy_cluster(src: Any, dst: Any, *, dst_block: Any = None, cluster_mask: Any
     With ``dst_block`` a tile goes to ``dst`` in shared memory of that block:
 
     - stored by the threads: the other block sees it after a :func:`cluster_sync`;
-    - with ``remote_barrier`` as one asynchronous copy between whole buffers of one layout, which
-      arrives once, with its bytes, on that mbarrier in the other block. ``src`` must not change
-      until the other block has seen it arrive.
+    - with ``remote_barrier`` as asynchronous copies, of whole buffers of one layout or of rows,
+      which arrive once, with all bytes, on that mbarrier in the other block. ``src`` must not
+      change until the other block has seen it arrive.
 
     Args:
         dst_block: a rank, the same in all threads.
