@@ -180,14 +180,14 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     const Buffer& c = candidate.accumulators.front();
     Choice choice = ChoiceFor(c);
     asked_.erase(c);
-    int64_t most = choice.columns == kAuto ? Best(op, candidate) : choice.columns;
+    int64_t most = choice.columns == kAuto ? PreferredColumns(op, candidate) : choice.columns;
     if (most == kAuto) {
       RemarkWhole(op, candidate);
       return ScopedMutator::Rewrite(op);
     }
     int64_t width = *ir::AsInt(c->shape[1]);
     int64_t columns = ChooseColumns(width, most);
-    if (columns == 0) return Whole(op, candidate);
+    if (columns == 0) return KeepWhole(op, candidate);
     EpilogueObstacle obstacle{DividedColumns(op, candidate), c->span};
     EpilogueRegion region;
     if (obstacle.text.empty()) region = Divide(op, candidate, {width / columns}, most, &obstacle);
@@ -201,7 +201,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     Remark(obstacle.span, "epilogue",
            "the epilogue of " + std::string(c->name) + " is not divided into slices of " +
                std::to_string(columns) + " columns: " + obstacle.text);
-    return choice.columns == kAuto ? ScopedMutator::Rewrite(op) : Whole(op, candidate);
+    return choice.columns == kAuto ? ScopedMutator::Rewrite(op) : KeepWhole(op, candidate);
   }
 
  private:
@@ -218,7 +218,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
   // follows needs some of its own. A tile that is stored as it is, is stored whole from registers
   // that wgmma filled, and from tensor memory by slices of one row of a swizzle, which the tensor
   // memory accelerator stores.
-  int64_t Best(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
+  int64_t PreferredColumns(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
     constexpr int64_t kSwizzleBits = 1024;
     if (!FillsRegisters(candidate)) return kAuto;
     bool reads = false;
@@ -309,7 +309,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
   }
 
   // Returns the undivided epilogue, which computes the same bits.
-  Stmt Whole(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
+  Stmt KeepWhole(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
     EpilogueObstacle obstacle;
     EpilogueRegion region = CollectEpilogue(launch_, op, candidate, {1}, &obstacle);
     if (!obstacle.text.empty()) {

@@ -67,7 +67,7 @@ class TensorReducer : public ir::StmtMutator {
       std::vector<size_t> users = ReductionsAfter(stmts, i);
       if (users.empty()) continue;
       for (size_t user : users) stmts[user] = OfTensor(stmts[user].as<ir::ReduceNode>(), copy);
-      Say(copy);
+      RemarkReduction(copy);
       stmts[i] = ir::Seq(ir::Array<Stmt>{}, copy->span);
       changed = true;
     }
@@ -139,7 +139,7 @@ class TensorReducer : public ir::StmtMutator {
                       reduce->nan_propagate, ir::Expr(), reduce->span);
   }
 
-  static void Say(const ir::CopyNode* copy) {
+  static void RemarkReduction(const ir::CopyNode* copy) {
     Remark(copy->span, "reduction",
            "fragment " + std::string(copy->dst->buffer->name) +
                " needs more registers than a thread has, and is only reduced: the reductions go "

@@ -96,7 +96,7 @@ class Roller {
   }
 
   Stmt Build() {
-    Say();
+    RemarkLoop();
     std::vector<Expr> base;
     for (const Expr& extent : loop_.extents) base.push_back(ir::Const(extent.dtype(), 0));
     return Level(0, base, std::vector<bool>(base.size(), false));
@@ -397,7 +397,7 @@ class Roller {
     stmts->push_back(ir::ParallelFor(vars, extents, body, {}, loop_.span));
   }
 
-  void Say() const {
+  void RemarkLoop() const {
     if (levels_.empty()) return;
     std::string text = "reduction in tiles of " + layout::CoordToString(tile_) + ":";
     for (size_t d : levels_) {

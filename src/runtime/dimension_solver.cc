@@ -18,9 +18,10 @@ bool Contains(const ir::Expr& expr, const ir::Var& var) {
 
 ir::Expr Wide(const ir::Expr& expr) { return ir::CastTo(ir::dtypes::kInt64, expr); }
 
-// As SolveFor, for the operand of `op` that contains the unknown; `other` is the other one.
-std::optional<ir::Expr> Rest(ir::BinaryOp op, bool unknown_first, const ir::Expr& other,
-                             const ir::Expr& value, bool is_exact) {
+// Returns the value of the operand of `op` that contains the unknown, as SolveFor; `other` is the
+// other operand.
+std::optional<ir::Expr> SolveOperand(ir::BinaryOp op, bool unknown_first, const ir::Expr& other,
+                                     const ir::Expr& value, bool is_exact) {
   switch (op) {
     case ir::BinaryOp::kAdd:
       return value - Wide(other);
@@ -48,7 +49,8 @@ std::optional<ir::Expr> SolveFor(const ir::Expr& extent, const ir::Var& unknown,
   if (binary == nullptr) return std::nullopt;
   bool first = Contains(binary->a, unknown);
   if (first == Contains(binary->b, unknown)) return std::nullopt;
-  auto rest = Rest(binary->Op(), first, first ? binary->b : binary->a, Wide(value), is_exact);
+  auto rest =
+      SolveOperand(binary->Op(), first, first ? binary->b : binary->a, Wide(value), is_exact);
   if (!rest) return std::nullopt;
   return SolveFor(first ? binary->a : binary->b, unknown, *rest, is_exact);
 }

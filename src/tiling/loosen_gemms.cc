@@ -281,7 +281,7 @@ class GemmLoosener : public ir::StmtMutator {
     if (plain.loop == nullptr) return self;
     op::ThreadRange threads{0, analysis::ThreadsOf(op).count};
     if (!op::Tcgen05Lacks(plain.gemms[0], threads, {}, target_).empty()) return self;
-    Say(op, named);
+    RemarkRewrite(op, named);
     return loose;
   }
 
@@ -292,7 +292,7 @@ class GemmLoosener : public ir::StmtMutator {
                             op->span);
   }
 
-  static void Say(const ir::KernelLaunchNode* op, const NamedGemm& named) {
+  static void RemarkRewrite(const ir::KernelLaunchNode* op, const NamedGemm& named) {
     std::string text = "T.Kernel: the loop over K is pipelined";
     if (named.gemm->mbar.defined())
       text += "; the compiler waits for its gemm in place of \"mbar\"";

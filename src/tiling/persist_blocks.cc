@@ -54,9 +54,9 @@ class BlockPersister : public ir::StmtMutator {
     auto known = ir::AsInt(grid.Tiles());
     PersistentPlan plan;
     if (known) plan = PlanPersistent(GridOf(op, plain), RowsThatShare(func_, op, plain), target_);
-    Stmt rest = plan.parts > 1 ? Rest(op, plain, grid, *known, plan.parts) : Stmt();
+    Stmt rest = plan.parts > 1 ? LaunchTail(op, plain, grid, *known, plan.parts) : Stmt();
     Expr tiles = rest.defined() ? op::I32(*known - *known % target_->sm_count) : grid.Tiles();
-    Say(op, tiles, rest.as<ir::KernelLaunchNode>(), plan.shares_loads);
+    RemarkPersistence(op, tiles, rest.as<ir::KernelLaunchNode>(), plan.shares_loads);
     TileSequence sequence{target_->sm_count, 1};
     if (plan.shares_loads) sequence = {target_->sm_count / kSharing, kSharing};
     Stmt blocks = InSequence(op, sequence, plan.shares_loads ? Expr() : tiles).launch;
@@ -72,8 +72,8 @@ class BlockPersister : public ir::StmtMutator {
            HasRegisters(op) && BlocksPerSm(op, target_, schedule::SharedBytes(op)) == 1;
   }
 
-  void Say(const ir::KernelLaunchNode* op, const Expr& tiles, const ir::KernelLaunchNode* rest,
-           bool shares_loads) const {
+  void RemarkPersistence(const ir::KernelLaunchNode* op, const Expr& tiles,
+                         const ir::KernelLaunchNode* rest, bool shares_loads) const {
     auto known = ir::AsInt(tiles);
     std::string which = known ? "the " + std::to_string(*known) + " tiles" : "the tiles of a call";
     std::string more;
@@ -96,9 +96,9 @@ class BlockPersister : public ir::StmtMutator {
                ". The pass option tl.disable_persistent_blocks turns this off");
   }
 
-  // A launch of the tiles after the last whole wave, in parts; null where they stay whole.
-  Stmt Rest(const ir::KernelLaunchNode* op, const PlainGemm& plain, const BlockGrid& grid,
-            int64_t all, int64_t parts) const {
+  // Returns a launch of the tiles after the last full wave, in parts; null if they stay whole.
+  Stmt LaunchTail(const ir::KernelLaunchNode* op, const PlainGemm& plain, const BlockGrid& grid,
+                  int64_t all, int64_t parts) const {
     using op::I32;
     if (plain.gemms.size() != 1) return Stmt();
     int64_t columns = GridOf(op, plain).tile.columns;

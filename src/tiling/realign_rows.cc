@@ -236,12 +236,12 @@ class RowRealigner : public analysis::ScopedMutator {
     Stmt gemm = SourceReplacer(plain, copies).MutateStmt(self);
     const auto* launch = gemm.as<ir::KernelLaunchNode>();
     if (!LoadsByTma(func_, launch, FindPlainGemm(launch), target_)) return self;
-    Say(op, copies, realigns);
+    RemarkCopies(op, copies, realigns);
     for (const Realigned& each : copies) copies_.push_back(each.copy);
     Stmt copying = CopyingLaunch(copies, realigns, op->span);
     if (always) return ir::Seq({copying, gemm}, op->span);
     return ir::Seq({copying, transform::LaunchWhere(realigns, launch),
-                    transform::LaunchWhere(Others(copies, realigns), op)},
+                    transform::LaunchWhere(LoadedByThreads(copies, realigns), op)},
                    op->span);
   }
 
@@ -298,8 +298,8 @@ class RowRealigner : public analysis::ScopedMutator {
     return all;
   }
 
-  // Calls of which threads load the elements.
-  static Expr Others(const std::vector<Realigned>& copies, const Expr& realigns) {
+  // Returns the condition of the calls in which threads load the elements.
+  static Expr LoadedByThreads(const std::vector<Realigned>& copies, const Expr& realigns) {
     Expr whole = Bool(true);
     for (const Realigned& each : copies) whole = whole && each.whole;
     return ir::Not(whole) && ir::Not(realigns);
@@ -311,8 +311,8 @@ class RowRealigner : public analysis::ScopedMutator {
            " blocks load a tensor run another kernel, whose threads load it element by element; ";
   }
 
-  static void Say(const ir::KernelLaunchNode* op, const std::vector<Realigned>& copies,
-                  const Expr& realigns) {
+  static void RemarkCopies(const ir::KernelLaunchNode* op, const std::vector<Realigned>& copies,
+                           const Expr& realigns) {
     std::string names;
     for (const Realigned& each : copies) {
       auto columns = ir::AsInt(each.copy->shape.back());

@@ -46,7 +46,7 @@ constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kBoxColumns = 256;
 
 // Columns of the shared tile for so many of a row: whole boxes. What they have more is not read.
-int64_t WholeBoxes(int64_t columns) {
+int64_t RoundUpToBoxes(int64_t columns) {
   return columns <= kBoxColumns ? columns : (columns + kBoxColumns - 1) / kBoxColumns * kBoxColumns;
 }
 
@@ -99,7 +99,7 @@ RowLoads FindLoads(const ir::KernelLaunchNode* launch) {
                  !IsWritten(copy->src->buffer, launch->body);
     auto shape = fills ? ir::AsInts(copy->dst->buffer->shape) : std::nullopt;
     if (!shape || !ir::IsConst(copy->src->extents.back(), shape->back())) continue;
-    int64_t bits = copy->src->buffer->dtype.bits * WholeBoxes(shape->back());
+    int64_t bits = copy->src->buffer->dtype.bits * RoundUpToBoxes(shape->back());
     for (size_t d = 0; d + 1 < shape->size(); ++d) bits *= (*shape)[d];
     loads.copies.push_back(copy);
     loads.bytes += bits / 8;
@@ -163,7 +163,7 @@ class LoadStager : public ir::StmtMutator {
  private:
   static ir::Array<Expr> Wide(ir::Array<Expr> extents) {
     const Expr& columns = extents.back();
-    Expr wide = ir::Const(columns.dtype(), WholeBoxes(*ir::AsInt(columns)));
+    Expr wide = ir::Const(columns.dtype(), RoundUpToBoxes(*ir::AsInt(columns)));
     extents.Set(static_cast<int64_t>(extents.size()) - 1, wide);
     return extents;
   }
@@ -187,7 +187,7 @@ class RowStreamer : public ir::StmtMutator {
     LoadStager stager(loads);
     Stmt body = stager.MutateStmt(op->body);
     if (!LoadByTma(op, body, stager.staged)) return self;
-    Say(op, stream, loads.bytes);
+    RemarkStream(op, stream, loads.bytes);
     return InStream(op, body, stager.tiles, blocks, stream);
   }
 
@@ -222,7 +222,7 @@ class RowStreamer : public ir::StmtMutator {
     return ir::WithMinBlocks(launch.operator->(), stream.blocks);
   }
 
-  static void Say(const ir::KernelLaunchNode* op, const Stream& stream, int64_t bytes) {
+  static void RemarkStream(const ir::KernelLaunchNode* op, const Stream& stream, int64_t bytes) {
     int64_t kilobytes = stream.blocks * stream.stages * bytes / 1024;
     Remark(op->span, "blocks",
            "T.Kernel: " + std::to_string(stream.blocks) +

@@ -85,7 +85,7 @@ class SizeVersioner : public ir::StmtMutator {
     for (const Version& version : versions) {
       launches.push_back(transform::LaunchWhere(version.fits, version.launch.get()));
     }
-    Say(op, versions);
+    RemarkVersions(op, versions);
     return ir::Seq(launches, op->span);
   }
 
@@ -260,7 +260,7 @@ class SizeVersioner : public ir::StmtMutator {
     return waves * I64(of_wave);
   }
 
-  static void Say(const ir::KernelLaunchNode* op, const std::vector<Version>& versions) {
+  static void RemarkVersions(const ir::KernelLaunchNode* op, const std::vector<Version>& versions) {
     std::string tiles;
     for (const Version& version : versions) {
       bool last = &version == &versions.back();
