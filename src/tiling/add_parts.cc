@@ -125,7 +125,7 @@ class Exchange {
  private:
   Expr Peer(int64_t distance) const { return ir::FloorMod(part_ + I32(distance), I32(parts_)); }
   Expr Arrival(int64_t distance) const { return ir::Load(arrived_, {I32(distance - 1)}, span_); }
-  // An element of the rows or columns that a rank stores.
+  // Returns an element of the rows or columns that a rank stores.
   Expr Sum(int64_t rank, const ir::Var& i, const ir::Var& j) const {
     Expr row = by_rows_ ? j + I32(rank * rows_) : Expr(j);
     Expr column = by_rows_ ? Expr(i) : i + I32(rank * columns_);
@@ -142,7 +142,8 @@ class Exchange {
   Stmt Where(const Expr& rank, int64_t value, F each) const {
     return ir::If(ir::MakeEq(rank, I32(value)), ForElements(each), Stmt(), span_);
   }
-  // The tile for the block `distance` ranks on, where that is `rank`: registers have fixed numbers.
+  // Fills the tile for the block `distance` ranks on, where that is `rank`: registers have fixed
+  // numbers.
   Stmt Fill(int64_t distance, int64_t rank) const {
     return Where(Peer(distance), rank, [&](const ir::Var& i, const ir::Var& j) {
       return ir::Store(sent_[distance - 1], {i, j}, Sum(rank, i, j), span_);
@@ -225,7 +226,7 @@ class PartWriter {
   }
 
  private:
-  // The launch with another axis, of so many blocks.
+  // Returns the launch with another axis of `blocks` blocks.
   ir::KernelLaunch WithPart(int64_t blocks, const ir::Map<ir::String, ir::Any>& attrs,
                             const Stmt& body) const {
     Array<ir::Var> vars = launch_->block_vars;

@@ -29,7 +29,8 @@ struct Accesses {
   int64_t narrowest = kVectorBytes;  // bytes of an element
 };
 
-// The one statement of a launch that is a loop over elements of tensors; null for other launches.
+// Returns the one statement of a launch that is a loop over elements of tensors; null for other
+// launches.
 const ir::ParallelForNode* OnlyLoop(const ir::KernelLaunchNode* launch, Accesses* accesses) {
   const auto* loop = launch->body.as<ir::ParallelForNode>();
   if (const auto* seq = launch->body.as<ir::SeqNode>(); seq != nullptr && seq->stmts.size() == 1) {

@@ -43,7 +43,8 @@ class BlockFitter : public ir::StmtMutator {
                        [&](const ir::GemmNode* gemm) { return op::DividesRows(gemm, warpgroups); });
   }
 
-  // With two warpgroups, where threads load and the sums take half of the registers of one.
+  // Returns the launch with two warpgroups, where threads load and the sums take half of the
+  // registers of one.
   Stmt Widen(const ir::KernelLaunchNode* op) const {
     int64_t sums = 0;
     for (const ir::GemmNode* gemm : plain_.gemms) {
@@ -63,8 +64,8 @@ class BlockFitter : public ir::StmtMutator {
     return WithThreads(op, 2 * kWarpgroup);
   }
 
-  // With two warpgroups, where a multiprocessor has one block at most: one alone leaves the tensor
-  // core idle between its gemms.
+  // Returns the launch with two warpgroups, where a multiprocessor has one block at most: one alone
+  // leaves the tensor core idle between its gemms.
   Stmt ShareRows(const ir::KernelLaunchNode* op) const {
     if (threads_.count != kWarpgroup || !DivideRows(2) || BlocksOf(op) > target_->sm_count) {
       return ir::ffi::GetRef<Stmt>(op);
@@ -76,7 +77,7 @@ class BlockFitter : public ir::StmtMutator {
     return WithThreads(op, 2 * kWarpgroup);
   }
 
-  // With one warpgroup, where two blocks then have room.
+  // Returns the launch with one warpgroup, where two blocks then have room.
   Stmt Narrow(const ir::KernelLaunchNode* op, const LoopStages& stages) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     bool possible =
@@ -94,7 +95,7 @@ class BlockFitter : public ir::StmtMutator {
     return narrow;
   }
 
-  // With as many stages as have room.
+  // Returns the launch with as many stages as have room.
   Stmt Fill(const ir::KernelLaunchNode* op, const LoopStages& stages) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     int64_t of_grid =

@@ -31,7 +31,7 @@ struct LoopStages {
   bool Fits(int64_t stages, const Target& target) const {
     return Bytes(stages) + kBlockBytes <= target->shared_memory_per_block;
   }
-  // As many as have room if an SM holds `blocks`.
+  // Returns as many stages as have room if an SM holds `blocks`.
   int64_t Room(int64_t blocks, const Target& target) const;
 };
 

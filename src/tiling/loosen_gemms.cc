@@ -66,7 +66,7 @@ bool FindLoop(const ir::KernelLaunchNode* launch, NamedGemm* named) {
   return gemms == 1 && named->loop != nullptr && IsSerial(named->loop);
 }
 
-// How many expressions name an element of the buffer.
+// Returns how many expressions name an element of the buffer.
 int CountNames(const Stmt& body, const Buffer& buffer) {
   int names = 0;
   ir::WalkExprs(body, [&](const ir::Expr& e) {

@@ -114,7 +114,7 @@ class Chooser {
   }
 
  private:
-  // The launch with these tiles; null where that is not possible, and then states why.
+  // Returns the launch with these tiles, or null and the reason in `why`.
   Stmt Rewritten(const WaveTiles& tiles, OneWave* why) const {
     why->span = op_->span;
     Stmt cut = WithTiles(func_, op_, problem_.tile, tiles.tile, tiles.Threads(), &why->span);

@@ -59,7 +59,7 @@ Loads LoadsOf(const ir::KernelLaunchNode* launch) {
   return loads;
 }
 
-// Tiles in a wave of `wave` blocks by panels of `panel` rows, in bytes.
+// Returns the bytes of the tiles in a wave of `wave` blocks, by panels of `panel` rows.
 double BytesOfWave(const Loads& loads, int64_t wave, int64_t panel, int64_t columns) {
   double across = std::min<double>(static_cast<double>(wave) / static_cast<double>(panel),
                                    static_cast<double>(columns));
@@ -67,8 +67,8 @@ double BytesOfWave(const Loads& loads, int64_t wave, int64_t panel, int64_t colu
   return rows * static_cast<double>(loads.by_row) + across * static_cast<double>(loads.by_column);
 }
 
-// The rows of a panel: a divisor of the wave a little below the best number, where there is one,
-// so that a wave is whole columns; and such that all panels have about as many.
+// Returns the rows of a panel: a divisor of the wave a little below the best number, where there is
+// one, so that a wave is whole columns; and such that all panels have about as many.
 int64_t RowsOfPanel(const Loads& loads, int64_t wave, int64_t rows) {
   double ratio = static_cast<double>(loads.by_column) / static_cast<double>(loads.by_row);
   double best = std::sqrt(static_cast<double>(wave) * ratio);

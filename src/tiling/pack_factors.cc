@@ -54,7 +54,7 @@ struct ScaledLoop {
   std::vector<PackedTile> tiles;
 };
 
-// The only pipelined loop, whose body is a sequence; null for none.
+// Returns the only pipelined loop, whose body is a sequence; null for none.
 const ir::ForNode* LoopOf(const ir::KernelLaunchNode* launch) {
   const ir::ForNode* found = nullptr;
   int loops = 0;
@@ -90,7 +90,7 @@ class TileFinder {
   TileFinder(const ir::KernelLaunchNode* launch, const ir::ForNode* loop)
       : launch_(launch), loop_(loop), body_(loop->body.as<ir::SeqNode>()) {}
 
-  // How the loop gets the factors of a gemm; nothing where it does otherwise.
+  // Returns how the loop gets the factors of a gemm, if it does so in a known way.
   std::optional<PackedTile> Find(const ir::GemmOperandNode* factors) const {
     PackedTile tile;
     tile.atoms = factors->buffer();
@@ -119,7 +119,8 @@ class TileFinder {
     });
   }
 
-  // The shared tile that the atoms are made of; null where they are made of something else, too.
+  // Returns the shared tile that the atoms are made of, or null where they are made of something
+  // else, too.
   static Buffer SourceOf(const PackedTile& tile) {
     std::vector<Buffer> read;
     bool plain = true;
@@ -160,7 +161,7 @@ class TileFinder {
     return true;
   }
 
-  // Nothing else in the launch uses these tiles.
+  // Returns whether nothing else in the launch uses these tiles.
   bool IsOnly(const PackedTile& tile, const Buffer& source) const {
     auto pack = ir::ffi::GetRef<Stmt>(tile.pack);
     return ir::CountEffects(launch_->body, source) == 1 + ir::CountEffects(pack, source) &&
@@ -172,25 +173,25 @@ class TileFinder {
   const ir::SeqNode* body_;
 };
 
-// The blocks of a launch along the axis with this index.
+// Returns the blocks of a launch along the axis with this index.
 Expr ExtentOf(const ir::KernelLaunchNode* launch, const ir::Var& block) {
   size_t axis = 0;
   while (!launch->block_vars[axis].same_as(block)) ++axis;
   return ir::CastTo(ir::dtypes::kInt32, ir::ExtentInside(launch->grid[axis]));
 }
 
-// The shape of a tile of atoms whose bytes are in lines.
+// Returns the shape of a tile of atoms whose bytes are in lines.
 Array<Expr> ShapeInLines(const PackedTile& tile) {
   const Array<Expr>& atoms = tile.atoms->shape;
   return {atoms[0], atoms[1], op::I32(kAtomLines), op::I32(kAtomLineBytes)};
 }
 
-// The name of a tile of atoms: those of both matrices have different ones.
+// Returns the name of a tile of atoms: those of both matrices have different ones.
 std::string NameOfAtoms(const PackedTile& tile) {
   return std::string(tile.load->dst->buffer->name) + "_atoms";
 }
 
-// The tensor of all atoms: batches, rows of atoms, atoms along K, and their lines.
+// Returns the tensor of all atoms: batches, rows of atoms, atoms along K, and their lines.
 Buffer TensorOf(const ScaledLoop& scaled, const PackedTile& tile) {
   Array<Expr> shape;
   for (const ir::Var& block : tile.blocks) shape.push_back(ExtentOf(scaled.launch, block));
@@ -225,7 +226,7 @@ class LineWriter : public ir::StmtMutator {
   const Buffer& lines_;
 };
 
-// The atoms of an iteration of a block in that tensor.
+// Returns the atoms of an iteration of a block in that tensor.
 ir::Region PlaceOf(const PackedTile& tile, const std::vector<Expr>& blocks, const Expr& step) {
   Array<Expr> atoms = ShapeInLines(tile);
   Array<Expr> mins(blocks.begin(), blocks.end());
@@ -243,7 +244,7 @@ ir::Region PlaceOf(const PackedTile& tile, const std::vector<Expr>& blocks, cons
   return {tile.packed, mins, extents};
 }
 
-// What block number `number` does to pack the factors of a tile, and how many blocks do so.
+// Returns how many blocks pack the factors of a tile, and the statement of block `number` of them.
 std::pair<Expr, Stmt> PackingOf(const ScaledLoop& scaled, const PackedTile& tile, Expr number) {
   ir::FreshCopy copy;
   Expr steps = ir::CastTo(ir::dtypes::kInt32, scaled.loop->extent);
@@ -270,7 +271,7 @@ std::pair<Expr, Stmt> PackingOf(const ScaledLoop& scaled, const PackedTile& tile
   return {count, copy.MutateStmt(op::Sequence(stmts, span))};
 }
 
-// The launch that packs all factors.
+// Returns the launch that packs all factors.
 Stmt PackingLaunch(const ScaledLoop& scaled) {
   const ir::Span& span = scaled.launch->span;
   ir::Var block("block", ir::dtypes::kInt32, span);

@@ -66,7 +66,7 @@ class BlockPersister : public ir::StmtMutator {
   }
 
  private:
-  // One block at a time, of several warpgroups with registers to spare.
+  // Returns whether an SM holds one block at a time, of several warpgroups with registers to spare.
   bool TakesMultiprocessor(const ir::KernelLaunchNode* op) const {
     return op->threads.size() == 1 && analysis::ThreadsOf(op).count > kWarpgroup &&
            HasRegisters(op) && BlocksPerSm(op, target_, schedule::SharedBytes(op)) == 1;

@@ -23,13 +23,13 @@ using ir::StmtKind;
 
 namespace {
 
-// Elements that are added to a tensor are so by whichever thread.
+// Returns whether elements are added to a tensor, which any thread may do.
 bool AddsUp(const ir::Expr& e) {
   const auto* call = e.as<ir::CallNode>();
   return call != nullptr && call->Is(ir::Builtin::kAtomicAdd) && call->intrinsic->count == 1;
 }
 
-// Whether it is the same program however many threads a block has.
+// Returns whether the program is the same for any number of threads of a block.
 bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   bool open = true;
   for (const auto& [key, value] : launch->attrs) {
@@ -64,7 +64,7 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   return open;
 }
 
-// Whether blocks may change what others load.
+// Returns whether blocks may change what other blocks load.
 bool Writes(const ir::KernelLaunchNode* launch, const std::vector<const ir::CopyNode*>& loads) {
   bool writes = false;
   ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
@@ -75,7 +75,7 @@ bool Writes(const ir::KernelLaunchNode* launch, const std::vector<const ir::Copy
   return writes;
 }
 
-// The loads and gemms of a loop that does nothing else.
+// Collects the loads and gemms of a loop. Returns false if the loop does anything else.
 bool Collect(const Stmt& body, PlainGemm* plain) {
   if (const auto* seq = body.as<ir::SeqNode>()) {
     return std::all_of(seq->stmts.begin(), seq->stmts.end(),

@@ -53,7 +53,7 @@ struct Realigned {
   Buffer copy;  // or the tensor itself
 };
 
-// Whether all rows of the tensor begin at vectors; null where they always do.
+// Returns the condition that all rows of the tensor begin at vectors, or null if they always do.
 Expr BeginsAtVectors(const Buffer& tensor, arith::Analyzer* analyzer) {
   int64_t vector = kTmaAlignment / std::max(1, ir::Bytes(tensor->dtype));
   if (tensor->shape.size() < 2 || vector < 2) return Expr();
@@ -69,9 +69,9 @@ bool IsPassed(const ir::Func& func, const Buffer& tensor) {
                      [&](const ir::Any& param) { return param.as<Buffer>() == tensor; });
 }
 
-// Whether the launch only reads the tensor, which is one of matrices whose rows lie in one piece.
-// If calls load it itself, it is passed, and nothing lies between its rows: it stands in for the
-// copy, whose shape is its own then.
+// Returns whether the launch only reads the tensor, which is one of matrices whose rows lie in one
+// piece. If calls load it itself, it is passed, and nothing lies between its rows: it stands in for
+// the copy, whose shape is its own then.
 bool CanCopy(const ir::Func& func, const ir::KernelLaunchNode* op, const Realigned& each) {
   const Buffer& tensor = each.tensor;
   size_t rank = tensor->shape.size();
@@ -84,8 +84,8 @@ bool CanCopy(const ir::Func& func, const ir::KernelLaunchNode* op, const Realign
   return can;
 }
 
-// The columns of the copy; where the tensor is loaded itself, its own. Either is a multiple of a
-// vector by its form.
+// Returns the columns of the copy, or those of the tensor where it is loaded itself. Either is a
+// multiple of a vector by its form.
 Expr ColumnsOf(const Realigned& each) {
   Expr columns = each.tensor->shape.back();
   auto elements = [&](int64_t bytes) {
@@ -97,7 +97,7 @@ Expr ColumnsOf(const Realigned& each) {
   return ir::MakeSelect(each.whole, own, lines, each.tensor->span) * elements(kTmaAlignment);
 }
 
-// `realigns`: whether a call has copies at all.
+// Returns the buffer of a copy. `realigns`: whether a call has copies at all.
 Buffer CopyOf(const ir::Func& func, const Realigned& each, const Expr& realigns) {
   const Buffer& tensor = each.tensor;
   Array<Expr> shape = tensor->shape;
@@ -112,7 +112,7 @@ Buffer CopyOf(const ir::Func& func, const Realigned& each, const Expr& realigns)
                 tensor->span);
 }
 
-// How many blocks load an element of the tensor; null where that is not known.
+// Returns how many blocks load an element of the tensor, or null if that is not known.
 Expr TimesLoaded(const PlainGemm& plain, const ir::CopyNode* load) {
   for (const ir::GemmNode* gemm : plain.gemms) {
     for (const ir::GemmOperandNode* input : gemm->Inputs()) {
@@ -164,7 +164,7 @@ Part PartOf(const Realigned& each, const Expr& block, const ir::Span& span) {
   return {ir::MakeSelect(each.whole, op::I32(0), blocks, span), op::Sequence(stmts, span)};
 }
 
-// One launch that makes all copies that a call needs.
+// Returns one launch that makes all copies that a call needs.
 Stmt CopyingLaunch(const std::vector<Realigned>& copies, const Expr& realigns,
                    const ir::Span& span) {
   ir::Var block("block", ir::dtypes::kInt32, span);
@@ -274,7 +274,7 @@ class RowRealigner : public analysis::ScopedMutator {
                               from(TimesLoaded(plain, load), kFewestLoads));
   }
 
-  // Whether the host knows the value.
+  // Returns whether the host knows the value.
   bool IsOfCall(const Expr& e) const {
     std::unordered_set<const ir::ffi::Object*> known;
     auto note = [&](const Expr& extent) {

@@ -21,9 +21,9 @@ namespace {
 constexpr int64_t kThreeTimes = 3 * kWgmmaRows;  // for each of as many warpgroups
 constexpr int kOperandBits = 16;
 
-// The elements that tiles of `from` cover along an axis: as many as the `tensor` of the operand
-// has, where this is known; as many as the grid divides, where it is written as their number over
-// `from`, rounded up; and all of the last tile.
+// Returns the elements that tiles of `from` cover along an axis: as many as the `tensor` of the
+// operand has, where this is known; as many as the grid divides, where it is written as their
+// number over `from`, rounded up; and all of the last tile.
 std::vector<Expr> EndsOf(const Expr& extent, int64_t from, const Expr& tensor) {
   auto of = [&](int64_t value) { return ir::Const(extent.dtype(), value); };
   std::vector<Expr> ends;

@@ -90,7 +90,7 @@ class SizeVersioner : public ir::StmtMutator {
   }
 
  private:
-  // The axis of the rows where they alone are of the call; none elsewhere.
+  // Returns the axis of the rows if only they are dynamic.
   std::optional<size_t> RowsOfCall(const ir::KernelLaunchNode* op) const {
     for (size_t axis : {0, 1}) {
       if (ir::AsInt(ir::ExtentInside(op->grid[axis])) || !ir::AsInt(op->grid[1 - axis])) continue;
@@ -158,7 +158,7 @@ class SizeVersioner : public ir::StmtMutator {
     return versions;
   }
 
-  // The same where the columns are of the call, whose product with the rows decides.
+  // Returns the same for dynamic columns, where the product with the rows decides.
   std::vector<Version> VersionsOfAnyWave(const ir::KernelLaunchNode* op) const {
     std::vector<Version> versions;
     bool is_long = ir::AsInt(plain_.loop->extent).value_or(kLongLoop) >= kLongLoop;
@@ -183,13 +183,13 @@ class SizeVersioner : public ir::StmtMutator {
     return {launch, tile, Inside(op, 0) * Inside(op, 1) <= I64(target_->sm_count)};
   }
 
-  // The rows of A, where they are of the call; null elsewhere.
+  // Returns the rows of A if they are dynamic, else null.
   Expr RowsOfTensor() const {
     Expr rows = ExtentOfTensor(plain_, ir::GemmDim::kM);
     return rows.defined() && !ir::AsInt(rows) ? rows : Expr();
   }
 
-  // The same for so few rows that no others are loaded.
+  // Returns a version for at most `most` rows, which loads no others.
   Version OfFewRows(const Version& version, int64_t most) const {
     Version few = version;
     Expr rows = RowsOfTensor();
@@ -223,7 +223,8 @@ class SizeVersioner : public ir::StmtMutator {
     return {launch, tile, inside <= bound};
   }
 
-  // Wide tiles, each where its waves take the least time; the launch itself where there are none.
+  // Returns versions of wide tiles, each where its waves take the least time; the launch itself
+  // where there are none.
   std::vector<Version> ManyWaves(const ir::KernelLaunchNode* op) const {
     std::vector<Version> versions;
     std::vector<Expr> costs;
@@ -251,7 +252,7 @@ class SizeVersioner : public ir::StmtMutator {
     return versions;
   }
 
-  // In thousandths, by tiling/tile_cost.h.
+  // Returns the cost in thousandths, by tiling/tile_cost.h.
   Expr CostOf(const ir::KernelLaunchNode* op) const {
     TileGrid grid = GridOf(op, FindPlainGemm(op));
     grid.iterations = 1;  // as many of each

@@ -40,7 +40,7 @@ constexpr double kReads = 5;
 constexpr double kScatteredReads = 22;
 constexpr int64_t kManyIterations = 64;  // where they are not known
 
-// What lines of rows of this tensor take.
+// Returns the cost of the lines of rows of this tensor.
 double LinesOf(const ir::Buffer& tensor) {
   constexpr int64_t kLineBits = 1024;
   constexpr int64_t kSectorBits = 256;

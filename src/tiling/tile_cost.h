@@ -53,8 +53,8 @@ struct TileGrid {
   // 128 x 128 and two to four blocks.
   double CostOfPart(int64_t parts, const Target& target) const;
   double CostOfExchange(int64_t parts) const;
-  // The same grid where two blocks, of tiles one below the other in `rows` rows, load tiles of B
-  // together: half of its lines for each, and as many tiles of both. They wait for each other.
+  // Returns the same grid where two blocks, of tiles one below the other in `rows` rows, load tiles
+  // of B together: half of its lines for each, and as many tiles of both. They wait for each other.
   TileGrid SharingLoads(int64_t rows) const;
 };
 

@@ -22,7 +22,7 @@ namespace {
 
 bool IsTile(const Buffer& buffer) { return buffer.IsShared() || buffer.IsFragment(); }
 
-// The place of a dimension among those that a copy moves; none for one that it does not.
+// Returns the place of a dimension among those that a copy moves; none for one that it does not.
 std::optional<size_t> PlaceOf(const Region& region, std::optional<size_t> dim) {
   if (!dim) return std::nullopt;
   std::vector<size_t> dims = op::Moving(region).dims;
@@ -31,14 +31,14 @@ std::optional<size_t> PlaceOf(const Region& region, std::optional<size_t> dim) {
   return it - dims.begin();
 }
 
-// Whether the operand is a tile of factors of the rows or columns along that dimension.
+// Returns whether the operand is a tile of factors of the rows or columns along that dimension.
 bool HasFactorsAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim) {
   auto kind = operand->operand_kind();
   return (kind == ir::GemmOperandKind::kScaleA && dim == ir::GemmDim::kM) ||
          (kind == ir::GemmOperandKind::kScaleB && dim == ir::GemmDim::kN);
 }
 
-// A name that nobody uses any more.
+// Returns whether nothing uses a name.
 bool IsUnused(const ir::Var& var, const Stmt& body) {
   bool used = false;
   ir::WalkExprs(body, [&](const Expr& e) {
@@ -73,7 +73,7 @@ Stmt TileCutter::Body() {
   return fits_ ? ir::ReplaceBuffers(cut, tiles_) : Stmt();
 }
 
-// The tiles of the gemm, and those that share elements with them.
+// Finds the tiles of the gemm, and those that share elements with them.
 void TileCutter::FindTiles(const Stmt& body) {
   for (const ir::GemmOperand& operand : plain_.gemms[0]->operands) {
     auto dim = operand->DimAlong(cut_.dim);
@@ -100,7 +100,7 @@ void TileCutter::FindTiles(const Stmt& body) {
   }
 }
 
-// Whether it is a new one.
+// Returns whether the tile is a new one.
 bool TileCutter::Enter(const Buffer& tile, size_t dim, int64_t unit) {
   auto [it, is_new] = dims_.emplace(tile.get(), dim);
   if (is_new && unit != 1) units_.emplace(tile.get(), unit);
@@ -158,7 +158,7 @@ bool TileCutter::Spread(const ir::ParallelForNode* loop) {
   return is_new;
 }
 
-// The variables of a loop that index tiles along the dimension.
+// Returns the variables of a loop that index tiles along the dimension.
 std::unordered_set<const TileCutter::Node*> TileCutter::Along(
     const ir::ParallelForNode* loop) const {
   std::unordered_set<const Node*> along;
@@ -218,7 +218,7 @@ bool TileCutter::Depends(const Expr& e) const {
   return depends;
 }
 
-// The index at which element 0 of the result has its place.
+// Returns the index at which element 0 of the result has its place.
 Expr TileCutter::First(const Expr& index) const {
   ir::Map<ir::Var, Expr> zero;
   if (cut_.block.defined()) zero.Set(cut_.block, ir::Const(cut_.block.dtype(), 0));
@@ -229,15 +229,15 @@ Expr TileCutter::First(const Expr& index) const {
   return ir::Substitute(index, zero);
 }
 
-// Whether the tensor ends before element `end` of the result would have its place: both grids store
-// to as much of it.
+// Returns whether the tensor ends before element `end` of the result would have its place: both
+// grids store to as much of it.
 bool TileCutter::EndsInTime(const Buffer& tensor, size_t dim, const Expr& index) {
   if (!cut_.end.defined()) return true;
   Expr place = cut_.end + ir::CastTo(cut_.end.dtype(), First(index));
   return analyzer_.CanProve(tensor->shape[dim] <= place);
 }
 
-// By a parallel loop.
+// Returns how a parallel loop touches a tensor.
 TileCutter::Touch TileCutter::TouchOf(const ir::Effect& effect) {
   Touch touch{effect.buffer, false, std::nullopt, Expr()};
   int depends = 0;
@@ -252,7 +252,7 @@ TileCutter::Touch TileCutter::TouchOf(const ir::Effect& effect) {
   return touch;
 }
 
-// By a copy from or to a tile.
+// Returns how a copy from or to a tile touches a tensor.
 TileCutter::Touch TileCutter::TouchOf(const ir::CopyNode* copy, const Region& tensor) {
   const Region& tile = tensor.same_as(copy->src) ? copy->dst : copy->src;
   bool adds = tensor.same_as(copy->dst) && copy->annotations.count(ir::kAdds) != 0;
@@ -263,7 +263,7 @@ TileCutter::Touch TileCutter::TouchOf(const ir::CopyNode* copy, const Region& te
   return {tensor->buffer, adds, dim, First(tensor->mins[dim])};
 }
 
-// The accesses of tensors by copies and parallel loops, by memory.
+// Returns the accesses of tensors by copies and parallel loops, by memory.
 std::unordered_map<const TileCutter::Node*, std::vector<TileCutter::Touch>> TileCutter::Touches(
     const Stmt& body) {
   std::unordered_map<const Node*, std::vector<Touch>> touches;
@@ -291,8 +291,8 @@ std::unordered_map<const TileCutter::Node*, std::vector<TileCutter::Touch>> Tile
   return touches;
 }
 
-// Whether all accesses of a tensor that is written are at the place of one element of the result:
-// then no block touches what the block of another element writes.
+// Returns whether all accesses of a tensor that is written are at the place of one element of the
+// result: then no block touches what the block of another element writes.
 bool TileCutter::KeepsBlocksApart(const Stmt& body) {
   if (!cut_.block.defined()) return true;  // the same blocks
   std::unordered_map<const Node*, size_t> written, touched;
@@ -314,7 +314,7 @@ bool TileCutter::KeepsBlocksApart(const Stmt& body) {
   });
 }
 
-// Whether it is an index of a tensor along the dimension, of this block and iteration.
+// Returns whether it is an index of a tensor along the dimension, of this block and iteration.
 bool TileCutter::IsAlong(const Expr& e, int64_t unit) {
   int vars = 0;
   for (const Node* node : along_) {
@@ -327,7 +327,7 @@ bool TileCutter::IsAlong(const Expr& e, int64_t unit) {
   return !cut_.block.defined() || is_new_ || analyzer_.StrideOf(e, cut_.block) == cut_.from / unit;
 }
 
-// The same index where blocks are `to` apart.
+// Returns the same index where blocks are `to` apart.
 Expr TileCutter::Shift(const Expr& e, int64_t unit) {
   if (!cut_.block.defined()) return e;
   Expr block = ir::CastTo(e.dtype(), cut_.block);
@@ -403,7 +403,7 @@ Stmt TileCutter::Rewrite(const ir::ParallelForNode* op) {
   return ir::ParallelFor(op->vars, extents, body, op->annotations, op->span);
 }
 
-// A whole tile along the dimension.
+// Cuts a tile that is whole along the dimension.
 Region TileCutter::CutTile(const Region& region) {
   auto dim = DimOf(region->buffer);
   for (const Expr& min : region->mins) fits_ = fits_ && !Depends(min);

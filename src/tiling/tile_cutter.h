@@ -45,7 +45,8 @@ class TileCutter : public ir::StmtMutator {
              TileCut cut);
   // The body; null where it gives up.
   ir::Stmt Body();
-  // The place of the statement, beside loads of the loop, at which it gave up; null for none.
+  // Returns the place of the statement, beside loads of the loop, at which it gave up; null for
+  // none.
   const ir::Span& obstacle() const { return obstacle_; }
 
   ir::Stmt MutateStmt(const ir::Stmt& s) override;

@@ -32,8 +32,8 @@ bool IsEven(const ir::KernelLaunchNode* op, const ir::ForNode* loop) {
   return even;
 }
 
-// The loop over the tiles of a block, number `tile` in each wave of `count`, and what stands before
-// it.
+// Returns the loop over the tiles of a block, number `tile` in each wave of `count`, and what
+// stands before it.
 std::vector<Stmt> InTurn(const ir::KernelLaunchNode* op, const ir::Var& wave, const Expr& tile,
                          const Expr& tiles, const TilePlace& place, const Expr& count) {
   std::vector<Stmt> body;

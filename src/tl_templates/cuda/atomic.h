@@ -62,7 +62,7 @@ TL_DEVICE unsigned long long compare_and_swap(unsigned long long* address,
   return atomicCAS(address, expected, desired);
 }
 
-// *address = update(*address), for what has no instruction of its own.
+// Sets *address = update(*address), for operations that have no instruction of their own.
 template <typename T, typename Update>
 TL_DEVICE T atomic_update(T* address, Update update) {
   using Word = typename word<sizeof(T)>::type;

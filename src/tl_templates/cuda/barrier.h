@@ -3,7 +3,7 @@
 
 namespace tl {
 
-// Named barrier `id` for `threads` threads, a multiple of the warp size.
+// Waits at named barrier `id` for `threads` threads, a multiple of the warp size.
 TL_DEVICE void sync_threads(int id, int threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
@@ -29,7 +29,7 @@ TL_DEVICE void mbarrier_arrive(uint64_t& barrier) {
       : "memory");
 }
 
-// True when the phase of that parity has completed.
+// Returns true when the phase of that parity has completed.
 TL_DEVICE bool mbarrier_try_wait(uint64_t& barrier, uint32_t parity) {
   uint32_t done;
   asm volatile(
@@ -85,7 +85,7 @@ TL_DEVICE void mbarrier_give_back(uint64_t& barrier, uint32_t cta) {
       : "memory");
 }
 
-// Where the even CTA of a pair has what this one has there.
+// Returns the address at which the even CTA of a pair has what this CTA has at `own`.
 TL_DEVICE uint32_t address_in_leader(const void* own) {
   uint32_t address;
   asm("{\n\t.reg .b32 rank;\n\t"

@@ -64,7 +64,7 @@ TL_DEVICE void arrive_at_block_expecting(uint32_t bytes, uint64_t& barrier, int 
                : "memory");
 }
 
-// One thread copies to the same place in another block, on whose barrier the bytes complete.
+// Lets one thread copy to the same place in another block, on whose barrier the bytes complete.
 TL_DEVICE void copy_to_block(void* own_destination, const void* source, uint32_t bytes,
                              uint64_t& barrier, int block) {
   uint32_t remote_barrier = address_in_block(&barrier, block);

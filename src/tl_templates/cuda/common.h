@@ -32,17 +32,18 @@ TL_DEVICE T floormod(T a, T b) {
   return remainder + ((remainder != 0) && ((remainder < 0) != (b < 0)) ? b : T(0));
 }
 
-// At the begin of a branch that few iterations take: it is not dissolved into selections.
+// Keeps a branch that few iterations take from being dissolved into selections. Stands at its
+// begin.
 TL_DEVICE void stay_branch() { asm volatile(""); }
 
-// The bits of `value` as another type of the same size.
+// Returns the bits of `value` as another type of the same size.
 template <typename To, typename From>
 TL_DEVICE To reinterpret(From value) {
   static_assert(sizeof(To) == sizeof(From), "reinterpret keeps the size");
   return __builtin_bit_cast(To, value);
 }
 
-// The address of shared memory in its own 32-bit window, which PTX's .shared forms take.
+// Returns the address of shared memory in its own 32-bit window, which PTX's .shared forms take.
 TL_DEVICE uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }

@@ -22,16 +22,16 @@ TL_DEVICE void cp_async(void* target, const void* source, int bytes, int source_
 }
 #undef TL_CP_ASYNC
 
-// What the thread has asked for since the last commit becomes a group.
+// Makes a group of the copies that the thread has issued since the last commit.
 TL_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Until all groups of the thread but the kLeft newest are complete.
+// Waits until all groups of the thread but the kLeft newest are complete.
 template <int kLeft>
 TL_DEVICE void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-// An arrival on the mbarrier, one of those it was made for, when the thread's copies are there.
+// Arrives on the mbarrier, one of those it was made for, when the thread's copies are there.
 TL_DEVICE void cp_async_arrive(uint64_t& barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&barrier))
                : "memory");

@@ -115,7 +115,7 @@ TL_TMA_COPIES("4d", "{%3, %4, %5, %6}", "%7", "%8", "{%2, %3, %4, %5}", "%6",
 TL_TMA_COPIES("5d", "{%3, %4, %5, %6, %7}", "%8", "%9", "{%2, %3, %4, %5, %6}", "%7",
               (int c0, int c1, int c2, int c3, int c4), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4))
 
-// This thread's stores since the last commit become a group.
+// Makes a group of this thread's stores since the last commit.
 TL_DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // Waits until at most kPending of this thread's groups are incomplete, or have not yet read
 // shared memory.

@@ -5,8 +5,8 @@
 
 namespace tl {
 
-// `value` as a float, rounded to odd: rounding the result again to at most 22 bits gives what
-// one rounding of `value` would.
+// Returns `value` as a float, rounded to odd: rounding the result again to at most 22 bits gives
+// what one rounding of `value` would.
 template <typename T>
 TL_DEVICE float sticky_float(float toward_zero, T back, T value) {
   uint32_t inexact = back != value;
@@ -33,8 +33,8 @@ TL_DEVICE float to_odd(uint64_t x) {
   return sticky_float(f, __float2ull_rz(f), x);
 }
 
-// Bits of a constant rounded to `fraction` fraction bits and an exponent of `exponent` bits
-// (at most 16 bits in all), to nearest even; magnitudes beyond the range become infinity.
+// Returns the bits of a constant rounded to `fraction` fraction bits and an exponent of `exponent`
+// bits (at most 16 bits in all), to nearest even; magnitudes beyond the range become infinity.
 __device__ consteval uint16_t round_constant(double value, int exponent, int fraction) {
   uint64_t bits = __builtin_bit_cast(uint64_t, value);
   uint16_t sign = static_cast<uint16_t>((bits >> 63) << (exponent + fraction));

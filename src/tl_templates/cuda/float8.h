@@ -5,8 +5,8 @@
 
 namespace tl {
 
-// A finite float of magnitude at most `largest`, rounded to `fraction` fraction bits, or fewer
-// below the smallest normal 2^(1 - bias); the bits of the small float without its sign.
+// Returns a finite float of magnitude at most `largest`, rounded to `fraction` fraction bits, or
+// fewer below the smallest normal 2^(1 - bias); the bits of the small float without its sign.
 TL_DEVICE uint32_t round_to_small(float magnitude, int fraction, int bias, float largest) {
   magnitude = fminf(magnitude, largest);
   int exponent = static_cast<int>(__float_as_uint(magnitude) >> 23) - 127;

@@ -4,21 +4,21 @@
 
 namespace tl {
 
-// Until the grids before this one have ended and their writes are visible.
+// Waits until the grids before this one have ended and their writes are visible.
 TL_DEVICE void wait_for_previous_grid() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// The next grid may start once every block has called this or ended.
+// Allows the next grid to start once every block has called this or ended.
 TL_DEVICE void let_next_grid_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// The counter of a cooperative launch, which the driver sets to 0 and gives by two special
+// Returns the counter of a cooperative launch, which the driver sets to 0 and gives by two special
 // registers: it comes after four bytes of size.
 TL_DEVICE uint32_t* grid_counter() {
   uint32_t high, low;

@@ -35,7 +35,7 @@ TL_DEVICE int ffs(uint64_t x) { return __ffsll(x); }
 
 }  // namespace tl
 
-// Minimum and maximum that are NaN when an operand is.
+// Return the minimum and the maximum, which are NaN when an operand is.
 TL_DEVICE float min_nan(float a, float b) {
   float r;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));

@@ -4,7 +4,7 @@
 
 namespace tl {
 
-// The factors of four blocks, in a word.
+// Loads the factors of four blocks to a word.
 TL_DEVICE void load_scales(uint32_t* word, const void* factors) {
   *word = *static_cast<const uint32_t*>(factors);
 }

@@ -3,12 +3,12 @@
 
 namespace tl {
 
-// The index of the thread's warpgroup, in a register that is known to be uniform.
+// Returns the index of the thread's warpgroup, in a register that is known to be uniform.
 TL_DEVICE int warpgroup_index(int thread) { return __shfl_sync(0xffffffff, thread / 128, 0); }
 
-// Registers accessed before may be used by the wgmma that follow.
+// Lets the wgmma that follow use registers that were accessed before.
 TL_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-// The warpgroup's wgmma since the last commit become a group.
+// Makes a group of the warpgroup's wgmma since the last commit.
 TL_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // Waits until at most kPending of the warpgroup's groups are incomplete.
 template <int kPending>

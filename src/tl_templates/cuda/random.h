@@ -21,7 +21,7 @@ TL_DEVICE void random_round(uint32_t* x, uint32_t key0, uint32_t key1) {
   x[3] = static_cast<uint32_t>(a);
 }
 
-// The four numbers of the state's counter.
+// Computes the four numbers of the state's counter.
 TL_DEVICE void random_block(uint32_t* state) {
   uint32_t* output = state + kRandomOutput;
   for (int i = 0; i < 4; ++i) output[i] = state[kRandomCounter + i];
@@ -66,7 +66,7 @@ TL_DEVICE uint32_t random_next(uint32_t* state) {
   return number;
 }
 
-// In (0, 1]: 2^-32 of the number, and half of that more.
+// Returns a number in (0, 1]: 2^-32 of the number, and half of that more.
 TL_DEVICE float random_uniform(uint32_t* state) {
   return fmaf(static_cast<float>(random_next(state)), 2.3283064e-10f, 2.3283064e-10f / 2.0f);
 }

@@ -16,14 +16,14 @@ TL_DEVICE void tcgen05_alloc(uint32_t* slot, uint32_t columns) {
   asm volatile("tcgen05.relinquish_alloc_permit.cta_group::%0.sync.aligned;" ::"n"(kCtas));
 }
 
-// Executed by the warp that allocated.
+// Frees columns. Executed by the warp that allocated them.
 template <int kCtas = 1>
 TL_DEVICE void tcgen05_dealloc(uint32_t address, uint32_t columns) {
   asm volatile("tcgen05.dealloc.cta_group::%2.sync.aligned.b32 %0, %1;" ::"r"(address),
                "r"(columns), "n"(kCtas));
 }
 
-// Order this thread's tcgen05 operations before, and after, a synchronisation with others.
+// Orders this thread's tcgen05 operations before, and after, a synchronisation with others.
 TL_DEVICE void tcgen05_before_thread_sync() {
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
 }

@@ -63,7 +63,8 @@ TL_DEVICE vec<T, N> load(const T* source) {
   return v;
 }
 
-// Without a branch: elements that are taken out of a vector behind one would each be a register.
+// Loads without a branch: elements that are taken out of a vector behind one would each be a
+// register.
 TL_DEVICE void load_chunk_if(bool condition, const void* source, uint32_t& chunk) {
   asm("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %2, 0;\n\t@p ld.global.nc.b32 %0, [%1];\n\t}"
       : "+r"(chunk)
@@ -113,7 +114,8 @@ TL_DEVICE void shift_words(uint32_t (&words)[2 * kWords], uint32_t first_byte) {
   }
 }
 
-// The aligned vectors in which one lies that begins at any element, one twice where it is aligned.
+// Loads the aligned vectors in which one lies that begins at any element, one twice where it is
+// aligned.
 template <typename V, typename T>
 struct surrounding {
   const typename V::Chunk* low;
@@ -138,7 +140,7 @@ struct surrounding {
   }
 };
 
-// From any element on; also loads the rest of the aligned vectors in which it lies.
+// Loads from any element on; also loads the rest of the aligned vectors in which it lies.
 template <int N, typename T>
 TL_DEVICE vec<T, N> load_unaligned(const T* source) {
   using V = vec<T, N>;
@@ -184,8 +186,8 @@ TL_DEVICE void store(T* target, const vec<T, N>& v) {
   }
 }
 
-// To any element on. Lanes that store next to each other shift their elements by as many as are
-// beyond an aligned vector, which each lane then stores together with what the lane before it
+// Stores to any element on. Lanes that store next to each other shift their elements by as many as
+// are beyond an aligned vector, which each lane then stores together with what the lane before it
 // leaves over; what has no neighbour is stored element by element.
 template <typename T, int N>
 TL_DEVICE void store_unaligned(T* target, const vec<T, N>& v) {

@@ -48,10 +48,10 @@ TL_DEVICE uint32_t ballot(bool predicate, uint32_t mask = 0xffffffffu) {
   return __ballot_sync(mask, predicate);
 }
 
-// The index of the thread's warp, in a register that is known to be uniform.
+// Returns the index of the thread's warp, in a register that is known to be uniform.
 TL_DEVICE int warp_index(int thread) { return __shfl_sync(0xffffffff, thread / 32, 0); }
 
-// True in one thread of the warp, the same each time.
+// Returns true in one thread of the warp, the same each time.
 TL_DEVICE bool elect_one() {
 #if __CUDA_ARCH__ >= 900
   uint32_t elected;
@@ -98,12 +98,12 @@ TL_DEVICE T warp_reduce_or(T value) {
   return warp_reduce(value, [](T a, T b) { return static_cast<T>(a | b); });
 }
 
-// The lanes of the mask whose value has the same bits.
+// Returns the lanes of the mask whose value has the same bits.
 template <typename T>
 TL_DEVICE uint32_t match_any(T value, uint32_t mask = 0xffffffffu) {
   return __match_any_sync(mask, to_word(value));
 }
-// The mask where all of its lanes have the same bits, else 0.
+// Returns the mask if all of its lanes have the same bits, else 0.
 template <typename T>
 TL_DEVICE uint32_t match_all(T value, uint32_t mask = 0xffffffffu) {
   int same;

@@ -7,7 +7,7 @@
 
 namespace tl {
 
-// The number of type T in the lower bits of a word, and in the upper ones.
+// Returns the number of type T in the lower bits of a word, and in the upper ones.
 template <typename T>
 TL_DEVICE T lower_half(uint32_t word) {
   uint16_t bits;
