@@ -195,6 +195,17 @@ def case_reduce_output_shape():
             T.reduce_sum(x, s, dim=1)  # WRONG
 
 
+def case_partial_results_that_do_not_divide():
+    """ShapeError: T.reduce_sum of (64, 32) along dimension 1 gives (64), but s has shape (64, 5)"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16")):
+        with T.Kernel(1):
+            x = T.alloc_fragment((64, 32), "float32")
+            s = T.alloc_fragment((64, 5), "float32")
+            T.reduce_sum(x, s, dim=1)  # WRONG
+
+
 def case_reduce_dimension():
     """ShapeError: dim=2 of a reduction of x, which has rank 2 ... dim is from -2 to 1"""
 
