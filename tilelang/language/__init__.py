@@ -83,7 +83,7 @@ from .early_return import thread_return
 from .function import RefType as Ref
 from .function import macro, prim_func
 from .gather import tma_gather4, tma_gather4_bytes, tma_scatter4
-from .gemm import GemmWarpPolicy, gemm, tcgen05_gemm, wait_wgmma, wgmma_gemm
+from .gemm import GemmWarpPolicy, gemm, gemm_v1, tcgen05_gemm, wait_wgmma, wgmma_gemm
 from .gemm_sparse import gemm_sp
 from .im2col import c2d_im2col, im2col
 from .kernel import ClusterKernel, Kernel

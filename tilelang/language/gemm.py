@@ -447,3 +447,7 @@ def tcgen05_gemm(
     emit_gemm(
         (A, B, C), (transpose_A, transpose_B), clear_accum, mbar, notes, what="T.tcgen05_gemm"
     )
+
+
+#: The name of T.gemm in older programs, which chose its implementation by it.
+gemm_v1 = gemm

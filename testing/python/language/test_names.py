@@ -36,6 +36,10 @@ def test_common_names_are_there(name):
     assert name not in KNOWN
 
 
+def test_older_names_mean_what_they_meant():
+    assert T.gemm_v1 is T.gemm
+
+
 def test_every_public_function_is_documented():
     missing = [
         name
