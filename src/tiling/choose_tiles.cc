@@ -51,8 +51,8 @@ bool HasSharedInputs(const PlainGemm& plain) {
 }
 
 // Adds a remark about a candidate that the model prefers by so much, and what excludes it.
-void SayExcluded(const ir::Span& span, double gain, const std::string& candidate,
-                 const std::string& reason) {
+void RemarkExclusion(const ir::Span& span, double gain, const std::string& candidate,
+                     const std::string& reason) {
   auto percent = static_cast<int64_t>(100 * gain + 0.5);
   Remark(span, "tiles",
          "T.Kernel: the model of tiles predicts " + std::to_string(percent) + " % less time for " +
@@ -109,8 +109,8 @@ class TileChooser : public ir::StmtMutator {
         chosen = Apply(op, problem, tiles, &excluded);
         note.chosen = chosen.defined();
         if (note.chosen) {
-          Say(op, problem, tiles);
-          if (cheapest) SayExcluded(*cheapest, tiles);
+          RemarkChoice(op, problem, tiles);
+          if (cheapest) RemarkExcludedTiles(*cheapest, tiles);
         } else {
           if (excluded.reason.empty()) continue;
           note.reason = excluded.reason;
@@ -265,8 +265,8 @@ class TileChooser : public ir::StmtMutator {
     return blocks;
   }
 
-  void Say(const ir::KernelLaunchNode* op, const GemmProblem& problem,
-           const Tcgen05Tiles& tiles) const {
+  void RemarkChoice(const ir::KernelLaunchNode* op, const GemmProblem& problem,
+                    const Tcgen05Tiles& tiles) const {
     std::string text = "T.Kernel: blocks compute tiles of " + Text(tiles.tile) + " elements";
     if (tiles.tile.rows != problem.tile.rows || tiles.tile.columns != problem.tile.columns) {
       text += " instead of " + Text(problem.tile);
@@ -285,15 +285,15 @@ class TileChooser : public ir::StmtMutator {
   }
 
   // A candidate that would take clearly less time than the chosen one.
-  static void SayExcluded(const Exclusion& excluded, const Tcgen05Tiles& chosen) {
+  static void RemarkExcludedTiles(const Exclusion& excluded, const Tcgen05Tiles& chosen) {
     if (excluded.tiles.clocks >= kClearGain * chosen.clocks) return;
     std::string text = "tiles of " + Text(excluded.tiles.tile) + " elements";
     if (excluded.tiles.pairs) text += " in pairs of blocks";
     if (excluded.tiles.parts > 1) {
       text += " whose iterations " + std::to_string(excluded.tiles.parts) + " blocks share";
     }
-    tiling::SayExcluded(excluded.span, 1 - excluded.tiles.clocks / chosen.clocks, text,
-                        excluded.reason);
+    RemarkExclusion(excluded.span, 1 - excluded.tiles.clocks / chosen.clocks, text,
+                    excluded.reason);
   }
 
   ir::Func func_;
@@ -319,10 +319,10 @@ class WgmmaTileChooser : public ir::StmtMutator {
     WideTiles wide = ChooseWideTiles(func_, op, plain, target_);
     OneWave wave = InOneWave(op, plain, wide.cost);
     if (wave.launch.defined()) {
-      Say(op, wave.choice, TileOf(plain));
+      RemarkChoice(op, wave.choice, TileOf(plain));
       return WithConsidered(wave.launch, wave.considered);
     }
-    if (!wide.launch.same_as(self)) SayWide(wide);
+    if (!wide.launch.same_as(self)) RemarkWideTiles(wide);
     ConsideredTiles chosen{wide.launch.same_as(self) ? TileOf(plain) : wide.tile};
     chosen.microseconds = MicrosecondsOf(std::max(wave.cost, wide.cost));
     chosen.chosen = true;
@@ -342,12 +342,12 @@ class WgmmaTileChooser : public ir::StmtMutator {
       if (wave.excluded.parts > 1) {
         text += " whose iterations " + std::to_string(wave.excluded.parts) + " blocks share";
       }
-      SayExcluded(wave.span, 1 - wave.excluded.cost / wave.cost, text, wave.reason);
+      RemarkExclusion(wave.span, 1 - wave.excluded.cost / wave.cost, text, wave.reason);
     }
     return wave;
   }
 
-  static void SayWide(const WideTiles& wide) {
+  static void RemarkWideTiles(const WideTiles& wide) {
     const auto* launch = wide.launch.as<ir::KernelLaunchNode>();
     Remark(launch->span, "tiles",
            "T.Kernel: " + std::to_string(BlocksOf(launch)) + " blocks of " +
@@ -362,8 +362,8 @@ class WgmmaTileChooser : public ir::StmtMutator {
     return {ExtentAlong(c, ir::GemmDim::kM), ExtentAlong(c, ir::GemmDim::kN)};
   }
 
-  static void Say(const ir::KernelLaunchNode* op, const WaveTiles& choice,
-                  const TileExtents& from) {
+  static void RemarkChoice(const ir::KernelLaunchNode* op, const WaveTiles& choice,
+                           const TileExtents& from) {
     std::string parts = std::to_string(choice.parts);
     std::string text = "T.Kernel: " + std::to_string(choice.tiles * choice.parts) + " blocks of " +
                        std::to_string(choice.Threads()) + " threads compute " + Text(choice.tile) +
