@@ -41,7 +41,8 @@ namespace {
 
 constexpr size_t kMostRanges = 6;  // of dynamic rows, each with a kernel
 
-// Whether both matrices, and their scale factors in atoms if there are some, are shared tiles.
+// Returns whether both matrices, and their scale factors in atoms if there are some, are shared
+// tiles.
 bool HasSharedInputs(const PlainGemm& plain) {
   if (plain.gemms.size() != 1 || plain.gemms[0]->IsSparse()) return false;
   auto inputs = plain.gemms[0]->Inputs();
@@ -178,7 +179,7 @@ class TileChooser : public ir::StmtMutator {
                ". " + sums + "The pass option tl.disable_launch_versions leaves one for all rows");
   }
 
-  // The launch with these tiles; null where it cannot be rewritten, with the reason.
+  // Returns the launch with these tiles, or null and the reason if it cannot be rewritten.
   Stmt Apply(const ir::KernelLaunchNode* op, const GemmProblem& problem, const Tcgen05Tiles& tiles,
              Exclusion* excluded) const {
     Stmt cut = WithTiles(func_, op, problem.tile, tiles.tile, problem.threads, &excluded->span);
@@ -205,7 +206,7 @@ class TileChooser : public ir::StmtMutator {
     return split;
   }
 
-  // The launch `cut`, whose blocks compute tiles in turn if there are more of them than
+  // Returns the launch `cut`, whose blocks compute tiles in turn if there are more of them than
   // multiprocessors; in pairs or not.
   Stmt InTurn(const Stmt& cut, const PlainGemm& plain, const GemmProblem& problem,
               const Tcgen05Tiles& tiles, std::string* reason) const {
@@ -284,7 +285,7 @@ class TileChooser : public ir::StmtMutator {
     Remark(op->span, "tiles", text);
   }
 
-  // A candidate that would take clearly less time than the chosen one.
+  // Adds a remark about a candidate that would take clearly less time than the chosen one.
   static void RemarkExcludedTiles(const Exclusion& excluded, const Tcgen05Tiles& chosen) {
     if (excluded.tiles.clocks >= kClearGain * chosen.clocks) return;
     std::string text = "tiles of " + Text(excluded.tiles.tile) + " elements";

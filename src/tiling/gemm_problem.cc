@@ -13,7 +13,7 @@ namespace tilelang::tiling {
 
 namespace {
 
-// Bytes of the tensors that a launch stores to, for an element of each.
+// Returns the bytes of the tensors that a launch stores to, for an element of each.
 int64_t ResultBytes(const ir::KernelLaunchNode* launch) {
   int64_t bytes = 0;
   ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {

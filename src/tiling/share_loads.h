@@ -9,15 +9,15 @@
 
 namespace tilelang::tiling {
 
-// The loads of B of a plain gemm, where they are the same for all blocks
-// whose second index alone differs: one block of a pair of such neighbours can load them for both
-// by a multicast. None where a pair that has one block of the grid only would do what the program
-// does not: store to a tensor that goes on after the grid.
+// Returns the loads of B of a plain gemm, where they are the same for all blocks whose second index
+// alone differs: one block of a pair of such neighbours can load them for both by a multicast. None
+// where a pair that has one block of the grid only would do what the program does not: store to a
+// tensor that goes on after the grid.
 std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,
                                               const ir::KernelLaunchNode* launch,
                                               const PlainGemm& plain);
 
-// The extent of the grid along which such pairs are; 0 where there are none.
+// Returns the extent of the grid along which such pairs are; 0 where there are none.
 int64_t RowsThatShare(const ir::Func& func, const ir::KernelLaunchNode* launch,
                       const PlainGemm& plain);
 

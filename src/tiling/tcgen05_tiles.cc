@@ -38,8 +38,8 @@ constexpr double kExchangeClocks = 3400;
 constexpr double kExchangeBytes = 14.5;
 constexpr int64_t kMostParts = 8;
 
-// Bytes of shared memory that slices of the result go through, two slots of 128 bytes a row, and
-// that an epilogue leaves to barriers and reductions.
+// Returns the bytes of shared memory that slices of the result go through, two slots of 128 bytes a
+// row, and that an epilogue leaves to barriers and reductions.
 int64_t EpilogueBytes(const Tcgen05Tiles& tiles) {
   return 2 * tiles.tile.rows * 128 + kEpilogueBytes;
 }
@@ -48,13 +48,13 @@ int64_t ColumnsLoaded(const Tcgen05Tiles& tiles) {
   return tiles.pairs ? tiles.tile.columns / op::kPairBlocks : tiles.tile.columns;
 }
 
-// Bytes of the scale factors of a step: of the rows, and of all columns of the tile.
+// Returns the bytes of the scale factors of a step: of the rows, and of all columns of the tile.
 int64_t FactorBytes(const GemmProblem& problem, const Tcgen05Tiles& tiles) {
   return problem.factor_bytes * (1 + CeilDiv(tiles.tile.columns, op::kScaleAtomRows));
 }
 
-// Whether tensor memory has room for the sums of two tiles, beside the scale factors of a step.
-// Threads that bring A to tensor memory have no time for an epilogue beside the next tile.
+// Returns whether tensor memory has room for the sums of two tiles, beside the scale factors of a
+// step. Threads that bring A to tensor memory have no time for an epilogue beside the next tile.
 bool HasTwoSums(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
   if (problem.a_by_threads) return false;
   int64_t factors = FactorBytes(problem, tiles) / op::kScaleAtomBytes * op::kScaleAtomColumns;
@@ -99,7 +99,8 @@ double ClocksOfHbm(const GemmProblem& problem, const Blocks& blocks, const Rates
   return bytes / rates.hbm_bytes * uneven;
 }
 
-// The clocks at the full clock, with the power limit: work of the tensor cores and of L2 lowers it.
+// Returns the clocks with the power limit, in clocks of the full rate: work of the tensor cores and
+// of L2 lowers it.
 double WithPower(double clocks, double tensor, double l2_bytes, const Rates& rates) {
   double work = rates.power_slope * (tensor / clocks - rates.power_free);
   double l2_tbs = l2_bytes / clocks * rates.clock * 1e-12;
