@@ -74,6 +74,7 @@
 #include "transform/share_decisions.h"
 #include "transform/simplify.h"
 #include "transform/split_loops.h"
+#include "transform/stage_rows.h"
 #include "transform/substitute_values.h"
 #include "transform/trim_parallel.h"
 #include "transform/version_strides.h"
@@ -145,6 +146,8 @@ const std::vector<Step>& Pipeline() {
       {"lead_pairs", ForAll(transform::LeadPairs)},
       {"reduce_tensors", reductions::ReduceTensors},
       {"check_program", check::CheckProgram},
+      {"stage_rows", ForAll(transform::StageRows), std::nullopt, "tl.disable_row_staging",
+       Unchanged},
       {"widen_indices", ForAll(transform::WidenIndices)},
       {"simplify", ForAll(transform::Simplify)},
       {"expand_unrolled", ForAll(transform::ExpandUnrolled)},

@@ -160,33 +160,42 @@ bool TouchesPrivateArrays(const ParallelInfo& info) {
   return false;
 }
 
-int64_t WidestElement(const ParallelInfo& info) {
-  int64_t bytes = 1;
+// The bytes of the widest element of a tensor that the loop accesses; 0 if it accesses none.
+int64_t WidestOfTensors(const ParallelInfo& info) {
+  int64_t bytes = 0;
   for (const Access& access : info.accesses()) {
+    if (!access.buffer.IsGlobal()) continue;
     bytes = std::max<int64_t>(bytes, ir::Bytes(access.buffer->dtype));
   }
   return bytes;
 }
 
-// Returns how many of `threads` share a row of `groups` vectors of `bytes`: the power of two that
-// leaves the fewest threads idle while accesses stay coalesced.
-int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t bytes, int64_t threads) {
-  constexpr int64_t kSegment = 64;
+// Returns how many of `threads` share a row of `groups` vectors of so many elements, of `bytes`
+// each in a tensor: a power of two that leaves few threads idle while accesses stay coalesced. Of
+// several that are as good, it is the largest, so that a value of each column takes few registers.
+// If elements are no vectors, it is the smallest of those that are nearly as good, so that
+// reductions of rows need few shuffles.
+int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t vector, int64_t bytes,
+                        int64_t threads) {
   // A warp should touch this many bytes of one row together.
-  auto segment = static_cast<double>(std::min(kSegment, groups * bytes));
+  constexpr int64_t kSegment = 32;
+  constexpr double kNearly = 0.9;
+  bytes *= vector;
+  auto used = [](int64_t count, int64_t step) {
+    return static_cast<double>(count) / static_cast<double>((count + step - 1) / step * step);
+  };
+  auto segment = static_cast<double>(std::max<int64_t>(1, std::min(kSegment, groups * bytes)));
+  auto score = [&](int64_t along) {
+    double touched = bytes == 0 ? segment : static_cast<double>(along * bytes);
+    return used(groups, along) * used(rows, threads / along) * std::min(1.0, touched / segment);
+  };
   int64_t best = 1;
-  double most = 0;
-  for (int64_t along = 1; along <= threads; along *= 2) {
-    if (threads % along != 0) break;
-    int64_t down = threads / along;
-    auto used = [](int64_t count, int64_t step) {
-      return static_cast<double>(count) / static_cast<double>((count + step - 1) / step * step);
-    };
-    double coalesced = std::min(1.0, static_cast<double>(along * bytes) / segment);
-    double score = used(groups, along) * used(rows, down) * coalesced;
-    if (score < most) continue;
-    most = score;
-    best = along;
+  for (int64_t along = 1; threads % along == 0; along *= 2) {
+    if (score(along) >= score(best)) best = along;
+  }
+  double least = kNearly * score(best);
+  for (int64_t along = 1; vector == 1 && along < best; along *= 2) {
+    if (score(along) >= least) return along;
   }
   return best;
 }
@@ -198,7 +207,7 @@ Fragment GridPartition(const Coord& extents, int64_t threads, int64_t vector, in
   size_t rank = extents.size();
   int64_t rows = extents[rank - 2];
   int64_t groups = extents[rank - 1] / vector;
-  int64_t along = ThreadsAlongRow(rows, groups, vector * bytes, threads);
+  int64_t along = ThreadsAlongRow(rows, groups, vector, bytes, threads);
   int64_t down = threads / along;
   int64_t column_steps = (groups + along - 1) / along;
   int64_t row_steps = (rows + down - 1) / down;
@@ -242,7 +251,7 @@ Fragment FreeLayout(const ParallelInfo& info, Context* ctx) {
   // More threads at work are better than wider accesses.
   while (vector > 1 && size / vector < threads) vector /= 2;
   bool grid = info.extents().size() >= 2 && !Nests(info.extents(), threads * vector);
-  Fragment layout = grid ? GridPartition(info.extents(), threads, vector, WidestElement(info))
+  Fragment layout = grid ? GridPartition(info.extents(), threads, vector, WidestOfTensors(info))
                          : Fragment::Partition(info.extents(), threads, vector);
   return layout.BindThreads(ctx->threads.begin);
 }

@@ -90,6 +90,10 @@ bool OnlyComputes(const Stmt& body) {
   return computes;
 }
 
+// Iterations of a thread from which on it pays to have the loop twice, with and without bounds:
+// each element that is tested and loaded becomes a branch of its own.
+constexpr int64_t kFewestChecks = 4;
+
 class ParallelLowerer : public AccessLowerer {
  public:
   ParallelLowerer(const ParallelInfo& info, const Fragment& layout, PhysicalBuffers* buffers,
@@ -107,9 +111,13 @@ class ParallelLowerer : public AccessLowerer {
     if (unaligned_.empty()) RemarkNarrowRows(info_, width_, ctx_);
     if (!ragged_.empty()) return LowerRagged();
     Stmt all = LowerGroups(info_.loop()->body);
+    if (width_ > 1) return all;
     auto condition = CommonCondition(info_);
     bool whole_warps = ctx_->threads.count % kWarp == 0;
-    return condition && whole_warps && width_ == 1 ? ByWarpsIn(*condition, all) : all;
+    if (condition && whole_warps) return ByWarpsIn(*condition, all);
+    if (layout_->RegsPerThread() < kFewestChecks) return all;
+    ragged_ = BoundsOf(info_.loop(), ctx_);
+    return ragged_.empty() ? all : WithWhole(all);
   }
 
   using AccessLowerer::Rewrite;
@@ -190,18 +198,22 @@ class ParallelLowerer : public AccessLowerer {
                        [&](const RaggedCondition& ragged) { return ragged.condition.get() == op; });
   }
 
-  // Lowers to vectors where the conditions hold for a whole group, and to elements elsewhere. If
-  // the conditions hold in the whole loop, no group tests them.
+  // Lowers to vectors where the conditions hold for a whole group, and to elements elsewhere.
   Stmt LowerRagged() {
     Stmt by_group = LowerGroups(info_.loop()->body);
+    return layout_->RegsPerThread() == width_ ? by_group : WithWhole(by_group);
+  }
+
+  // Returns the loop in two versions: where the conditions hold in the whole loop, no iteration
+  // tests them.
+  Stmt WithWhole(const Stmt& by_group) {
     Expr everywhere = ir::Const(ir::dtypes::kBool, 1);
     for (const RaggedCondition& ragged : ragged_) {
       if (!ragged.everywhere.defined()) return by_group;
       everywhere = everywhere && ragged.everywhere;
     }
     everywhere = ctx_->analyzer->Simplify(everywhere);
-    bool single = layout_->RegsPerThread() == width_;
-    if (single || ir::IsConst(everywhere, 0)) return by_group;
+    if (ir::IsConst(everywhere, 0)) return by_group;
     whole_ = true;
     Stmt all = LowerGroups(info_.loop()->body);
     whole_ = false;

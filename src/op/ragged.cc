@@ -2,6 +2,9 @@
 
 #include <tvm/ffi/cast.h>
 
+#include <functional>
+
+#include "ir/effects.h"
 #include "ir/visitor.h"
 
 namespace tilelang::op {
@@ -15,6 +18,12 @@ bool StoresToShared(const ir::ParallelForNode* loop) {
     const auto* store = s.as<ir::StoreNode>();
     return store != nullptr && store->buffer.IsShared();
   });
+}
+
+bool TouchesTensors(const Stmt& s) {
+  bool touches = false;
+  ir::WalkEffects(s, [&](const ir::Effect& effect) { touches |= effect.buffer.IsGlobal(); });
+  return touches;
 }
 
 bool ReadsOrCalls(const Expr& e) {
@@ -57,6 +66,32 @@ std::optional<RaggedCondition> AsRagged(const Expr& condition, const ir::Paralle
   }
   ragged.everywhere = ir::Substitute(condition, worst);
   return ragged;
+}
+
+std::vector<RaggedCondition> BoundsOf(const ir::ParallelForNode* loop, Context* ctx) {
+  std::vector<RaggedCondition> bounds;
+  std::function<void(const Expr&)> add = [&](const Expr& condition) {
+    const auto* op = condition.as<ir::BinaryNode>();
+    if (op != nullptr && op->Op() == BinaryOp::kAnd) {
+      add(op->a);
+      add(op->b);
+      return;
+    }
+    auto bound = AsRagged(condition, loop, ctx);
+    if (bound && bound->everywhere.defined()) bounds.push_back(*bound);
+  };
+  ir::WalkExprs(loop->body, [&](const Expr& e) {
+    const auto* select = e.as<ir::SelectNode>();
+    const auto* load = select == nullptr ? nullptr : select->true_value.as<ir::LoadNode>();
+    if (load != nullptr && load->buffer.IsGlobal()) add(select->condition);
+    return true;
+  });
+  ir::WalkStmts(loop->body, [&](const Stmt& s) {
+    const auto* branch = s.as<ir::IfNode>();
+    if (branch != nullptr && TouchesTensors(branch->then_case)) add(branch->condition);
+    return true;
+  });
+  return bounds;
 }
 
 }  // namespace tilelang::op

@@ -4,6 +4,7 @@
 #define TILELANG_OP_RAGGED_H_
 
 #include <optional>
+#include <vector>
 
 #include "op/context.h"
 
@@ -22,6 +23,10 @@ struct RaggedCondition {
 // `condition` as such; nothing if it is none. It reads no memory and calls nothing.
 std::optional<RaggedCondition> AsRagged(const Expr& condition, const ir::ParallelForNode* loop,
                                         Context* ctx);
+
+// Returns the conditions around accesses of tensors in the loop that hold in all of its iterations
+// if they hold in one of them.
+std::vector<RaggedCondition> BoundsOf(const ir::ParallelForNode* loop, Context* ctx);
 
 }  // namespace tilelang::op
 
