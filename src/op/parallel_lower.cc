@@ -16,6 +16,7 @@
 #include "layout/symbolic.h"
 #include "op/access.h"
 #include "op/copy_async.h"
+#include "op/index_eval.h"
 #include "op/narrow_rows.h"
 #include "op/store_matrix.h"
 #include "op/vectorize.h"
@@ -116,7 +117,10 @@ class ParallelLowerer : public AccessLowerer {
     bool whole_warps = ctx_->threads.count % kWarp == 0;
     if (condition && whole_warps) return ByWarpsIn(*condition, all);
     if (layout_->RegsPerThread() < kFewestChecks) return all;
-    ragged_ = BoundsOf(info_.loop(), ctx_);
+    // A thread tests what is the same in all of its iterations once.
+    for (const RaggedCondition& bound : BoundsOf(info_.loop(), ctx_)) {
+      if (UsesAny(bound.condition, moving_)) ragged_.push_back(bound);
+    }
     return ragged_.empty() ? all : WithWhole(all);
   }
 
@@ -272,6 +276,7 @@ class ParallelLowerer : public AccessLowerer {
     lane_ = Var("v", ir::dtypes::kInt32, loop->span);
     ctx_->analyzer->Bind(lane_, 0, ir::Const(ir::dtypes::kInt32, width_));
     slot_ = group * ir::Const(ir::dtypes::kInt32, width_);
+    moving_.clear();
     layout::SlotExprs at = layout::InverseExprs(layout_, ctx_->thread, slot_,
                                                 ctx_->threads.begin + ctx_->threads.count);
     std::vector<Stmt> body;
@@ -281,6 +286,7 @@ class ParallelLowerer : public AccessLowerer {
       Expr value = ctx_->analyzer->Simplify(at.coord[d]);
       body.push_back(ir::Bind(name, value, loop->span));
       ctx_->analyzer->Bind(name, value);
+      if (ir::UsesVar(value, group)) moving_.push_back(loop->vars[d]);
       Expr coord = d + 1 == rank && width_ > 1 ? name + lane_ : Expr(name);
       coords_.Set(loop->vars[d], ir::CastTo(loop->vars[d].dtype(), coord));
     }
@@ -433,6 +439,7 @@ class ParallelLowerer : public AccessLowerer {
   Expr slot_;
   Expr valid_;  // where loads of memory are iterations of the loop; undefined where all are
   Expr replica_;
+  Array<Var> moving_;  // variables of the loop that differ between iterations of a thread
   std::vector<RaggedCondition> ragged_;
   bool whole_ = false;       // the ragged conditions hold
   bool by_element_ = false;  // iterations of a group are lowered on their own

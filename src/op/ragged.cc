@@ -20,6 +20,14 @@ bool StoresToShared(const ir::ParallelForNode* loop) {
   });
 }
 
+// Whether the expression uses a name that the body of the loop binds.
+bool UsesNameOfBody(const Expr& e, const ir::ParallelForNode* loop) {
+  return ir::HasStmt(loop->body, [&](const Stmt& s) {
+    const auto* bind = s.as<ir::BindNode>();
+    return bind != nullptr && ir::UsesVar(e, bind->var);
+  });
+}
+
 bool TouchesTensors(const Stmt& s) {
   bool touches = false;
   ir::WalkEffects(s, [&](const ir::Effect& effect) { touches |= effect.buffer.IsGlobal(); });
@@ -45,7 +53,9 @@ std::optional<RaggedCondition> AsRagged(const Expr& condition, const ir::Paralle
   }
   bool below = op->Op() == BinaryOp::kLt || op->Op() == BinaryOp::kLe;
   bool above = op->Op() == BinaryOp::kGt || op->Op() == BinaryOp::kGe;
-  if (!(below || above) || ReadsOrCalls(condition)) return std::nullopt;
+  if (!(below || above) || ReadsOrCalls(condition) || UsesNameOfBody(condition, loop)) {
+    return std::nullopt;
+  }
   // Returns how much a - b grows with a variable.
   auto growth = [&](const Var& var) -> std::optional<int64_t> {
     auto a = ctx->analyzer->StrideOf(op->a, var);

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "arith/analyzer.h"
 #include "ir/async.h"
 #include "ir/next_tile.h"
 #include "ir/padded.h"
@@ -400,9 +401,22 @@ std::vector<std::pair<ir::Var, int64_t>> ConstantsOf(const Program& program,
                                                      const Scenario& scenario) {
   std::vector<std::pair<ir::Var, int64_t>> constants;
   const ir::KernelLaunchNode* launch = program.launch();
+  ir::Map<ir::Var, Expr> sizes;
+  for (const ir::Var& var : program.parameters()) {
+    sizes.Set(var, ir::Const(var.dtype(), scenario.size));
+  }
+  arith::Analyzer analyzer;
+  std::vector<std::optional<int64_t>> grid;
+  for (const Expr& extent : launch->grid) {
+    grid.push_back(ir::AsInt(analyzer.Simplify(ir::Substitute(extent, sizes))));
+  }
+  // A launch for calls of other sizes has no blocks where these are the sizes. Its first block runs
+  // in each of its calls.
+  bool is_empty = std::any_of(grid.begin(), grid.end(), [](auto extent) { return extent == 0; });
   for (size_t i = 0; i < launch->block_vars.size(); ++i) {
-    int64_t grid = ir::AsInt(launch->grid[i]).value_or(scenario.block + 1);
-    constants.emplace_back(launch->block_vars[i], std::min(scenario.block, grid - 1));
+    int64_t last = grid[i] ? std::max<int64_t>(*grid[i], 1) - 1 : scenario.block;
+    constants.emplace_back(launch->block_vars[i],
+                           is_empty ? 0 : std::min<int64_t>(scenario.block, last));
   }
   for (const ir::Var& var : program.parameters()) constants.emplace_back(var, scenario.size);
   return constants;

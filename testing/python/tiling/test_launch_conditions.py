@@ -49,3 +49,31 @@ def test_rows_of_any_length(target, sms, sizes, depth):
     c = torch.full(sizes, float("nan")).half()
     kernel(a, b, c)
     torch.testing.assert_close(c.double(), a.double() @ b.double().T, rtol=2e-3, atol=2e-2)
+
+
+def test_the_verifier_runs_blocks_that_exist():
+    """A kernel for at most 32 rows has one row of blocks, whose loops end after one iteration."""
+    rows = T.dynamic("rows")
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, 24), "bfloat16"),
+        B: T.Tensor((24, 128), "bfloat16"),
+        C: T.Tensor((rows, 128), "float32"),
+    ):
+        with T.Kernel(1, T.ceildiv(rows, 128), threads=128) as (bx, by):
+            a = T.alloc_shared((128, 16), "bfloat16")
+            b = T.alloc_shared((16, 128), "bfloat16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for k in T.Pipelined(T.min(by + 1, 2), num_stages=3):
+                T.copy(A[by * 128, k * 16], a)
+                T.copy(B[k * 16, bx * 128], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * 128, bx * 128])
+
+    tilelang.compile(
+        main,
+        target=with_sm_count(resolve("sm_90a"), 16),
+        pass_configs={"tl.verify_synchronization": True},
+    )

@@ -178,6 +178,6 @@ class Epilogue:
             tensors = [target if t.name == target.name else t for t in program.tensors]
             program = replace(program, tensors=tuple(tensors))
         other = g.pick(others)
-        first = g.pick((0, 0, 0, 8, 64, 1024))
+        first = g.pick((0, 0, 0, 16, 64, 1024))  # multiples of 16 bytes
         calls = [Call(call.sizes, {target.name: (other.name, first)}) for call in program.calls]
         return replace(program, calls=tuple(calls))
