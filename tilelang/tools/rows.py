@@ -15,7 +15,7 @@ _OF_VECTORS = 40
 _OF_SEVERAL = 16
 #: Columns from which on rows of two bytes an element do not go through shared memory.
 _NARROW = 100
-#: Rows that begin at a multiple of 16 bytes together, whatever their width in elements of two bytes.
+#: Rows that begin at a multiple of 16 bytes together, for any width in elements of two bytes.
 _ALIGNED = 8
 
 
