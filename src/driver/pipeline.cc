@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "check/check_assumptions.h"
@@ -112,6 +113,11 @@ Pass ForAll(Func (*pass)(const Func&)) {
 
 Func Unchanged(const Func& func, const Target&) { return func; }
 
+// A pass that a setting turns off.
+Step Optional(const char* name, Pass pass, const char* off) {
+  return {name, std::move(pass), std::nullopt, off, Unchanged};
+}
+
 Pass Selection(bool use_tma) {
   return [use_tma](const Func& func, const Target& target) {
     return lower::SelectInstructions(func, target, use_tma);
@@ -146,8 +152,7 @@ const std::vector<Step>& Pipeline() {
       {"lead_pairs", ForAll(transform::LeadPairs)},
       {"reduce_tensors", reductions::ReduceTensors},
       {"check_program", check::CheckProgram},
-      {"stage_rows", ForAll(transform::StageRows), std::nullopt, "tl.disable_row_staging",
-       Unchanged},
+      Optional("stage_rows", ForAll(transform::StageRows), "tl.disable_row_staging"),
       {"widen_indices", ForAll(transform::WidenIndices)},
       {"simplify", ForAll(transform::Simplify)},
       {"expand_unrolled", ForAll(transform::ExpandUnrolled)},
@@ -163,44 +168,39 @@ const std::vector<Step>& Pipeline() {
       {"order_pairs", ForAll(sync::OrderPairs)},
       {"pad_operands", lower::PadOperands},
       {"split_fragments", lower::SplitFragments},
-      {"loosen_gemms", tiling::LoosenGemms, std::nullopt, "tl.disable_tile_choice", Unchanged},
+      Optional("loosen_gemms", tiling::LoosenGemms, "tl.disable_tile_choice"),
       {"inline_names", ForAll(tiling::InlineNames)},
-      {"realign_rows", tiling::RealignRows, std::nullopt, "tl.disable_row_realignment", Unchanged},
-      {"pack_factors", tiling::PackFactors, std::nullopt, "tl.disable_factor_packing", Unchanged},
-      {"version_launches", ForAll(tiling::VersionLaunches), std::nullopt,
-       "tl.disable_launch_versions", Unchanged},
-      {"tile_by_size", tiling::TileBySize, std::nullopt, "tl.disable_launch_versions", Unchanged},
-      {"choose_tiles", tiling::ChooseTiles, std::nullopt, "tl.disable_tile_choice", Unchanged},
+      Optional("realign_rows", tiling::RealignRows, "tl.disable_row_realignment"),
+      Optional("pack_factors", tiling::PackFactors, "tl.disable_factor_packing"),
+      Optional("version_launches", ForAll(tiling::VersionLaunches), "tl.disable_launch_versions"),
+      Optional("tile_by_size", tiling::TileBySize, "tl.disable_launch_versions"),
+      Optional("choose_tiles", tiling::ChooseTiles, "tl.disable_tile_choice"),
       {"slice_epilogue", epilogue::SliceEpilogue},
       {"mask_results", lower::MaskResults},
       {"skip_masks", lower::SkipMasks},
       {"stage_tensor_memory", lower::StageTensorMemory},
-      {"share_exponentials", lower::ShareExponentials, std::nullopt, "tl.disable_exp2_polynomials",
-       Unchanged},
+      Optional("share_exponentials", lower::ShareExponentials, "tl.disable_exp2_polynomials"),
       {"roll_reductions", ForAll(reductions::RollReductions)},
       {"check_batch_invariance", Unchanged, std::nullopt, "tl.batch_invariant",
        ForAll(check::CheckBatchInvariance)},
       {"substitute_values", ForAll(transform::SubstituteValues)},
-      {"fit_blocks", tiling::FitBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
-      {"divide_blocks", tiling::DivideBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
-      {"stream_rows", tiling::StreamRows, std::nullopt, "tl.disable_persistent_blocks", Unchanged},
-      {"trim_loads", tiling::TrimLoads, std::nullopt, "tl.disable_load_trimming", Unchanged},
-      {"order_blocks", tiling::OrderBlocks, std::nullopt, "tl.disable_block_order", Unchanged},
-      {"persist_blocks", tiling::PersistBlocks, std::nullopt, "tl.disable_persistent_blocks",
-       Unchanged},
-      {"stage_results", epilogue::StageResults, std::nullopt, "tl.disable_result_staging",
-       Unchanged},
-      {"hold_blocks", tiling::HoldBlocks, std::nullopt, "tl.disable_block_fitting", Unchanged},
+      Optional("fit_blocks", tiling::FitBlocks, "tl.disable_block_fitting"),
+      Optional("divide_blocks", tiling::DivideBlocks, "tl.disable_block_fitting"),
+      Optional("stream_rows", tiling::StreamRows, "tl.disable_persistent_blocks"),
+      Optional("trim_loads", tiling::TrimLoads, "tl.disable_load_trimming"),
+      Optional("order_blocks", tiling::OrderBlocks, "tl.disable_block_order"),
+      Optional("persist_blocks", tiling::PersistBlocks, "tl.disable_persistent_blocks"),
+      Optional("stage_results", epilogue::StageResults, "tl.disable_result_staging"),
+      Optional("hold_blocks", tiling::HoldBlocks, "tl.disable_block_fitting"),
       {"load_first", ForAll(transform::LoadFirst)},
       {"version_strides", ForAll(transform::VersionStrides)},
-      {"fit_stages", schedule::FitStages, std::nullopt, "tl.disable_stage_fitting", Unchanged},
+      Optional("fit_stages", schedule::FitStages, "tl.disable_stage_fitting"),
       {"select_instructions", Selection(true), std::nullopt, "tl.disable_tma_lower",
        Selection(false)},
       {"pipeline_loops", Pipelining(true), std::nullopt, "tl.disable_warp_specialized",
        Pipelining(false)},
       {"split_loops", ForAll(transform::SplitLoops)},
-      {"take_turns", ForAll(schedule::TakeTurns), std::nullopt, "tl.disable_warpgroup_turns",
-       Unchanged},
+      Optional("take_turns", ForAll(schedule::TakeTurns), "tl.disable_warpgroup_turns"),
       {"guard_accesses", ForAll(lower::GuardAccesses)},
       {"permute_tensors", ForAll(lower::PermuteTensors)},
       {"infer_layouts", Inference(true), check::Stage::kLaidOut, "tl.disable_tma_lower",
