@@ -159,7 +159,7 @@ BUGS = [
         "    return first <= other.last && other.first <= last;",
         "if (Follows(other) || other.Follows(*this)) return false;\n"
         "    return first < other.last && other.first < last;",
-        "transform verify kernels"),
+        "codegen transform verify kernels"),
     Bug("a tile begins at an address that is not aligned",
         "offset = std::max(offset, RoundUp(rival->offset + rival->bytes, block.align));",
         "offset = std::max(offset, rival->offset + rival->bytes);",

@@ -49,6 +49,14 @@ def test_buffers_of_different_times_share_bytes() -> None:
     assert {where["a"], where["b"]} == {0, 4096} and where["c"] == 0
 
 
+def test_buffers_of_one_statement_share_nothing() -> None:
+    k, out = kernel()
+    a, b = shared("a", 128), shared("b", 128)
+    body = seq(a.put(k.tx, 1.0), b.put(k.tx, a[k.tx]), out.put(k.tx, b[k.tx]))
+    _, total = offsets(k.func(a.alloc(), b.alloc(), body))
+    assert total == 1024
+
+
 def test_a_buffer_lives_through_the_loop_that_uses_it() -> None:
     k, out = kernel()
     a, b = shared("a", 256), shared("b", 256)
