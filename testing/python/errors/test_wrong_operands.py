@@ -228,6 +228,17 @@ def case_bit_reduction_of_floats():
             T.reduce_bitor(x, s)  # WRONG
 
 
+def case_bits_of_integers_into_floats():
+    """DTypeError: T.reduce_bitor of int32 into float32: bit operations take integers"""
+
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16")):
+        with T.Kernel(1):
+            x = T.alloc_fragment((64, 32), "int32")
+            s = T.alloc_fragment((64,), "float32")
+            T.reduce_bitor(x, s)  # WRONG
+
+
 def case_unknown_dtype():
     """DTypeError: unknown data type 'flaot16' ... did you mean float16"""
 
