@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 _RANDOM = {"rand", "randn", "rand_like", "randn_like", "normal", "normal_", "uniform_"}
 #: Operations that return floats in another order, and their indices: further arguments by name.
 _ORDERS = {"topk": ("k", "dim"), "sort": ("dim",), "kthvalue": ("k", "dim")}
-#: Operations that make sparse tensors of dense ones, and those that return parts of sparse ones.
+#: Operations that make sparse tensors of dense ones.
 _TO_SPARSE = {"to_sparse", "_to_sparse", "to_sparse_csr", "_to_sparse_csr"}
-_OF_SPARSE = {"values", "_values", "crow_indices", "col_indices", "indices", "_indices"}
+#: Operations whose results are memory that exists, as parts of sparse tensors do.
+_SHARES = {"set_", "values", "_values", "crow_indices", "col_indices", "indices", "_indices"}
 #: Failures of functions on elements that they are not made for.
 _NOT_FOLLOWED = (UserError, TypeError, AttributeError, ValueError, IndexError, KeyError)
 
@@ -78,7 +79,7 @@ class TorchMode(TorchDispatchMode):
             self._cast(args[0], outputs[0])
         elif name in _TO_SPARSE and followed:
             self._write_sparse(args[0], result)
-        elif outputs and name not in _OF_SPARSE:
+        elif outputs and name not in _SHARES:
             self._follow(function, arguments, outputs, result)
         return result
 

@@ -45,7 +45,7 @@ bool RoundsToInteger(uint32_t bits) { return (bits & 0x7F800000) == 0x4B000000; 
 
 // Functions that programs compute by a polynomial in Horner's form.
 enum class Polynomial : uint8_t {
-  kExp2,   // of 3 to 5 degrees in tl_templates/cuda/math.h
+  kExp2,   // of 3 to 5 degrees in tl_templates/cuda/math.h, and of 3 in FlashAttention-4
   kLog1p,  // logf of libdevice
   kTanh,   // tanhf of libdevice
   kLog2,   // log2f of libdevice
@@ -57,7 +57,8 @@ constexpr int kPolynomials = 4;
 Polynomial PolynomialOf(uint32_t addend) {
   if (addend == std::bit_cast<uint32_t>(0.6932829022407532F) ||
       addend == std::bit_cast<uint32_t>(0.6931240751717163F) ||
-      addend == std::bit_cast<uint32_t>(0.6931470036506653F)) {
+      addend == std::bit_cast<uint32_t>(0.6931470036506653F) ||
+      addend == std::bit_cast<uint32_t>(0.6951461434364319F)) {
     return Polynomial::kExp2;
   }
   if (addend == std::bit_cast<uint32_t>(0x1.2073ecp-3F)) return Polynomial::kLog1p;
@@ -287,6 +288,8 @@ void WarpValues::ReplaceSteps(const Op& op, const ElementRule& rule, const Float
       result = Unfinished()[static_cast<size_t>(begun)];
     } else if (polynomial != Polynomial::kNone) {
       result = NextStep(polynomial, a, b, operands.Value(1, i), addend, same);
+    } else if (const Polynomial second = UnfinishedOf(b); second != Polynomial::kNone) {
+      result = NextStep(second, b, a, operands.Value(0, i), addend, op.slots[1] == op.slots[3]);
     } else if (UnfinishedOf(operands.row[2][i]) == Polynomial::kLog2) {
       result = Log2(Add(a, ElementOfFloat(1)));  // x * log2(e) and the rest
     }

@@ -255,3 +255,23 @@ def test_polynomial_exponentials():
     x = torch.randn(64) * 4
     verdict = check(compiled(main, "sm_100a"), lambda x: torch.exp2(x) * 2, x)
     assert verdict.equal, str(verdict)
+
+
+def test_the_exponential_of_flash_attention_4():
+    """A polynomial of degree 3 of the fraction, whose exponent integers add to."""
+
+    @T.prim_func
+    def main(x: T.Tensor((64,), "float32"), y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                shifted = x[i] + 12582912.0
+                rest = x[i] - (shifted - 12582912.0)
+                power = 0.07711908966302872 * rest + 0.22756439447402954
+                power = power * rest + 0.6951461434364319
+                power = power * rest + 1.0
+                bits = T.reinterpret("int32", shifted) << 23
+                y[i] = T.reinterpret("float32", T.reinterpret("int32", power) + bits)
+
+    kernel = compiled(main, "sm_100a")
+    verdict = check(kernel, torch.exp2, torch.randn(64))
+    assert verdict.equal, str(verdict)

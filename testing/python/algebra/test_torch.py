@@ -32,6 +32,15 @@ def test_several_draws():
     assert check(doubled, lambda x, out: out + x + x, x, out, outputs=[1]).degree == 15
 
 
+def test_another_tensor_of_the_same_memory_keeps_its_elements():
+    algebra = Algebra()
+    with algebra.mode(seed=0):
+        x = torch.randn(8)
+        before = algebra.read(x)
+        torch.empty(0, dtype=torch.uint8).set_(x.untyped_storage())
+        assert same(algebra.read(x), before).all() and algebra.has(x)
+
+
 FUNCTIONS = {
     "softmax": lambda x, w: F.softmax(x, -1),
     "log_softmax": lambda x, w: F.log_softmax(x, -1),
