@@ -163,7 +163,7 @@ BUGS = [
     Bug("a tile begins at an address that is not aligned",
         "offset = std::max(offset, RoundUp(rival->offset + rival->bytes, block.align));",
         "offset = std::max(offset, rival->offset + rival->bytes);",
-        "transform conformance"),
+        "codegen transform conformance"),
     Bug("the placer of barriers forgets loads",
         "    Add({op->buffer, op->indices[0], 1, true, false}, false);\n",
         "",

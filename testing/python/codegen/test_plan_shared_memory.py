@@ -113,6 +113,14 @@ def test_alignment() -> None:
     assert total == 1024 + 16 + 24 or total == 1024 + 10 + 6 + 24
 
 
+def test_a_buffer_after_one_of_odd_size_is_aligned() -> None:
+    k, out = kernel()
+    a, b = shared("a", 300, align=1024), shared("b", 256, align=1024)
+    both = seq(a.put(k.tx, 1.0), b.put(k.tx, 1.0), out.put(k.tx, a[k.tx] + b[k.tx]))
+    where, total = offsets(k.func(a.alloc(), b.alloc(), both))
+    assert sorted(where.values()) == [0, 2048] and total == 3072
+
+
 def test_too_much_shared_memory_lists_the_buffers() -> None:
     k, out = kernel()
     a, b = shared("tile_a", 40000), shared("tile_b", 40000)
