@@ -10,6 +10,7 @@ from ..ir.buffer import Buffer
 from ..ir.buffer import Region as BufferRegion
 from ..ir.expr import Expr
 from ..ir.stmt import Func, Stmt
+from ..layout import Fragment, Layout
 
 
 def post_order_visit(node: Any, visit: Callable[[Any], None]) -> None:
@@ -45,6 +46,8 @@ def ir_transform(
     enabled = None if only_enable is None else {name.rsplit(".", 1)[-1] for name in only_enable}
 
     def replaced(value: Any, mutator: Any) -> Any:
+        if isinstance(value, (Layout, Fragment)):
+            return value  # of T.annotate_layout: no part of it is a node
         chosen = isinstance(value, (Expr, Stmt, Func)) and (
             enabled is None or type(value).__name__ in enabled
         )

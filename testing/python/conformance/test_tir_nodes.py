@@ -10,6 +10,7 @@ from conformance.running import equal, poison, run
 
 import tilelang.language as T
 from tilelang import errors
+from tilelang.layout import make_swizzled_layout
 from tilelang.tvm import tir
 
 _MADE: dict[str, tuple[Any, Any]] = {
@@ -115,8 +116,11 @@ def test_functions_with_statements_replaced(target: str) -> None:
     @T.prim_func
     def main(A: T.Tensor((64,), "int32")):
         with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((8, 64), "int32")
+            T.annotate_layout({tile: make_swizzled_layout(tile)})
             t = T.get_thread_binding()
             T.evaluate(T.call_extern("handle", "mark_of_the_test", t))
+            T.clear(tile)
             A[t] = t
 
     def is_mark(node: Any) -> bool:
