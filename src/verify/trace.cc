@@ -361,6 +361,22 @@ void Tracer::AddTouches(const Step& step, const ir::CallNode* call, Event* event
   for (int id : step.sites) trace_.touches.push_back(TouchOf(id, call, instance));
 }
 
+// The extents of a grid where all parameters have this size; none for one that other values decide.
+std::vector<std::optional<int64_t>> GridFor(const Program& program, int64_t size) {
+  ir::Map<ir::Var, Expr> sizes;
+  for (const ir::Var& var : program.parameters()) sizes.Set(var, ir::Const(var.dtype(), size));
+  arith::Analyzer analyzer;
+  std::vector<std::optional<int64_t>> grid;
+  for (const Expr& extent : program.launch()->grid) {
+    grid.push_back(ir::AsInt(analyzer.Simplify(ir::Substitute(extent, sizes))));
+  }
+  return grid;
+}
+
+bool IsEmpty(const std::vector<std::optional<int64_t>>& grid) {
+  return std::any_of(grid.begin(), grid.end(), [](auto extent) { return extent && *extent <= 0; });
+}
+
 }  // namespace
 
 int Instances::NumberOf(const std::vector<Value>& values) {
@@ -399,26 +415,17 @@ int64_t LeftOut::Of(const ir::Span& loop, uint64_t around, int64_t extent, int64
 
 std::vector<std::pair<ir::Var, int64_t>> ConstantsOf(const Program& program,
                                                      const Scenario& scenario) {
+  // A launch that the host leaves out in calls of this size is that of smaller ones.
+  int64_t size = scenario.size;
+  std::vector<std::optional<int64_t>> grid = GridFor(program, size);
+  while (IsEmpty(grid) && size > 1) grid = GridFor(program, size /= 2);
   std::vector<std::pair<ir::Var, int64_t>> constants;
   const ir::KernelLaunchNode* launch = program.launch();
-  ir::Map<ir::Var, Expr> sizes;
-  for (const ir::Var& var : program.parameters()) {
-    sizes.Set(var, ir::Const(var.dtype(), scenario.size));
-  }
-  arith::Analyzer analyzer;
-  std::vector<std::optional<int64_t>> grid;
-  for (const Expr& extent : launch->grid) {
-    grid.push_back(ir::AsInt(analyzer.Simplify(ir::Substitute(extent, sizes))));
-  }
-  // A launch for calls of other sizes has no blocks where these are the sizes. Its first block runs
-  // in each of its calls.
-  bool is_empty = std::any_of(grid.begin(), grid.end(), [](auto extent) { return extent == 0; });
   for (size_t i = 0; i < launch->block_vars.size(); ++i) {
     int64_t last = grid[i] ? std::max<int64_t>(*grid[i], 1) - 1 : scenario.block;
-    constants.emplace_back(launch->block_vars[i],
-                           is_empty ? 0 : std::min<int64_t>(scenario.block, last));
+    constants.emplace_back(launch->block_vars[i], std::min(scenario.block, last));
   }
-  for (const ir::Var& var : program.parameters()) constants.emplace_back(var, scenario.size);
+  for (const ir::Var& var : program.parameters()) constants.emplace_back(var, size);
   return constants;
 }
 
