@@ -48,9 +48,9 @@ template <size_t N>
   }
 }
 
-// Accesses the bytes of one lane's load that the program uses. All other bytes only have to exist,
-// because compilers join neighbouring loads over bytes that nothing writes, or that other threads
-// write.
+// Accesses the bytes of one lane's load that the program uses. Compilers join neighbouring loads
+// over bytes that nothing writes, or that other threads write, and make vectors of four of three
+// elements.
 void LoadUsed(Warp& w, const MemoryOp& m, int lane, uint64_t address) {
   for (uint64_t rest = m.used; rest != 0;) {
     const int first = std::countr_zero(rest);
@@ -83,15 +83,24 @@ uint8_t MarkAt(Warp& w, Space space, uint64_t address, uint32_t bytes) {
   return found == marks + bytes ? 0 : *found;
 }
 
+// Returns how many bytes of a load have to exist: up to the last element that the program uses. A
+// vector is aligned, so that no GPU faults on the rest of one that begins in an allocation.
+uint32_t Reach(const MemoryOp& m, uint32_t element_bytes) {
+  const auto used = static_cast<uint32_t>(std::bit_width(m.used));
+  return used == 0 ? element_bytes * m.vector
+                   : (used + element_bytes - 1) / element_bytes * element_bytes;
+}
+
 // The elements of one lane, wherever they are.
 template <typename F>
 void ForEachElement(Warp& w, const Op& op, int lane, uint64_t address, uint32_t bytes, F&& body) {
   const MemoryOp& m = op.Extra<MemoryOp>();
   const uint32_t all = bytes * m.vector;
   const AccessKind kind = m.used ? AccessKind::kProbe : AccessKind::kLoad;
-  const uint8_t* p = ThreadAccess(w, lane, m.space, address, all, all, kind);
+  const uint32_t reach = Reach(m, bytes);
+  const uint8_t* p = ThreadAccess(w, lane, m.space, address, reach, all, kind);
   if (m.used) LoadUsed(w, m, lane, address);
-  for (uint32_t k = 0; k < m.vector; ++k) {
+  for (uint32_t k = 0; k * bytes < reach; ++k) {
     if (op.slots[k] == kNoSlot) continue;
     body(op.slots[k], p + k * bytes);
     if (const uint8_t mark = MarkAt(w, m.space, address + k * bytes, bytes)) {

@@ -91,7 +91,22 @@ def test_no_race_for_bytes_that_are_not_used():
 
 
 @pytest.mark.parametrize("load", ["{%r1, _, _, _}, [%r12+16]", "{%r1, _, _, _}, [%r12+4]"])
-def test_bytes_that_are_not_used_must_exist(load):
+def test_vectors_begin_in_memory_that_exists(load):
     with pytest.raises(EmulatorError) as caught:
         run(f"ld.shared.v4.b32 {load}; mov.b32 %r9, 0;")
     assert caught.value.kind in ("out-of-bounds", "misaligned")
+
+
+@pytest.mark.parametrize("mask", ["4095", "65535"])
+def test_the_end_of_a_vector_that_is_not_used_need_not_exist(mask):
+    """NVVM loads three elements at the end of a tensor as four, and says that it uses three."""
+    use = f'.pragma "used_bytes_mask {mask}"; ld.global.v4.b32 {{%r1, %r2, %r9, %r4}}, [%d0];'
+    out = np.array([3, 4, 5], np.int32)
+    kernel = Device().load_ptx(KERNEL.format(use=use))["k"]
+    if mask == "65535":
+        with pytest.raises(EmulatorError) as caught:
+            kernel.launch(1, 1, [out])
+        assert caught.value.kind == "out-of-bounds"
+    else:
+        kernel.launch(1, 1, [out])
+        assert out[0] == 5
