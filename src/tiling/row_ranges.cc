@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -58,7 +60,7 @@ class RowDivider {
     }
   }
 
-  // The division with the least loss; empty if a call has no tiles.
+  // The division with the least loss; empty if so few ranges have no tiles for all calls.
   std::vector<RowRange> Divide(size_t count) const {
     Clocks least;
     for (size_t i = 0; i < kRowsOfCalls.size(); ++i) {
@@ -85,6 +87,7 @@ class RowDivider {
         }
       }
     }
+    if (std::isinf(best[count][0].loss)) return {};
     std::vector<RowRange> ranges;
     for (size_t first = 0, left = count; first < kCount; --left) {
       const Rest& rest = best[left][first];

@@ -27,7 +27,7 @@ struct RowRange {
 // call: each is a kernel to compile.
 //
 // `applies` returns whether the program can be rewritten to the tiles for calls of at most so many
-// rows. Returns no ranges if a call has no tiles.
+// rows. Returns no ranges if so few have no tiles for all calls.
 std::vector<RowRange> DivideRows(const GemmProblem& problem, const Target& target,
                                  const TileSettings& settings, size_t count,
                                  const std::function<bool(const RowRange&)>& applies);
