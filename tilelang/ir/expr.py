@@ -422,18 +422,30 @@ def is_value(value: Any) -> bool:
 
 
 _SHIFTS = (BinaryOp.SHL, BinaryOp.SHR)
+#: Operations whose result is one of the operands.
+_CHOICES = (BinaryOp.MIN, BinaryOp.MAX)
+
+
+def _computed_with(value: Any, dtype: DType) -> DType:
+    """The type that a number beside an operand of type ``dtype`` is given where one computes.
+
+    A Python float has float32 at least: 1.44 is not rounded to float16, and a product of a float16
+    value with it does not overflow float16.
+    """
+    return FLOAT32 if isinstance(value, float) and dtype.is_float and dtype.bits < 32 else dtype
 
 
 def binary(op: int, a: Any, b: Any) -> Expr:
     """Returns ``a op b`` under the language's promotion rules."""
+    beside = (lambda _, dtype: dtype) if op in _CHOICES else _computed_with
     if not isinstance(a, Expr):
         if isinstance(b, Operand) and not isinstance(b, Expr):
             b = as_expr(b)
-        a = as_expr(a, b.dtype if isinstance(b, Expr) else None)
+        a = as_expr(a, beside(a, b.dtype) if isinstance(b, Expr) else None)
     if op in _SHIFTS and isinstance(b, int) and a.dtype.is_integer and a.dtype.bits <= b < 32:
         a = cast(a, "int32")  # as in C, whose smallest type of arithmetic has 32 bits
     if not isinstance(b, Expr):
-        b = as_expr(b, a.dtype)
+        b = as_expr(b, beside(b, a.dtype))
     return _arithmetic(op, a, b, span.current())
 
 
@@ -449,8 +461,8 @@ def power(a: Any, b: Any) -> Expr:
         for _ in range(b - 1):
             result = result * base
         return result
-    x = as_expr(a, b.dtype if isinstance(b, Expr) else None)
-    y = as_expr(b, x.dtype)
+    x = as_expr(a, _computed_with(a, b.dtype) if isinstance(b, Expr) else None)
+    y = as_expr(b, _computed_with(b, x.dtype))
     dtype = promote(x.dtype, y.dtype)
     dtype = dtype if dtype.is_float else FLOAT32
     return call(dtype, "pow", [cast(x, dtype), cast(y, dtype)])

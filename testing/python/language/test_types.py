@@ -105,7 +105,8 @@ def test_promotion(a, b):
 @pytest.mark.parametrize(
     ("dtype", "literal", "expected"),
     [
-        ("float16", 2.5, "float16"),
+        ("float16", 2.5, "float32"),
+        ("float8_e4m3fn", 0.5, "float32"),
         ("bfloat16", 3, "bfloat16"),
         ("float32", True, "float32"),
         ("int8", 100, "int8"),
@@ -123,6 +124,13 @@ def test_literals_take_the_type_beside_them(dtype, literal, expected):
     x = var("x", dtype_of(dtype))
     assert (x + literal).dtype == expected
     assert (literal - x).dtype == expected
+
+
+def test_python_floats_do_not_round_to_narrow_types():
+    x = var("x", dtype_of("float16"))
+    assert (x < 0.1).a.dtype == "float32"
+    assert (x * T.float16(1.44)).dtype == "float16"
+    assert T.max(x, 0.5).dtype == "float16"  # one of the operands
 
 
 def test_constants():
