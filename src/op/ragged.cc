@@ -80,6 +80,10 @@ std::optional<RaggedCondition> AsRagged(const Expr& condition, const ir::Paralle
 
 std::vector<RaggedCondition> BoundsOf(const ir::ParallelForNode* loop, Context* ctx) {
   std::vector<RaggedCondition> bounds;
+  // Atomic operations of many elements at a time would take more registers than a thread has.
+  bool calls =
+      ir::HasStmt(loop->body, [](const Stmt& s) { return s->kind == ir::StmtKind::kEvaluate; });
+  if (calls) return bounds;
   std::function<void(const Expr&)> add = [&](const Expr& condition) {
     const auto* op = condition.as<ir::BinaryNode>();
     if (op != nullptr && op->Op() == BinaryOp::kAnd) {

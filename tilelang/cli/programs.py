@@ -114,13 +114,18 @@ def program_of(request: Request) -> Program:
 
 @contextmanager
 def _as_script(path: Path, argv: tuple[str, ...]) -> Iterator[None]:
-    """Sets the arguments and the folder of a script as Python does."""
-    before = sys.argv, list(sys.path)
+    """Sets the arguments and the folder of a script as Python does.
+
+    Modules that it imports leave no bytecode behind: Python takes that for the module's, if the
+    source changes within a second and keeps its length.
+    """
+    before = sys.argv, list(sys.path), sys.dont_write_bytecode
     sys.argv, sys.path = [str(path), *argv], [str(path.parent.resolve()), *sys.path]
+    sys.dont_write_bytecode = True
     try:
         yield
     finally:
-        sys.argv, sys.path = before
+        sys.argv, sys.path, sys.dont_write_bytecode = before
 
 
 @contextmanager
