@@ -106,8 +106,9 @@ int64_t RunOf(const Region& region) {
   }
   return run;
 }
-// The same for both sides of a copy, and how many of these runs there are.
+// Returns the elements that lie side by side on both sides of a copy.
 int64_t RunOf(const ir::CopyNode* op) { return std::min(RunOf(op->src), RunOf(op->dst)); }
+// Returns how many such runs a copy has.
 int64_t CountRuns(const ir::CopyNode* op) {
   return layout::Product(*ir::AsInts(op->src->extents)) / RunOf(op);
 }

@@ -26,8 +26,8 @@ struct Access {
 // The value of a variable, where it has one.
 using VarValues = std::function<std::optional<int64_t>(const Var&)>;
 
-// What an index outside of its buffer means, for the values that the variables are given: a mistake
-// of the program, or nothing, where the values are arbitrary and the program may never reach them.
+// Says whether an index outside of its buffer is a mistake of the program. It need not be one where
+// the values of the variables are arbitrary, since the program may never reach them.
 enum class Outside : uint8_t { kRefused, kUnknown };
 
 // A parallel loop and what its body touches.

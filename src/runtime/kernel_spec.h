@@ -64,7 +64,7 @@ class KernelSpecNode : public ffi::Object {
   // Global buffers that live for one call.
   ffi::Array<ir::Buffer> workspaces;
   ffi::Array<LaunchSpec> launches;
-  // What must hold in every call (runtime/assumptions.h).
+  // Assertions that hold in every call (runtime/assumptions.h).
   ffi::Array<ir::Assert> assumptions;
 
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.runtime.KernelSpec", KernelSpecNode, ffi::Object);

@@ -155,11 +155,11 @@ class TileChooser : public ir::StmtMutator {
       Stmt launch = WithConsidered(launches[range.most], {note});
       stmts.push_back(transform::LaunchWhere(fits, launch.as<ir::KernelLaunchNode>()));
     }
-    SayRanges(op, ranges);
+    RemarkRanges(op, ranges);
     return ir::Seq(stmts, op->span);
   }
 
-  static void SayRanges(const ir::KernelLaunchNode* op, const std::vector<RowRange>& ranges) {
+  static void RemarkRanges(const ir::KernelLaunchNode* op, const std::vector<RowRange>& ranges) {
     std::string text;
     for (const RowRange& range : ranges) {
       bool last = range.most == kAnyExtent;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<int64_t, 17> kRowsOfCalls = {
     16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384};
-// What a range has to save, as a share of the time of one call.
+// The least that a range has to save, as a share of the time of one call.
 constexpr double kCostOfRange = 0.1;
 
 using Clocks = std::array<double, kRowsOfCalls.size()>;

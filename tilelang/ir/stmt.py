@@ -53,7 +53,7 @@ class Func(tvm_ffi.Object):
 
     @property
     def ret_type(self) -> None:
-        """What it returns: nothing."""
+        """The type of its result: functions return nothing."""
         return None
 
     def script(self) -> str:

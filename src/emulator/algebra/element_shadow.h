@@ -28,7 +28,7 @@ class ShadowBlock {
   // The element of the float at `offset`, if there is one. `host`: its bytes.
   bool Get(size_t offset, int width, const uint8_t* host, Element* element) const;
   void Set(size_t offset, int width, const Element& element);
-  // The same for the bits of two or more floats that xor has mixed; see Mixed in move_rules.cc.
+  // Get and set the bits of two or more floats that xor has mixed (Mixed in move_rules.cc).
   bool GetMixed(size_t offset, int width, Element* element) const;
   void SetMixed(size_t offset, int width, const Element& element);
   // Returns the elements of f32 that follow each other, or nullptr if one has none.

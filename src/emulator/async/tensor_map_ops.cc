@@ -177,7 +177,7 @@ void DecodeCopyFence(Decoder& d) {
   d.op.handler = CopyFence;
 }
 
-// Of .release nothing depends on: it orders changes before later synchronization.
+// A fence with .release orders changes before later synchronization, and nothing depends on it.
 Flow ReleaseMaps(Warp&, const Op&, uint32_t) { return Flow::kNext; }
 
 Flow AcquireMap(Warp& w, const Op& op, uint32_t mask) {

@@ -170,7 +170,7 @@ class Tracer:
         return While(self._builder, lambda: _scalar(test()), literal, self._block_names())
 
     def range_(self, function: Any) -> Any:
-        """What `range` means: a loop of the kernel, or Python's between launches."""
+        """Returns the loop that `range` makes: the kernel's, or Python's between launches."""
         if function is not range:
             return function
         return serial if self._builder.kernel is not None else _range_of_launches
