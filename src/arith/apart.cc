@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arith/host_eval.h"
+#include "ir/arithmetic.h"
 #include "ir/visitor.h"
 
 namespace tilelang::arith {
@@ -129,21 +130,12 @@ bool AreTried(const Expr& index, const Turns& turns, int64_t distance) {
                             [&](Wide a, Wide b) { return b - a < least; }) == values.end();
 }
 
-// Returns whether the expression reads memory, which may differ from turn to turn.
-bool TurnsReadMemory(const Expr& e) {
-  bool reads = false;
-  ir::WalkExprs(e, [&](const Expr& inner) {
-    reads |= inner->kind == ir::ExprKind::kLoad || inner->kind == ir::ExprKind::kCall;
-    return !reads;
-  });
-  return reads;
-}
-
 }  // namespace
 
 bool AreApart(const Expr& index, const Turns& turns, int64_t distance) {
   if (turns.extent <= 1) return true;
-  if (!IsInteger(index) || !IsInteger(turns.var) || TurnsReadMemory(index)) return false;
+  // What memory holds may differ from turn to turn.
+  if (!IsInteger(index) || !IsInteger(turns.var) || !ir::IsArithmetic(index)) return false;
   auto factor = FactorOf(index, turns.var);
   if (factor && LinearIsApart(*factor, index.dtype(), turns.extent, distance)) return true;
   return AreTried(index, turns, distance);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "arith/analyzer.h"
+#include "ir/arithmetic.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
 #include "schedule/channel.h"
@@ -16,13 +17,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-// Returns whether the value neither loads memory nor calls a function.
-bool IsArithmetic(const Expr& value) {
-  return !ir::HasExpr(value, [](const Expr& e) {
-    return e->kind == ir::ExprKind::kLoad || e->kind == ir::ExprKind::kCall;
-  });
-}
 
 // The condition of an element that a store leaves as it is where it is true; null for others.
 Expr ConditionToKeep(const ir::StoreNode* store) {
@@ -101,7 +95,7 @@ class MaskSkipper : public ir::StmtMutator {
   }
 
   void Note(const ir::BindNode* op) {
-    if (IsArithmetic(op->value)) values_.Set(op->var, ir::Substitute(op->value, values_));
+    if (ir::IsArithmetic(op->value)) values_.Set(op->var, ir::Substitute(op->value, values_));
   }
 
   // The first value of the loop's variable for which the condition may be false for some element,
@@ -143,7 +137,7 @@ class MaskSkipper : public ir::StmtMutator {
     auto step = analyzer_.StrideOf(least, k);
     if (!step || *step >= 0) return Expr();
     Expr first = ir::Substitute(least, {{k, ir::Const(k.dtype(), 0)}});
-    bool fixed = IsArithmetic(first);
+    bool fixed = ir::IsArithmetic(first);
     ir::WalkStmts(loop_->body, [&](const Stmt& s) {
       const auto* bind = s.as<ir::BindNode>();
       return fixed &= bind == nullptr || !ir::UsesVar(first, bind->var);

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "ir/arithmetic.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
 
@@ -34,12 +35,6 @@ bool TouchesTensors(const Stmt& s) {
   return touches;
 }
 
-bool ReadsOrCalls(const Expr& e) {
-  return ir::HasExpr(e, [&](const Expr& part) {
-    return part->kind == ir::ExprKind::kLoad || part->kind == ir::ExprKind::kCall;
-  });
-}
-
 }  // namespace
 
 std::optional<RaggedCondition> AsRagged(const Expr& condition, const ir::ParallelForNode* loop,
@@ -53,7 +48,7 @@ std::optional<RaggedCondition> AsRagged(const Expr& condition, const ir::Paralle
   }
   bool below = op->Op() == BinaryOp::kLt || op->Op() == BinaryOp::kLe;
   bool above = op->Op() == BinaryOp::kGt || op->Op() == BinaryOp::kGe;
-  if (!(below || above) || ReadsOrCalls(condition) || UsesNameOfBody(condition, loop)) {
+  if (!(below || above) || !ir::IsArithmetic(condition) || UsesNameOfBody(condition, loop)) {
     return std::nullopt;
   }
   // Returns how much a - b grows with a variable.

@@ -9,6 +9,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
+#include "ir/arithmetic.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/fresh_copy.h"
@@ -146,12 +147,7 @@ class ReducerLoop : public ir::StmtMutator {
     Array<Expr> indices;
     for (const Expr& index : op->indices) {
       Expr expanded = Expanded(index);
-      bool computed = true;
-      ir::WalkExprs(expanded, [&](const Expr& e) {
-        computed &= e->kind != ir::ExprKind::kLoad && e->kind != ir::ExprKind::kCall;
-        return computed;
-      });
-      indices.push_back(computed ? expanded : Mutate(index));
+      indices.push_back(ir::IsArithmetic(expanded) ? expanded : Mutate(index));
     }
     return ir::Load(op->buffer, indices, op->span);
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "ir/arithmetic.h"
 #include "ir/async.h"
 #include "ir/fresh_copy.h"
 #include "op/effect.h"
@@ -23,14 +24,7 @@ namespace {
 const ir::BindNode* AsValue(const Task& task) {
   if (task.kind != TaskKind::kWork || task.stmts.size() != 1) return nullptr;
   const auto* bind = task.stmts.front().as<ir::BindNode>();
-  bool pure = bind != nullptr;
-  if (pure) {
-    ir::WalkExprs(bind->value, [&](const Expr& e) {
-      pure &= e->kind != ir::ExprKind::kLoad && e->kind != ir::ExprKind::kCall;
-      return pure;
-    });
-  }
-  return pure ? bind : nullptr;
+  return bind != nullptr && ir::IsArithmetic(bind->value) ? bind : nullptr;
 }
 
 // Sets the stages: two, or all nodes are in the first.

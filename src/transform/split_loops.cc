@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "ir/arithmetic.h"
 #include "ir/fresh_copy.h"
 
 namespace tilelang::transform {
@@ -21,11 +22,7 @@ constexpr int64_t kWorthIt = 4;
 
 // Does not change while a loop runs.
 bool IsFixed(const Expr& e, const ir::ForNode* loop) {
-  bool fixed = !ir::UsesVar(e, loop->var);
-  ir::WalkExprs(e, [&](const Expr& part) {
-    fixed &= part->kind != ir::ExprKind::kLoad && part->kind != ir::ExprKind::kCall;
-    return fixed;
-  });
+  bool fixed = !ir::UsesVar(e, loop->var) && ir::IsArithmetic(e);
   ir::WalkStmts(loop->body, [&](const Stmt& s) {
     const auto* bind = s.as<ir::BindNode>();
     fixed &= bind == nullptr || !ir::UsesVar(e, bind->var);
