@@ -176,7 +176,7 @@ class Collector : public StmtVisitor {
       box->corner.push_back(reads ? *at : named);
     }
     box->adds = store->attrs.count(kAdds) != 0;
-    box->written = store->attrs.count(op::kTmaWrittenAnnotation) != 0;
+    box->written = store->attrs.count(op::kWaitsForWrites) != 0;
     return box;
   }
   // The first element of a part of a buffer that a call names by one address; null if it names none

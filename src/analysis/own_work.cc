@@ -29,9 +29,8 @@ class OwnWorkFinder : public ir::StmtVisitor {
     bool asynchronous = op->mbar.defined() || op->block.defined() || op::AsyncCopyName(op);
     bool from_all = IsOfAllThreads(src);
     if (asynchronous || !(from_all || src.IsLocal())) return;
-    bool adds = op->annotations.count(ir::kAdds) != 0;
     bool varies = Varies(op->dst->mins) || (from_all && Varies(op->src->mins));
-    bool own = dst.IsLocal() || (src.IsLocal() && (adds || IsReachedByFew()));
+    bool own = dst.IsLocal() || (src.IsLocal() && (op->Adds() || IsReachedByFew()));
     if (own || (IsOfAllThreads(dst) && varies)) own_->insert(op);
   }
   void Visit(const ir::FillNode* op) override {

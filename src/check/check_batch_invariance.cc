@@ -31,7 +31,7 @@ class SumChecker : public ir::StmtVisitor {
     StmtVisitor::VisitStmt(s);
   }
   void Visit(const ir::CopyNode* op) override {
-    if (op->annotations.count(ir::kAdds)) CheckSum(op->dst->buffer);
+    if (op->Adds()) CheckSum(op->dst->buffer);
     StmtVisitor::Visit(op);
   }
   void Visit(const ir::CallNode* op) override {

@@ -45,7 +45,7 @@ class ClusterChecker : public ir::StmtVisitor {
     span_ = outer;
   }
   void Visit(const ir::CopyNode* op) override {
-    int64_t mask = op::ClusterMask(op);
+    int64_t mask = op->options->cluster_mask;
     const char* name = op::AsyncCopyName(op);
     if (mask != 0) CheckMask(name, mask);
     if (mask != 0 && !op->mbar.defined()) {
@@ -264,7 +264,7 @@ class ClusterChecker : public ir::StmtVisitor {
   }
   void CheckScaleCopy(const ir::CopyNode* op) {
     const std::string name = "T.tcgen05_cp_warpx4";
-    if (op::IsInPairs(op) != in_pairs_) {
+    if (op->options->in_pairs != in_pairs_) {
       TL_USER_ERROR(
           kSemantics, span_,
           name << (in_pairs_ ? " without use_2cta=True in a kernel whose gemms have it"
@@ -286,7 +286,7 @@ class ClusterChecker : public ir::StmtVisitor {
   // A barrier of a cluster is the leader's for loads of one block.
   void CheckBarrierOfLoad(const ir::CopyNode* op) const {
     const auto* barrier = op->mbar.as<ir::LoadNode>();
-    bool own = op::IsAnnounced(op) || op::ClusterMask(op) != 0;
+    bool own = op::IsAnnounced(op) || op->options->cluster_mask != 0;
     if (!own || barrier == nullptr || !op::IsOfCluster(barrier->buffer)) return;
     TL_USER_ERROR(kSemantics, span_,
                   op::AsyncCopyName(op)

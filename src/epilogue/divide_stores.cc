@@ -155,7 +155,7 @@ class Divider : public analysis::ScopedMutator {
   // multiples of its extent, so each execution writes other elements. A thread waits for its own
   // stores anyway.
   bool KeepsApart(const ir::CopyNode* store, size_t dim) {
-    if (store->annotations.count(op::kTmaWrittenAnnotation) == 0) return true;
+    if (!store->options->waits_for_writes) return true;
     int64_t extent = *ir::AsInt(store->dst->extents[dim]);
     return writes_[ir::MemoryOf(store->dst->buffer)] == 1 &&
            analyzer_.Divides(store->dst->mins[dim], extent);
@@ -198,9 +198,8 @@ class Divider : public analysis::ScopedMutator {
     std::vector<Stmt> parts;
     for (int64_t i = 0; i < groups; ++i) {
       ctx_.threads = {threads.begin + i * kWarpgroup, kWarpgroup};
-      Stmt part =
-          ir::Copy(Slice(store->src, *dim, i, *extent / groups),
-                   Slice(store->dst, target, i, *extent / groups), store->annotations, store->span);
+      Stmt part = ir::Copy(store, Slice(store->src, *dim, i, *extent / groups),
+                           Slice(store->dst, target, i, *extent / groups));
       op::PlanResult result = op::TmaStore()->MakePlan(part.as<ir::CopyNode>(), &ctx_);
       if (!result.plan.defined()) return {};
       parts.push_back(ir::WithPlan(part, result.plan));

@@ -219,14 +219,14 @@ class Collector {
   bool TakeCopy(const Stmt& s) {
     const auto* op = s.as<ir::CopyNode>();
     if (op == nullptr) return false;
-    static constexpr const char* kAllowed[] = {"coalesced_width", "disable_tma", "eviction_policy",
-                                               "prefer_instruction", ir::kAdds};
-    bool plain = !op->mbar.defined() && !op->block.defined();
-    for (const auto& item : op->annotations) {
-      plain = plain && std::any_of(std::begin(kAllowed), std::end(kAllowed),
-                                   [&](const char* name) { return item.first == name; });
-    }
-    if (!plain) Refuse("T.copy with options of its own stays whole", s.span());
+    ir::Copy others(op, [](ir::CopyNode* copy) {
+      copy->options = copy->options.But([&](ir::CopyOptionsNode* options) {
+        if (copy->Adds()) options->call = 0;
+        options->coalesced_width = options->eviction = 0;
+        options->disable_tma = options->prefer_tma = false;
+      });
+    });
+    if (!others->IsPlain()) Refuse("T.copy with options of its own stays whole", s.span());
     int64_t width = 0;
     for (const Region* side : {&op->src, &op->dst}) {
       const EpilogueTile* tile = Find((*side)->buffer);

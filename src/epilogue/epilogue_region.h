@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "epilogue/column_slices.h"
-#include "ir/tile_op.h"
+#include "ir/copy_operator.h"
 
 namespace tilelang::epilogue {
 

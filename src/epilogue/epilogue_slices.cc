@@ -94,9 +94,13 @@ class Slice : public ir::FreshCopy {
       return ir::Fill(Side(op->dst), op->value, op->span);
     }
     if (const auto* op = step.stmt.as<ir::CopyNode>()) {
-      auto annotations = op->annotations;
-      if (annotations.count(kPartOf) == 0) annotations.Set(kPartOf, ir::String(TextOfCopy(op)));
-      return ir::Copy(Side(op->src), Side(op->dst), annotations, op->span);
+      return ir::Copy(op, [&](ir::CopyNode* part) {
+        part->src = Side(op->src);
+        part->dst = Side(op->dst);
+        if (!op->options->part_of.empty()) return;
+        part->options = op->options.But(
+            [&](ir::CopyOptionsNode* options) { options->part_of = TextOfCopy(op); });
+      });
     }
     const auto* op = step.stmt.as<ir::ReduceNode>();
     bool folds = region_.Find(op->dst->buffer) == nullptr;
@@ -280,7 +284,7 @@ class Writer {
       for (const Buffer& piece : slices_[number].PiecesOf(tile.buffer)) {
         int64_t first = region_.slices.First(tile.width, number, part++);
         result_.stmts.push_back(ir::Copy(Columns(Region::Whole(tile.buffer), first, width),
-                                         Region::Whole(piece), {}, FirstUse(tile.buffer)));
+                                         Region::Whole(piece), FirstUse(tile.buffer)));
       }
     }
     for (const EpilogueStep& step : region_.steps) {

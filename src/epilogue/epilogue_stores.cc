@@ -21,7 +21,7 @@ bool IsResult(const EpilogueRegion& region, const EpilogueStep& step) {
   const auto* copy = step.stmt.as<ir::CopyNode>();
   if (copy == nullptr || step.place != EpilogueStep::Place::kSliced) return false;
   const EpilogueTile* tile = region.Find(copy->src->buffer);
-  if (tile == nullptr || !copy->annotations.empty()) return false;
+  if (tile == nullptr || !copy->IsPlain()) return false;
   bool registers = tile->kind == Kind::kAccumulator || tile->kind == Kind::kRegisters;
   const Buffer& to = copy->dst->buffer;
   return registers && to.IsGlobal() && to->dtype.bits <= kMostBits && to->dtype.lanes == 1;
@@ -70,7 +70,7 @@ void StageLoads(EpilogueRegion* region, const StagedCopy& fits) {
                 registers->span);
     auto box = BoxOf(loop, registers);
     if (!box) continue;
-    ir::Copy load(*box, ir::Region::Whole(tile), {}, loop->span);
+    ir::Copy load(*box, ir::Region::Whole(tile), loop->span);
     if (!fits(load.get(), tile)) continue;
     auto at = std::find_if(region->tiles.begin(), region->tiles.end(),
                            [&](const auto& known) { return known.buffer.same_as(registers); });
@@ -93,13 +93,13 @@ void StageStores(EpilogueRegion* region, const StagedCopy& fits) {
     Buffer tile(ir::String(std::string(from->name) + "_" + std::string(to->name)), to->dtype,
                 copy->src->extents, {}, "shared.dyn", {}, copy->span);
     ir::Region whole = ir::Region::Whole(tile);
-    ir::Copy store(whole, copy->dst, {}, copy->span);
+    ir::Copy store(whole, copy->dst, copy->span);
     if (!fits(store.get(), tile)) {
       steps.push_back(std::move(step));
       continue;
     }
     region->tiles.push_back({tile, *ir::AsInt(copy->src->extents.back()), Kind::kStaging, true});
-    steps.push_back({ir::Copy(copy->src, whole, {}, copy->span)});
+    steps.push_back({ir::Copy(copy->src, whole, copy->span)});
     steps.push_back({store});
   }
   region->steps = std::move(steps);

@@ -106,7 +106,7 @@ Stmt FirstSlice(const EpilogueRegion& region, const ir::CopyNode* copy, const Bu
     if (whole->buffer.same_as(tile)) return ir::Region::Whole(piece);
     return ir::Region(whole->buffer, whole->mins, narrow(whole->extents));
   };
-  return ir::Copy(side(copy->src), side(copy->dst), {}, copy->span);
+  return ir::Copy(side(copy->src), side(copy->dst), copy->span);
 }
 
 int64_t HoistedBytes(const EpilogueRegion& region) {

@@ -104,7 +104,7 @@ class ResultStager : public analysis::ScopedMutator {
     Buffer tile(ir::String(std::string(c->name) + "_tile"), op->dst->buffer->dtype,
                 op->src->extents, {}, "shared.dyn", attrs, op->span);
     ir::Region whole = ir::Region::Whole(tile);
-    ir::Copy store(whole, op->dst, {}, op->span);
+    ir::Copy store(whole, op->dst, op->span);
     op::Context ctx{target_,         analysis::ActiveThreads(threads_, &analyzer_),
                     threads_.linear, threads_.count,
                     nullptr,         &analyzer_};
@@ -114,17 +114,17 @@ class ResultStager : public analysis::ScopedMutator {
                        (in_tiles_ ? "beside" : "in the bytes of") +
                        " the operands: the tensor memory accelerator stores whole rows. The pass "
                        "option tl.disable_result_staging turns this off");
-    return ir::Seq({ir::Alloc(tile, op->span), ir::Copy(op->src, whole, {}, op->span), store},
+    return ir::Seq({ir::Alloc(tile, op->span), ir::Copy(op->src, whole, op->span), store},
                    op->span);
   }
 
  private:
   bool IsResult(const ir::CopyNode* op) const {
-    bool plain = op->annotations.empty() && !op->mbar.defined() && !op->block.defined();
     const Buffer& to = op->dst->buffer;
     bool result = accumulators_.count(op->src->buffer.get()) != 0 && op->src.IsWhole();
     bool stored = to.IsGlobal() && to->dtype.bits == tiling::kResultBits && to->dtype.lanes == 1;
-    return plain && result && stored && ir::CountEffects(ir::ffi::GetRef<Stmt>(launch_), to) == 1;
+    return op->IsPlain() && result && stored &&
+           ir::CountEffects(ir::ffi::GetRef<Stmt>(launch_), to) == 1;
   }
   // An SM holds as many blocks as without the tile.
   bool Fits(const ir::CopyNode* op) const {

@@ -56,10 +56,10 @@ class EffectWalker : public StmtVisitor {
   }
   void Visit(const CopyNode* op) override {
     Tile(EffectKind::kRead, op->src, op);
-    bool adds = op->annotations.count(kAdds) != 0;
-    Tile(adds ? EffectKind::kAccumulate : EffectKind::kWrite, op->dst, op);
+    Tile(op->Adds() ? EffectKind::kAccumulate : EffectKind::kWrite, op->dst, op);
     if (op->mbar.defined()) VisitExpr(op->mbar);
     if (op->block.defined()) VisitExpr(op->block);
+    if (op->safe_value.defined()) VisitExpr(op->safe_value);
   }
   void Visit(const FillNode* op) override {
     VisitExpr(op->value);

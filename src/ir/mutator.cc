@@ -266,11 +266,19 @@ Stmt StmtMutator::Rewrite(const CopyNode* op) {
   Region dst = MutateRegion(op->dst);
   Expr mbar = op->mbar.defined() ? Mutate(op->mbar) : op->mbar;
   Expr block = op->block.defined() ? Mutate(op->block) : op->block;
+  Expr safe_value = op->safe_value.defined() ? Mutate(op->safe_value) : op->safe_value;
   if (src.same_as(op->src) && dst.same_as(op->dst) && mbar.same_as(op->mbar) &&
-      block.same_as(op->block)) {
+      block.same_as(op->block) && safe_value.same_as(op->safe_value)) {
     return Self<Stmt>(op);
   }
-  return WithPlan(Copy(src, dst, op->annotations, op->span, mbar, block), op->plan);
+  Copy copy(op, [&](CopyNode* node) {
+    node->src = src;
+    node->dst = dst;
+    node->mbar = mbar;
+    node->block = block;
+    node->safe_value = safe_value;
+  });
+  return WithPlan(copy, op->plan);
 }
 Stmt StmtMutator::Rewrite(const FillNode* op) {
   Region dst = MutateRegion(op->dst);

@@ -3,6 +3,7 @@
 #ifndef TILELANG_IR_PADDED_H_
 #define TILELANG_IR_PADDED_H_
 
+#include "ir/copy_operator.h"
 #include "ir/gemm.h"
 
 namespace tilelang::ir {

@@ -301,7 +301,11 @@ class Printer : public StmtVisitor {
       os_ << ", block=";
       Operand(op->block, 0);
     }
-    Annotations(op->annotations);
+    if (op->safe_value.defined()) {
+      os_ << ", safe_value=";
+      Operand(op->safe_value, 0);
+    }
+    Values(op->options->Given());
     os_ << ")\n";
   }
   void Visit(const FillNode* op) override {
@@ -493,7 +497,10 @@ class Printer : public StmtVisitor {
     for (const auto& item : annotations) sorted.emplace_back(std::string(item.first), item.second);
     std::sort(sorted.begin(), sorted.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [key, value] : sorted) {
+    Values(sorted);
+  }
+  void Values(const std::vector<std::pair<std::string, Any>>& named) {
+    for (const auto& [key, value] : named) {
       os_ << ", " << key << "=";
       Value(value);
     }

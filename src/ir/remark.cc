@@ -55,15 +55,13 @@ void Remark(const ir::Span& span, const std::string& topic, const std::string& m
 }
 
 std::string TextOfCopy(const ir::CopyNode* op) {
-  bool adds = op->annotations.count(ir::kAdds) != 0;
-  return adds ? "T.atomic_add(" + ir::Print(op->dst) + ", " + ir::Print(op->src) + ")"
-              : "T.copy(" + ir::Print(op->src) + ", " + ir::Print(op->dst) + ")";
+  return op->Adds() ? "T.atomic_add(" + ir::Print(op->dst) + ", " + ir::Print(op->src) + ")"
+                    : "T.copy(" + ir::Print(op->src) + ", " + ir::Print(op->dst) + ")";
 }
 
 void RemarkCopy(const ir::CopyNode* op, const std::string& text) {
-  auto whole = op->annotations.Get(kPartOf);
-  Remark(op->span, "copy",
-         (whole ? std::string((*whole).cast<ir::String>()) : TextOfCopy(op)) + " " + text);
+  std::string whole(op->options->part_of);
+  Remark(op->span, "copy", (whole.empty() ? TextOfCopy(op) : whole) + " " + text);
 }
 
 void RemarkGemm(const ir::GemmNode* op, const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "ir/copy_operator.h"
 #include "ir/gemm.h"
 
 namespace tilelang {
@@ -29,8 +30,6 @@ void Remark(const ir::Span& span, const std::string& topic, const std::string& m
 
 // "T.copy(<source>, <destination>)".
 std::string TextOfCopy(const ir::CopyNode* op);
-// An annotation of copies of a part of what one of the program copies: that one's text.
-inline constexpr const char* kPartOf = "part_of";
 
 // A remark on a copy, once on all parts of one: "T.copy(<source>, <destination>) <text>".
 void RemarkCopy(const ir::CopyNode* op, const std::string& text);

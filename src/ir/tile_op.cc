@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ir/copy_operator.h"
 #include "ir/error.h"
 #include "ir/function.h"
 #include "ir/gemm.h"
@@ -60,16 +61,6 @@ Stmt WithPlan(const Stmt& op, ffi::ObjectRef plan) {
       TL_CHECK(false, op.span(), "a plan for a statement that is no tile operator");
       TVM_FFI_UNREACHABLE();
   }
-}
-
-Copy::Copy(Region src, Region dst, Map<String, Any> annotations, Span span, Expr mbar, Expr block) {
-  auto node = MakeNode<CopyNode>(std::move(span));
-  node->src = std::move(src);
-  node->dst = std::move(dst);
-  node->annotations = std::move(annotations);
-  node->mbar = std::move(mbar);
-  node->block = std::move(block);
-  data_ = std::move(node);
 }
 
 Fill::Fill(Region dst, Expr value, Span span) {
@@ -136,12 +127,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("extents", &RegionNode::extents);
   refl::ObjectDef<TileOpNode>().def_ro("plan", &TileOpNode::plan,
                                        refl::AttachFieldFlag::SEqHashIgnore());
-  refl::ObjectDef<CopyNode>()
-      .def_ro("src", &CopyNode::src)
-      .def_ro("dst", &CopyNode::dst)
-      .def_ro("annotations", &CopyNode::annotations)
-      .def_ro("mbar", &CopyNode::mbar)
-      .def_ro("block", &CopyNode::block);
   refl::ObjectDef<FillNode>().def_ro("dst", &FillNode::dst).def_ro("value", &FillNode::value);
   refl::ObjectDef<ReduceNode>()
       .def_ro("src", &ReduceNode::src)
@@ -165,10 +150,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   registry::Functions()
       .Add("tl.ir.Region",
            [](Buffer b, Array<Expr> mins, Array<Expr> extents) { return Region(b, mins, extents); })
-      .Add("tl.ir.Copy", [](Region src, Region dst, Map<String, Any> notes,
-                            Span s) { return Copy(src, dst, notes, s); })
-      .Add("tl.ir.CopyTo", [](Region src, Region dst, Map<String, Any> notes, Span s, Expr mbar,
-                              Expr block) { return Copy(src, dst, notes, s, mbar, block); })
       .Add("tl.ir.Fill", [](Region dst, Expr value, Span s) { return Fill(dst, value, s); })
       .Add("tl.ir.Reduce",
            [](Region src, Region dst, String op, int64_t dim, bool clear, bool nan_propagate,

@@ -39,34 +39,6 @@ class TileOpNode : public StmtNode {
 // The same operator with another plan.
 Stmt WithPlan(const Stmt& op, ffi::ObjectRef plan);
 
-// dst[...] = cast(src[...]). After dropping dimensions of extent 1 both regions have the same
-// extents. annotations: coalesced_width (int), disable_tma (bool), eviction_policy (String),
-// prefer_instruction (String), loop_layout (Fragment), cluster_mask (int: the blocks of the cluster
-// that get the tile, which the one of lowest rank loads), is_tma_copy (bool: T.tma_copy),
-// is_tma_gather (bool: a row of T.tma_gather4, whose bytes the program announces), adds (bool: to
-// what dst holds, each element atomically). mbar: a
-// Load of a "shared.barrier" element whose phase waits for the bytes of the copy, which nobody
-// waits for here; null when the compiler waits. block: the rank in the cluster of the block whose
-// dst, and mbar, are meant; null for the block itself.
-class CopyNode : public TileOpNode {
- public:
-  Region src;
-  Region dst;
-  Map<String, Any> annotations;
-  Expr mbar;
-  Expr block;
-
-  CopyNode() : TileOpNode(StmtKind::kCopy) {}
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.ir.Copy", CopyNode, TileOpNode);
-};
-inline constexpr const char* kAdds = "adds";
-class Copy : public Stmt {
- public:
-  Copy(Region src, Region dst, Map<String, Any> annotations = {}, Span span = Span(),
-       Expr mbar = Expr(), Expr block = Expr());
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(Copy, Stmt, CopyNode);
-};
-
 // dst[...] = value, a scalar of dst's dtype. T.clear is Fill with zero.
 class FillNode : public TileOpNode {
  public:

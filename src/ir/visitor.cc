@@ -128,6 +128,7 @@ void StmtVisitor::Visit(const CopyNode* op) {
   VisitRegion(op->dst);
   if (op->mbar.defined()) VisitExpr(op->mbar);
   if (op->block.defined()) VisitExpr(op->block);
+  if (op->safe_value.defined()) VisitExpr(op->safe_value);
 }
 void StmtVisitor::Visit(const FillNode* op) {
   VisitRegion(op->dst);

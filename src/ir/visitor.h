@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "ir/copy_operator.h"
 #include "ir/function.h"
 #include "ir/gemm.h"
 

@@ -136,9 +136,9 @@ std::vector<Stmt> InColumnPieces(const Stmt& s, const Buffer& c, const Buffer& t
     Region columns(tmem, {zero, ir::Const(c->shape[1].dtype(), first)}, extents);
     Region whole = Region::Whole(piece);
     stmts.push_back(ir::Alloc(piece, s.span()));
-    stmts.push_back(ir::Copy(columns, whole, {}, s.span()));
+    stmts.push_back(ir::Copy(columns, whole, s.span()));
     stmts.push_back(OnPiece(loop, c, piece, first));
-    stmts.push_back(ir::Copy(whole, columns, {}, s.span()));
+    stmts.push_back(ir::Copy(whole, columns, s.span()));
   }
   Expr condition = ConditionOfRow(loop, c);
   if (!condition.defined()) condition = FactorIsNotOne(loop, c);

@@ -132,9 +132,8 @@ class Planner {
   void RefuseWritten(const Stmt& s, bool ordered) {
     const auto* copy = s.as<ir::CopyNode>();
     bool waits = copy != nullptr && !copy->mbar.defined() && !copy->block.defined() &&
-                 copy->annotations.count("is_tma_copy") == 0 &&
-                 copy->annotations.count("cluster_mask") == 0 &&
-                 copy->annotations.count(ir::kAdds) == 0;
+                 copy->options->call_kind() == ir::CopyCall::kCopy &&
+                 copy->options->cluster_mask == 0;
     bool pads = waits || s->kind == ir::StmtKind::kFill || s->kind == ir::StmtKind::kParallelFor ||
                 s->kind == ir::StmtKind::kReduce || s->kind == ir::StmtKind::kAlloc;
     bool extends = waits && copy->src->buffer.IsGlobal();
@@ -241,7 +240,7 @@ class Padder : public ir::StmtMutator {
       src = WithExtent(src, *SourceDim(op, d), found->second[d]);
       dst = WithExtent(dst, d, found->second[d]);
     }
-    return ir::Copy(src, dst, copy->annotations, copy->span, copy->mbar, copy->block);
+    return ir::Copy(copy, src, dst);
   }
 
  protected:

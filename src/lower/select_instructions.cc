@@ -328,9 +328,8 @@ class Selector : public analysis::ScopedMutator {
     std::string again = StoredAgain(op, uses);
     if (again.empty()) return ffi::GetRef<Stmt>(op);
     RemarkCopy(op, "must have been written before the next store, not only read: " + again);
-    auto annotations = op->annotations;
-    annotations.Set(op::kTmaWrittenAnnotation, true);
-    return ir::Copy(op->src, op->dst, annotations, op->span);
+    return ir::Copy::Saying(op,
+                            [](ir::CopyOptionsNode* options) { options->waits_for_writes = true; });
   }
 
   // Returns why an element of the tensor may be written twice; an empty string if none is.
@@ -436,7 +435,7 @@ class Selector : public analysis::ScopedMutator {
     if (uses_->Of(shared).address_taken) {
       return "the address of " + std::string(shared->name) + " is used elsewhere";
     }
-    bool wanted = ordered || op->annotations.count("prefer_instruction") != 0;
+    bool wanted = ordered || op->options->prefer_tma;
     if (load && !wanted && !pipelined_ && !HasLayout(shared) &&
         analysis::IsReadByColumns(launch_, shared)) {
       return "a loop reads columns of " + std::string(shared->name) +

@@ -203,7 +203,7 @@ class AccumulatorStager : public analysis::ScopedMutator {
   }
 
   Stmt ToTensorMemory(const ir::Span& span) {
-    return ByOwner(ir::Copy(Region::Whole(c_), Home(), {}, span));
+    return ByOwner(ir::Copy(Region::Whole(c_), Home(), span));
   }
   // Clears the columns beyond C, because GEMMs add to them as well.
   Stmt FirstToTensorMemory(const ir::Span& span) {
@@ -220,7 +220,7 @@ class AccumulatorStager : public analysis::ScopedMutator {
     return ir::MakeSeq({ToTensorMemory(span), ByOwner(fill)}, span);
   }
   Stmt ToRegisters(const ir::Span& span) {
-    return ByOwner(ir::Copy(Home(), Region::Whole(c_), {}, span));
+    return ByOwner(ir::Copy(Home(), Region::Whole(c_), span));
   }
   // The elements of C in tensor memory.
   Region Home() const { return Region(tmem_, Region::Whole(tmem_)->mins, c_->shape); }

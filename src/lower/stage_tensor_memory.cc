@@ -114,7 +114,7 @@ class TensorMemoryStager : public ir::StmtMutator {
     Buffer staged = Twin(op->dst, op->dst->buffer->dtype, "_frag", "local.fragment");
     Region whole = Region::Whole(staged);
     return Scope({ir::Alloc(staged, op->span), ir::Fill(whole, op->value, op->span),
-                  ir::Copy(whole, op->dst, {}, op->span)},
+                  ir::Copy(whole, op->dst, op->span)},
                  op->span);
   }
 
@@ -122,10 +122,9 @@ class TensorMemoryStager : public ir::StmtMutator {
     if (!op->src->buffer.IsTmem()) return ffi::GetRef<Stmt>(op);
     std::vector<Stmt> stmts;
     Buffer staged = Twin(op->src, op->src->buffer->dtype, "_frag", "local.fragment");
-    return Scope(
-        {ir::Alloc(staged, op->span), ir::Copy(op->src, Region::Whole(staged), {}, op->span),
-         ir::Reduce(op, Region::Whole(staged), op->dst)},
-        op->span);
+    return Scope({ir::Alloc(staged, op->span), ir::Copy(op->src, Region::Whole(staged), op->span),
+                  ir::Reduce(op, Region::Whole(staged), op->dst)},
+                 op->span);
   }
 
   // Tensor memory that a parallel loop reads is loaded as a whole before it.
@@ -150,7 +149,7 @@ class TensorMemoryStager : public ir::StmtMutator {
       Buffer twin = Twin(whole, load->buffer->dtype, "_frag", "local.fragment");
       staged.Set(load->buffer, twin);
       stmts.push_back(ir::Alloc(twin, op->span));
-      stmts.push_back(ir::Copy(whole, Region::Whole(twin), {}, op->span));
+      stmts.push_back(ir::Copy(whole, Region::Whole(twin), op->span));
       return true;
     });
     if (stmts.empty()) return ffi::GetRef<Stmt>(op);
@@ -221,7 +220,7 @@ class TensorMemoryStager : public ir::StmtMutator {
                                const ir::Span& span) {
     Buffer twin = Twin(region, region->buffer->dtype, "_tmem", "shared.tmem");
     stmts->push_back(ir::Alloc(twin, span));
-    ir::Copy copy(region, Region::Whole(twin), {}, span);
+    ir::Copy copy(region, Region::Whole(twin), span);
     stmts->push_back(op::ThroughFragment(copy.operator->()));
     return Region::Whole(twin);
   }
@@ -230,7 +229,7 @@ class TensorMemoryStager : public ir::StmtMutator {
                 std::vector<Stmt>* stmts, const ir::Span& span) {
     Buffer twin = Twin(region, region->buffer->dtype, suffix, scope);
     stmts->push_back(ir::Alloc(twin, span));
-    stmts->push_back(ir::Copy(region, Region::Whole(twin), {}, span));
+    stmts->push_back(ir::Copy(region, Region::Whole(twin), span));
     return Region::Whole(twin);
   }
 

@@ -108,19 +108,19 @@ Stmt CopyLoop(const ir::CopyNode* op,
   }
   CopyVars vars = VarsOf(op, to);
   Expr value = ir::Load(op->src->buffer, ElementAt(op->src, from, vars.from), op->span);
-  if (auto safe = op->annotations.Get(kSafeValue)) {
-    value = ir::Call(value.dtype(), kLoadOr, {value, (*safe).cast<Expr>()}, {}, op->span);
+  if (op->safe_value.defined()) {
+    value = ir::Call(value.dtype(), kLoadOr, {value, op->safe_value}, {}, op->span);
   }
   Expr target = ir::Load(op->dst->buffer, ElementAt(op->dst, to, vars.to), op->span);
   Stmt body = move(target, ir::CastTo(op->dst->buffer->dtype, value, op->span));
-  return TileLoop(vars.vars, vars.extents, body, WorkOn(op->dst->buffer, work), op->annotations,
-                  op->span);
+  return TileLoop(vars.vars, vars.extents, body, WorkOn(op->dst->buffer, work),
+                  op->options->OfLoop(), op->span);
 }
 
 Stmt ExpandCopy(const ir::CopyNode* op, TileWork work) {
   auto move = [&](const Expr& target, const Expr& value) -> Stmt {
     const auto* element = target.as<ir::LoadNode>();
-    if (op->annotations.count(ir::kAdds) == 0) {
+    if (!op->Adds()) {
       return ir::Store(element->buffer, element->indices, value, op->span);
     }
     Expr address = ir::AddressOf(element->buffer, element->indices);

@@ -2,6 +2,7 @@
 #ifndef TILELANG_OP_COPY_H_
 #define TILELANG_OP_COPY_H_
 
+#include "ir/copy_operator.h"
 #include "op/context.h"
 
 namespace tilelang::op {

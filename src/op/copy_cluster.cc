@@ -39,19 +39,15 @@ bool HasRemote(const Stmt& s, const std::function<bool(const ir::CopyNode*)>& co
 }  // namespace
 
 bool ReachesOtherBlocks(const Stmt& s) {
-  return HasRemote(
-      s, [](const ir::CopyNode* copy) { return copy->block.defined() || ClusterMask(copy) != 0; });
+  return HasRemote(s, [](const ir::CopyNode* copy) {
+    return copy->block.defined() || copy->options->cluster_mask != 0;
+  });
 }
 
 bool LeavesOtherBlocksOpen(const Stmt& s) {
   return HasRemote(s, [](const ir::CopyNode* copy) {
-    return copy->block.defined() || (ClusterMask(copy) != 0 && copy->mbar.defined());
+    return copy->block.defined() || (copy->options->cluster_mask != 0 && copy->mbar.defined());
   });
-}
-
-int64_t ClusterMask(const ir::CopyNode* op) {
-  auto mask = op->annotations.Get(kClusterMask);
-  return mask ? (*mask).cast<int64_t>() : 0;
 }
 
 int64_t Leader(int64_t mask) { return std::countr_zero(static_cast<uint64_t>(mask)); }
@@ -70,12 +66,14 @@ Expr IsInMask(int64_t mask, int64_t size) {
   return in;
 }
 
-bool IsAnnounced(const ir::CopyNode* op) { return op->annotations.count("is_tma_gather") != 0; }
+bool IsAnnounced(const ir::CopyNode* op) {
+  return op->options->call_kind() == ir::CopyCall::kTmaGather;
+}
 
 const char* AsyncCopyName(const ir::CopyNode* op) {
-  if (op->annotations.count("is_tma_copy") != 0) return "T.tma_copy";
+  if (op->options->call_kind() == ir::CopyCall::kTmaCopy) return "T.tma_copy";
   if (IsAnnounced(op)) return "T.tma_gather4";
-  if (ClusterMask(op) != 0) return "T.copy_cluster with cluster_mask=";
+  if (op->options->cluster_mask != 0) return "T.copy_cluster with cluster_mask=";
   bool remote = op->block.defined() && op->mbar.defined();
   return remote ? "T.copy_cluster with remote_barrier=" : nullptr;
 }

@@ -18,12 +18,7 @@ int64_t ClusterSize(const ir::KernelLaunchNode* launch);
 bool ReachesOtherBlocks(const Stmt& s);
 bool LeavesOtherBlocksOpen(const Stmt& s);
 
-// An annotation of loads. Bit i: the block of rank i gets the tile; without it each block loads its
-// own.
-inline constexpr const char* kClusterMask = "cluster_mask";
-// 0: each block loads its own.
-int64_t ClusterMask(const ir::CopyNode* op);
-// Returns the rank of the block that loads for all blocks of a mask.
+// Returns the rank of the block that loads for all blocks of a mask (ir::CopyOptionsNode).
 int64_t Leader(int64_t mask);
 int64_t CountBlocks(int64_t mask);
 // Returns whether the rank of the block is in a mask of a cluster of `size`.

@@ -35,7 +35,8 @@ class ScaleCopyInstruction : public TileInstruction {
              std::vector<Stmt>* stmts) const override {
     const ir::CopyNode* copy = AsCopy(op);
     int64_t words = ElementsOf(copy->src);
-    ScaleAtoms atoms(copy->src, words, copy->dst->buffer, IsInPairs(copy), op->span, lowering);
+    ScaleAtoms atoms(copy->src, words, copy->dst->buffer, copy->options->in_pairs, op->span,
+                     lowering);
     atoms.Bind("desc_scales", stmts);
     Expr column = TileOf(copy->dst, op->span, lowering->ctx).column;
     int64_t bytes = words * ir::Bytes(copy->src->buffer->dtype);
@@ -68,7 +69,9 @@ void InferScaleOrder(const Buffer& factors, const std::string& what, const Span&
                      << (*known)->ToString() << ", but are read in row-major order; " << remedy);
 }
 
-bool IsScaleCopy(const ir::CopyNode* op) { return op->annotations.count(kWarpX4) != 0; }
+bool IsScaleCopy(const ir::CopyNode* op) {
+  return op->options->call_kind() == ir::CopyCall::kScaleFactors;
+}
 
 const TileInstruction* ScaleCopy() {
   static const ScaleCopyInstruction instruction;

@@ -19,9 +19,6 @@ inline constexpr int64_t kScaleAtomColumns = 4;
 void InferScaleOrder(const Buffer& factors, const std::string& what, const Span& span,
                      Context* ctx);
 
-// An annotation (bool) of copies: T.tcgen05_cp_warpx4, which does not wait. A later gemm of the
-// same thread reads what it brings; the program commits both.
-inline constexpr const char* kWarpX4 = "warpx4";
 bool IsScaleCopy(const ir::CopyNode* op);
 const TileInstruction* ScaleCopy();
 

@@ -108,7 +108,7 @@ std::string CornerObstacle(const ir::CopyNode* op, Context* ctx) {
   // A program that asks for TMA vouches for what is known only when it runs.
   int64_t step = kGlobalAlign / ir::Bytes(global->buffer->dtype);
   auto vouched = [&](const Expr& min) {
-    return op->annotations.count("is_tma_copy") != 0 && !ir::AsInt(min);
+    return op->options->call_kind() == ir::CopyCall::kTmaCopy && !ir::AsInt(min);
   };
   if (!vouched(global->mins.back()) && !ctx->analyzer->Divides(global->mins.back(), step)) {
     return "index " + ir::Print(global->mins.back()) +
@@ -320,7 +320,7 @@ TmaBoxes Cut(const ir::CopyNode* op, const Storage& storage, Context* ctx) {
 // Returns why cp.reduce.async.bulk.tensor cannot do the copy.
 std::string SumObstacle(const ir::CopyNode* op) {
   ir::DType type = op->dst->buffer->dtype;
-  bool adds = op->annotations.count(ir::kAdds) != 0;
+  bool adds = op->Adds();
   for (ir::DType known : {ir::dtypes::kFloat32, ir::dtypes::kInt32, ir::dtypes::kUInt32}) {
     adds = adds && type != known;
   }
@@ -330,15 +330,13 @@ std::string SumObstacle(const ir::CopyNode* op) {
 // Returns why TMA cannot, or should not, do the copy, as far as the two regions tell.
 std::string TmaObstacle(const ir::CopyNode* op, Context* ctx) {
   const Buffer& global = GlobalSide(op)->buffer;
-  if (op->annotations.count("disable_tma") && op->annotations["disable_tma"].cast<bool>()) {
-    return "disable_tma is set";
-  }
-  if (op->annotations.count("loop_layout")) return "loop_layout maps it to threads";
+  if (op->options->disable_tma) return "disable_tma is set";
+  if (op->options->loop_layout.defined()) return "loop_layout maps it to threads";
   if (op->src->buffer->dtype != op->dst->buffer->dtype) return "it converts the element type";
   if (!HasTensorMapType(global->dtype)) {
     return "there are no tensor maps of " + ir::ToString(global->dtype);
   }
-  bool wanted = AsyncCopyName(op) != nullptr || op->annotations.count("prefer_instruction") != 0;
+  bool wanted = AsyncCopyName(op) != nullptr || op->options->prefer_tma;
   bool alone = ctx->threads.count == 1 && wanted;
   if (!alone && (ctx->threads.begin % kWarp != 0 || ctx->threads.count % kWarp != 0)) {
     return "the threads that reach it are not whole warps";

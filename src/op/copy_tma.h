@@ -21,9 +21,8 @@ bool IsTmaLoad(const ir::CopyNode* op);  // global to shared
 const Region& GlobalSide(const ir::CopyNode* op);
 const Region& SharedSide(const ir::CopyNode* op);
 
-// A store has this annotation (bool), and its calls this attribute, if who waits for it waits until
-// what it writes is in global memory, and not only out of shared memory.
-inline constexpr const char* kTmaWrittenAnnotation = "tma_written";
+// An attribute (bool) of the calls of a store: the option waits_for_writes of the copy.
+inline constexpr const char* kWaitsForWrites = "waits_for_writes";
 // Attributes of the call that stores one box, whose last arguments are its corner, innermost
 // dimension first: the tensor (Buffer) and the box's extents (Array<int>, as the corner). One that
 // adds the box has the attribute ir::kAdds, too.

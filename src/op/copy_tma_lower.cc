@@ -94,16 +94,14 @@ class TmaLowerer {
       if (d + 1 == index.size()) corner = ElementOf(corner, boxes_);
       args.push_back(lowering_.ctx->analyzer->Simplify(corner + I32(index[d] * boxes_.box[d])));
     }
-    std::string name = IsTmaLoad(op_) ? "tma_load" : Adds() ? "tma_store_add" : "tma_store";
+    std::string name = IsTmaLoad(op_) ? "tma_load" : op_->Adds() ? "tma_store_add" : "tma_store";
     if (lowering_.multicast != 0) {
       name = "tma_load_multicast";
       args.insert(args.begin() + 3, ir::Const(ir::dtypes::kUInt16, lowering_.multicast));
     }
     if (CompletesAtLeader(op_, lowering_.ctx->in_pairs)) name = "tma_load_pair";
-    auto policy = op_->annotations.find("eviction_policy");
-    if (policy != op_->annotations.end() && (*policy).second.cast<String>() != "evict_normal") {
-      name += "<tl::L2Policy::" + std::string((*policy).second.cast<String>()) + ">";
-    }
+    ir::Eviction eviction = op_->options->eviction_kind();
+    if (eviction != ir::Eviction::kNormal) name += "<tl::L2Policy::" + ir::ToString(eviction) + ">";
     return DeviceEffect("copy_sm90.h", name, args, op_->span, Effects());
   }
 
@@ -132,8 +130,6 @@ class TmaLowerer {
     return analyzer->Simplify(layout::ForwardExpr(plain, coord));
   }
 
-  bool Adds() const { return op_->annotations.count(ir::kAdds) != 0; }
-
   // Returns the attributes that tell the synchronisation what the copy accesses in shared memory.
   Map<String, Any> Effects() const {
     Map<String, Any> attrs;
@@ -148,10 +144,10 @@ class TmaLowerer {
       attrs.Set(kRemoteWrites, Array<Buffer>{lowering_.buffers->Get(shared_->buffer)});
     }
     if (IsTmaLoad(op_)) return attrs;
-    if (Adds()) attrs.Set(ir::kAdds, true);
+    if (op_->Adds()) attrs.Set(ir::kAdds, true);
     attrs.Set(kStoredTensor, lowering_.buffers->Get(global_->buffer));
     attrs.Set(kStoredBox, Array<int64_t>(boxes_.box.rbegin(), boxes_.box.rend()));
-    if (op_->annotations.count(kTmaWrittenAnnotation) != 0) attrs.Set(kTmaWrittenAnnotation, true);
+    if (op_->options->waits_for_writes) attrs.Set(kWaitsForWrites, true);
     return attrs;
   }
 

@@ -20,9 +20,6 @@ using layout::TmemDirection;
 
 namespace {
 
-// Marks a load into a slice: the fragment holds nothing else that is in use.
-constexpr const char* kScratchAnnotation = "scratch";
-
 TmemDirection DirectionOf(const ir::CopyNode* op) {
   return op->src->buffer.IsTmem() ? TmemDirection::kLoad : TmemDirection::kStore;
 }
@@ -82,7 +79,7 @@ layout::TmemCopyPlans PlansOf(const ir::CopyNode* op, Context* ctx) {
   const Region& side = FragmentSide(op);
   Fragment whole = *ctx->layouts->GetFragment(side->buffer);
   layout::TmemCopyOptions options = OptionsFor(op, ctx);
-  if (op->annotations.count(kScratchAnnotation) == 0) options.whole = whole.get();
+  if (!op->options->into_scratch) options.whole = whole.get();
   return layout::PlanTmemCopy(tile.layout, RegionFragment(side, whole, op->span), DirectionOf(op),
                               options);
 }
@@ -137,8 +134,8 @@ Stmt ThroughFragment(const ir::CopyNode* op) {
   Buffer staged(String(std::string(tile->name) + "_frag"), tile->dtype, tmem->extents, {},
                 "local.fragment", {}, tile->span);
   Region whole = Region::Whole(staged);
-  ir::Copy first(op->src, whole, {}, op->span);
-  ir::Copy second(whole, op->dst, op->annotations, op->span);
+  ir::Copy first(op->src, whole, op->span);
+  ir::Copy second(op, whole, op->dst);
   // A copy from tensor memory to tensor memory of another type takes a fragment of each type, and a
   // copy between the two that converts.
   bool again = IsTmemCopy(second.get()) && tile->dtype != op->dst->buffer->dtype;
@@ -259,7 +256,7 @@ Map<String, Any> Touches(const ir::CopyNode* op, int64_t lanes, int64_t columns,
   attrs.Set("tmem",
             Array<Array<int64_t>>{TmemBox(0, lanes, columns, writes, TmemSide(op)->buffer, ctx)});
   attrs.Set(kOperatorThreads, Array<int64_t>{ctx.threads.begin, ctx.threads.count});
-  if (op->annotations.count(ir::kRowsOfWarpgroups) != 0) attrs.Set(ir::kRowsOfWarpgroups, true);
+  if (op->options->rows_of_warpgroups) attrs.Set(ir::kRowsOfWarpgroups, true);
   return attrs;
 }
 
@@ -356,9 +353,11 @@ Stmt ThroughScratch(const TileInstruction* instruction, const ir::CopyNode* op, 
                  {}, "local.fragment", {}, op->span);
   ctx->layouts->Set(scratch, *ctx->layouts->GetFragment(fragment), op->span);
   Region part(scratch, op->dst->mins, op->dst->extents);
-  auto annotations = op->annotations;
-  annotations.Set(kScratchAnnotation, true);
-  ir::Copy load(op->src, part, annotations, op->span);
+  ir::Copy load(op, [&](ir::CopyNode* copy) {
+    copy->dst = part;
+    copy->options =
+        op->options.But([](ir::CopyOptionsNode* options) { options->into_scratch = true; });
+  });
   layout::TmemCopyPlans plans = PlansOf(load.get(), ctx);
   if (plans.plans.empty() || plans.plans[0]->beside) return Stmt();
   std::vector<Stmt> stmts = {ir::Alloc(scratch, op->span), WithPlanOf(instruction, load, ctx)};
@@ -382,7 +381,7 @@ Stmt ThroughNearest(const TileInstruction* instruction, const ir::CopyNode* op, 
   Region whole = Region::Whole(twin);
   std::vector<Stmt> stmts = {ir::Alloc(twin, op->span)};
   auto moved = [&](const Region& src, const Region& dst) {
-    return WithPlanOf(instruction, ir::Copy(src, dst, op->annotations, op->span), ctx);
+    return WithPlanOf(instruction, ir::Copy(op, src, dst), ctx);
   };
   if (load) {
     stmts.push_back(moved(op->src, whole));
@@ -417,7 +416,7 @@ class TmemLdStInstruction : public TileInstruction {
     }
     const ir::CopyNode* copy = AsCopy(op);
     TmemLayout tile = *ctx->layouts->GetTmem(TmemSide(copy)->buffer);
-    if (copy->annotations.count(ir::kRowsOfWarpgroups) != 0 &&
+    if (copy->options->rows_of_warpgroups &&
         !KeepsToRows(plans.plans[0], tile, ctx->threads.count)) {
       TL_USER_ERROR(kLayout, op->span,
                     "the layout of fragment "

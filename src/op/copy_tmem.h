@@ -22,7 +22,7 @@ class TmemLdStPlanNode : public TilePlanNode {
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.op.TmemLdStPlan", TmemLdStPlanNode, TilePlanNode);
 };
 
-// A copy has the annotation ir::kRowsOfWarpgroups (bool) if each warpgroup must move the 128 rows
+// A copy has the option rows_of_warpgroups if each warpgroup must move the 128 rows
 // that its number says: others may be in use by the tensor core.
 
 // Returns whether the copy moves registers to or from tensor memory.

@@ -9,7 +9,6 @@ namespace tilelang::op {
 using ir::Expr;
 
 bool IsInPairs(const ir::GemmNode* op) { return op->annotations.count(kInPairs) != 0; }
-bool IsInPairs(const ir::CopyNode* op) { return op->annotations.count(kInPairs) != 0; }
 
 bool HasGemmsInPairs(const ir::Stmt& s) {
   return ir::HasStmt(s, [&](const ir::Stmt& inner) {
@@ -29,9 +28,9 @@ Expr PairLeader() { return BlockRank() - RankInPair(); }
 Expr IsPairLeader() { return ir::MakeEq(RankInPair(), I32(0)); }
 
 bool CompletesAtLeader(const ir::CopyNode* op, bool in_pairs) {
-  if (op->annotations.count(kCompletesAtLeader) != 0) return true;
+  if (op->options->completes_at_leader) return true;
   const auto* barrier = op->mbar.defined() ? op->mbar.as<ir::LoadNode>() : nullptr;
-  bool is_load = !IsAnnounced(op) && !op->block.defined() && ClusterMask(op) == 0;
+  bool is_load = !IsAnnounced(op) && !op->block.defined() && op->options->cluster_mask == 0;
   return in_pairs && is_load && barrier != nullptr && IsOfCluster(barrier->buffer);
 }
 

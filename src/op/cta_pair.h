@@ -3,6 +3,7 @@
 #ifndef TILELANG_OP_CTA_PAIR_H_
 #define TILELANG_OP_CTA_PAIR_H_
 
+#include "ir/copy_operator.h"
 #include "ir/gemm.h"
 
 namespace tilelang::op {
@@ -11,9 +12,6 @@ inline constexpr int64_t kPairBlocks = 2;
 // An annotation (bool) of gemms that both CTAs of a pair compute: T.gemm(..., use_2cta=True).
 inline constexpr const char* kInPairs = "use_2cta";
 bool IsInPairs(const ir::GemmNode* op);
-// Returns whether the copy is a tcgen05.cp by which both CTAs of a pair bring factors for a GEMM of
-// the pair.
-bool IsInPairs(const ir::CopyNode* op);
 // All gemms of a kernel are, or none is.
 bool HasGemmsInPairs(const ir::Stmt& s);
 
@@ -22,10 +20,7 @@ bool HasGemmsInPairs(const ir::Stmt& s);
 ir::Expr PairLeader();
 ir::Expr IsPairLeader();
 
-// An annotation (bool) of loads by TMA that complete on the barrier of the pair's leader, whichever
-// CTA's memory they fill.
-inline constexpr const char* kCompletesAtLeader = "completes_at_leader";
-// Returns whether a load completes at the leader. It does if it has the annotation, or if, in a
+// Returns whether a load completes at the leader. It does if it has that option, or if, in a
 // kernel of pairs, its barrier is one of T.alloc_cluster_barrier.
 bool CompletesAtLeader(const ir::CopyNode* op, bool in_pairs);
 // Returns whether the program allocated the barrier for the blocks of a cluster.

@@ -142,7 +142,7 @@ ir::GemmOperand MetadataToTmem(const ir::GemmNode* op, std::vector<Stmt>* stmts)
       {lane, column}, {I32(extents.rows), I32(extents.columns)},
       ir::Store(words, {lane, column}, WordOfTmem(op, lane, column), op->span), {}, op->span));
   stmts->push_back(ir::Alloc(tmem, op->span));
-  stmts->push_back(ir::Copy(Region::Whole(words), Region::Whole(tmem), {}, op->span));
+  stmts->push_back(ir::Copy(Region::Whole(words), Region::Whole(tmem), op->span));
   return ir::GemmOperand(ir::GemmOperandKind::kMetadata, Region::Whole(tmem));
 }
 

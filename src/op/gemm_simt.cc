@@ -28,7 +28,7 @@ Region Reachable(const Region& region, std::vector<Stmt>* stmts, const Span& spa
                 "shared.dyn", {}, span);
   Region whole = Region::Whole(shared);
   stmts->push_back(ir::Alloc(shared, span));
-  stmts->push_back(ExpandCopy(ir::Copy(region, whole, {}, span).as<ir::CopyNode>()));
+  stmts->push_back(ExpandCopy(ir::Copy(region, whole, span).as<ir::CopyNode>()));
   return whole;
 }
 

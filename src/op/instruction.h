@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/async.h"
+#include "ir/copy_operator.h"
 #include "ir/gemm.h"
 #include "op/context.h"
 

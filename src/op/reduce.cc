@@ -83,14 +83,14 @@ Stmt StageReduceOperands(const ir::ReduceNode* op) {
   Region dst = op->dst;
   if (!src_ok) {
     src = StageRegion(op->src, "_frag", &stmts);
-    stmts.push_back(ir::Copy(op->src, src, {}, op->span));
+    stmts.push_back(ir::Copy(op->src, src, op->span));
   }
   if (!dst_ok) {
     dst = StageRegion(op->dst, "_frag", &stmts);
-    if (!op->clear) stmts.push_back(ir::Copy(op->dst, dst, {}, op->span));
+    if (!op->clear) stmts.push_back(ir::Copy(op->dst, dst, op->span));
   }
   stmts.push_back(ir::Reduce(op, src, dst));
-  if (!dst_ok) stmts.push_back(ir::Copy(dst, op->dst, {}, op->span));
+  if (!dst_ok) stmts.push_back(ir::Copy(dst, op->dst, op->span));
   return ir::Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
 }
 

@@ -39,7 +39,7 @@ class Reader : public ir::StmtMutator {
     Stmt copy = StmtMutator::Rewrite(op);
     const auto* rewritten = copy.as<ir::CopyNode>();
     auto found = values_.find(op->src->buffer);
-    if (found == values_.end() || op->annotations.count(kSafeValue) != 0) return copy;
+    if (found == values_.end() || op->safe_value.defined()) return copy;
     if (const char* name = AsyncCopyName(op)) {
       TL_USER_ERROR(kSemantics, op->span,
                     name << " of " << std::string(op->src->buffer->name)
@@ -47,15 +47,11 @@ class Reader : public ir::StmtMutator {
                             "T.annotate_safe_value asks for "
                          << ir::Print((*found).second) << "; use T.copy, which reads that value");
     }
-    const Expr& value = (*found).second;
-    Map<String, Any> annotations = rewritten->annotations;
-    annotations.Set(kSafeValue, value);
-    annotations.Set("disable_tma", true);
-    ir::Copy reader(rewritten->src, rewritten->dst, annotations, op->span);
-    // Annotations may hold only constants, because no pass renames the variables in them.
-    bool is_constant = value.as<ir::IntImmNode>() != nullptr ||  //
-                       value.as<ir::FloatImmNode>() != nullptr;
-    return is_constant ? Stmt(reader) : ExpandCopy(reader.get());
+    return ir::Copy(rewritten, [&](ir::CopyNode* reader) {
+      reader->safe_value = (*found).second;
+      reader->options =
+          rewritten->options.But([](ir::CopyOptionsNode* options) { options->disable_tma = true; });
+    });
   }
 
  private:

@@ -9,8 +9,6 @@ namespace tilelang::op {
 // A call of this intrinsic, (load, value), is the load, and the value where the element lies
 // outside of its tensor. GuardAccesses makes a choice of it.
 inline constexpr char kLoadOr[] = "load_or";
-// Annotation of a Copy, Expr: the value that it reads outside of its source.
-inline constexpr char kSafeValue[] = "safe_value";
 
 // The statements of a block in which the elements outside of these tensors have these values;
 // blocks inside that say something else have been through here before.

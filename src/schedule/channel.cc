@@ -90,7 +90,7 @@ class LoadFinder : public ir::StmtVisitor {
 
 int64_t MaskOf(const Stmt& load) {
   const auto* copy = load.as<ir::CopyNode>();
-  return copy != nullptr ? op::ClusterMask(copy) : 0;
+  return copy != nullptr ? copy->options->cluster_mask : 0;
 }
 int64_t MaskOf(const Tile& tile) { return MaskOf(tile.loads.front()); }
 

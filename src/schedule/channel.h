@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/copy_operator.h"
 #include "ir/gemm.h"
 
 namespace tilelang::schedule {

@@ -75,9 +75,9 @@ class ConsumerWriter : public SlotMutator {
     if (turns_.blocks() == 1 || !op::IsTmemCopy(op)) return copied;
     if (!turns_.Touch(op->src->buffer) && !turns_.Touch(op->dst->buffer)) return copied;
     const auto* copy = copied.as<ir::CopyNode>();
-    auto annotations = copy->annotations;
-    annotations.Set(ir::kRowsOfWarpgroups, true);
-    return ir::WithPlan(ir::Copy(copy->src, copy->dst, annotations, copy->span), copy->plan);
+    ir::Copy in_rows = ir::Copy::Saying(
+        copy, [](ir::CopyOptionsNode* options) { options->rows_of_warpgroups = true; });
+    return ir::WithPlan(in_rows, copy->plan);
   }
 
  private:

@@ -2,7 +2,6 @@
 
 #include <tvm/ffi/cast.h>
 
-#include "ir/existing_rows.h"
 #include "op/effect.h"
 
 namespace tilelang::schedule {
@@ -39,14 +38,14 @@ Stmt ClearFrom(const Buffer& slots, int64_t first, const ir::Span& span) {
 }  // namespace
 
 ir::Copy WithoutMissingRows(const ir::CopyNode* load) {
-  auto rows = load->annotations.Get(ir::kExistingRows);
-  if (!rows) return ir::ffi::GetRef<ir::Copy>(load);
-  auto count = (*rows).cast<int64_t>();
-  auto annotations = load->annotations;
-  annotations.erase(ir::kExistingRows);
-  return ir::Copy(WithExtent(load->src, load->src->extents.size() - 2, count),
-                  WithExtent(load->dst, 0, count), annotations, load->span, load->mbar,
-                  load->block);
+  int64_t count = load->options->existing_rows;
+  if (count == 0) return ir::ffi::GetRef<ir::Copy>(load);
+  return ir::Copy(load, [&](ir::CopyNode* copy) {
+    copy->src = WithExtent(load->src, load->src->extents.size() - 2, count);
+    copy->dst = WithExtent(load->dst, 0, count);
+    copy->options =
+        load->options.But([](ir::CopyOptionsNode* options) { options->existing_rows = 0; });
+  });
 }
 
 std::vector<Stmt> ClearMissingRows(const std::vector<Ring>& rings) {
@@ -56,10 +55,10 @@ std::vector<Stmt> ClearMissingRows(const std::vector<Ring>& rings) {
       for (size_t at : handover.loads) {
         const auto* load = handover.seq->stmts[at].as<ir::CopyNode>();
         if (load == nullptr) continue;  // a gemm, of a ring of results
-        auto rows = load->annotations.Get(ir::kExistingRows);
-        for (size_t i = 0; rows && i < ring.slots.size(); ++i) {
+        int64_t rows = load->options->existing_rows;
+        for (size_t i = 0; rows != 0 && i < ring.slots.size(); ++i) {
           if (!ring.channel->tiles[i].same_as(load->dst->buffer)) continue;
-          stmts.push_back(ClearFrom(ring.slots[i], (*rows).cast<int64_t>(), load->span));
+          stmts.push_back(ClearFrom(ring.slots[i], rows, load->span));
         }
       }
     }

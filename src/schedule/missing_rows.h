@@ -8,7 +8,7 @@
 
 namespace tilelang::schedule {
 
-// The load without rows that do not exist (ir/existing_rows.h); itself where all may.
+// The load without rows that do not exist (existing_rows of its options); itself where all may.
 ir::Copy WithoutMissingRows(const ir::CopyNode* load);
 
 // Zeros for the missing rows of all slots, which nothing writes later.

@@ -69,10 +69,13 @@ class ProducerWriter : public SliceCopier {
     const ir::CopyNode* op = existing.get();
     const Ring* ring = RingOf(op->dst->buffer);
     Expr full = ir::Load(ring->full, {slot_of_.at(ring)});
-    auto annotations = op->annotations;
-    if (ring->of_pair) annotations.Set(op::kCompletesAtLeader, true);
-    Stmt load = ir::Copy(MutateRegion(op->src), slots_.InSlot(MutateRegion(op->dst)), annotations,
-                         op->span, full);
+    Stmt load = ir::Copy(op, [&](ir::CopyNode* copy) {
+      copy->src = MutateRegion(op->src);
+      copy->dst = slots_.InSlot(MutateRegion(op->dst));
+      copy->mbar = full;
+      copy->options = op->options.But(
+          [&](ir::CopyOptionsNode* options) { options->completes_at_leader |= ring->of_pair; });
+    });
     return ir::WithPlan(
         load, op::TilePlan(tvm::ffi::make_object<op::TilePlanNode>(op::TmaLoad(), threads_)));
   }

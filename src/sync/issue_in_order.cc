@@ -41,7 +41,7 @@ bool SameBarrier(const Expr& a, const Expr& b) {
 }
 
 int64_t MaskOf(const ir::TileOpNode* op) {
-  return op->kind == ir::StmtKind::kCopy ? op::ClusterMask(op::AsCopy(op)) : 0;
+  return op->kind == ir::StmtKind::kCopy ? op::AsCopy(op)->options->cluster_mask : 0;
 }
 
 // A copy by the tensor core that the program waits for.
@@ -151,7 +151,7 @@ Stmt LoadByTma(const OperatorGroup& group, memory::CtaResources* resources,
         op::ElementAt(lowering->barrier), span,
         {.bytes = op::U32(bytes), .scope = at_leader ? ir::Scope::kPair : ir::Scope::kCta}));
   }
-  int64_t mask = op::ClusterMask(op::AsCopy(group.front()));
+  int64_t mask = op::AsCopy(group.front())->options->cluster_mask;
   const op::Phase* ready = nullptr;
   if (mask != 0 && !others.defined()) {
     ready = &resources->PhaseOf("ready_" + std::to_string(mask), lowering->ctx->threads,

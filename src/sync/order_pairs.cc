@@ -28,7 +28,7 @@ Buffers OperandsOfPairs(const Stmt& body) {
     const auto* gemm = effect.By<ir::GemmNode>();
     const auto* copy = effect.By<ir::CopyNode>();
     bool by_gemm = gemm != nullptr && op::IsInPairs(gemm) && !op::WaitsItself(gemm);
-    bool by_copy = copy != nullptr && op::IsScaleCopy(copy) && op::IsInPairs(copy);
+    bool by_copy = copy != nullptr && copy->options->in_pairs;
     if ((by_gemm || by_copy) && effect.Reads() && effect.buffer.IsShared())
       operands.insert(effect.buffer.get());
   });

@@ -170,7 +170,7 @@ class ResultStager : public ir::StmtMutator {
   Stmt Rewrite(const ir::CopyNode* op) override {
     const Buffer& to = op->dst->buffer;
     bool result = op->src->buffer.IsFragment() && to.IsGlobal() && to->dtype.bits == kResultBits &&
-                  op->annotations.empty();
+                  op->IsPlain();
     if (!result) return ir::ffi::GetRef<Stmt>(op);
     std::vector<int64_t> extents;
     for (size_t dim : op::Moving(op->src).dims)
@@ -178,8 +178,8 @@ class ResultStager : public ir::StmtMutator {
     if (extents.size() != 2) return ir::ffi::GetRef<Stmt>(op);
     Buffer staged = SharedTile("staged", to->dtype, extents[0], extents[1], op->span);
     Region whole = Region::Whole(staged);
-    return op::Sequence({ir::Alloc(staged, op->span), ir::Copy(op->src, whole, {}, op->span),
-                         ir::Copy(whole, op->dst, {}, op->span)},
+    return op::Sequence({ir::Alloc(staged, op->span), ir::Copy(op->src, whole, op->span),
+                         ir::Copy(whole, op->dst, op->span)},
                         op->span);
   }
 };

@@ -116,8 +116,8 @@ bool DropCopies(const ir::KernelLaunchNode* launch, NamedGemm* named) {
       copy = here;
       end = i;
     }
-    bool same = copy != nullptr && copy->dst.IsWhole() && copy->src.IsWhole() &&
-                copy->annotations.empty() && copy->src->buffer->dtype == a->buffer->dtype &&
+    bool same = copy != nullptr && copy->dst.IsWhole() && copy->src.IsWhole() && copy->IsPlain() &&
+                copy->src->buffer->dtype == a->buffer->dtype &&
                 copy->src->extents.size() == a->extents.size();
     if (!same) return false;
     named->dropped.insert(copy);

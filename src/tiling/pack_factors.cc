@@ -141,8 +141,8 @@ class TileFinder {
   bool Depends(PackedTile* tile) const {
     const ir::CopyNode* load = tile->load;
     const Array<Expr>& mins = load->src->mins;
-    bool plain = load->src->buffer.IsGlobal() && load->dst.IsWhole() && mins.size() >= 2 &&
-                 load->annotations.empty() && !load->mbar.defined() && !load->block.defined();
+    bool plain =
+        load->src->buffer.IsGlobal() && load->dst.IsWhole() && mins.size() >= 2 && load->IsPlain();
     if (!plain) return false;
     size_t along_k = mins.size() - (ir::UsesVar(mins.back(), loop_->var) ? 1 : 2);
     if (Names({loop_->var}, mins[along_k]) != Named::kOnlyThose) return false;
@@ -267,7 +267,7 @@ std::pair<Expr, Stmt> PackingOf(const ScaledLoop& scaled, const PackedTile& tile
       ir::Alloc(tile.load->dst->buffer, span), ir::Alloc(lines, span),
       ir::ffi::GetRef<Stmt>(tile.load),
       LineWriter(tile.atoms, lines).MutateStmt(ir::ffi::GetRef<Stmt>(tile.pack)),
-      ir::Copy(ir::Region::Whole(lines), PlaceOf(tile, blocks, step), {}, span)};
+      ir::Copy(ir::Region::Whole(lines), PlaceOf(tile, blocks, step), span)};
   return {count, copy.MutateStmt(op::Sequence(stmts, span))};
 }
 
@@ -333,7 +333,7 @@ class AtomLoader : public ir::StmtMutator {
         blocks.push_back(ir::CastTo(ir::dtypes::kInt32, block));
       }
       return ir::Copy(PlaceOf(tile, blocks, scaled_.loop->var),
-                      ir::Region::Whole(*tiles_.Get(tile.atoms)), {}, op->span);
+                      ir::Region::Whole(*tiles_.Get(tile.atoms)), op->span);
     }
     return StmtMutator::Rewrite(op);
   }

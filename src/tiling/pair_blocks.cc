@@ -64,8 +64,7 @@ class PairWriter : public ir::StmtMutator {
     ir::Expr first = ir::CastTo(mins[dim].dtype(), rank_ * op::I32(half_));
     mins.Set(at, mins[dim] + first);
     extents.Set(at, ir::Const(extents[dim].dtype(), half_));
-    return ir::Copy(Region(op->src->buffer, mins, extents), Region::Whole(tile_), op->annotations,
-                    op->span, op->mbar, op->block);
+    return ir::Copy(op, Region(op->src->buffer, mins, extents), Region::Whole(tile_));
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
     return WithPairs(op, op->WithRegions([&](const ir::GemmOperandNode* operand) {

@@ -46,9 +46,11 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
     } else if (const auto* loop = s.as<ir::ParallelForNode>()) {
       open = open && loop->annotations.empty();
     } else if (const auto* copy = s.as<ir::CopyNode>()) {
-      size_t harmless = copy->annotations.count(ir::kAdds) + copy->annotations.count(kPartOf);
-      bool plain = copy->annotations.size() == harmless;
-      open = open && plain && !copy->mbar.defined() && !copy->block.defined();
+      ir::Copy others = ir::Copy::Saying(copy, [&](ir::CopyOptionsNode* options) {
+        if (copy->Adds()) options->call = 0;
+        options->part_of = "";
+      });
+      open = open && others->IsPlain();
     } else if (const auto* gemm = s.as<ir::GemmNode>()) {
       open = open && op::WaitsItself(gemm) && op::GroupsInFlight(gemm) == 0;
     }

@@ -156,8 +156,8 @@ Part PartOf(const Realigned& each, const Expr& block, const ir::Span& span) {
               {op::I32(kRows), op::I32(width)}, {}, "local.fragment", {}, span);
   std::vector<Stmt> stmts = {
       ir::Alloc(tile, span),
-      ir::Copy(ir::Region(each.tensor, mins, extents), ir::Region::Whole(tile), {}, span),
-      ir::Copy(ir::Region::Whole(tile), ir::Region(each.copy, mins, extents), {}, span)};
+      ir::Copy(ir::Region(each.tensor, mins, extents), ir::Region::Whole(tile), span),
+      ir::Copy(ir::Region::Whole(tile), ir::Region(each.copy, mins, extents), span)};
   if (!ir::IsConst(each.whole, 0)) {
     stmts.insert(stmts.begin(), ir::Assume(ir::Not(each.whole), span));
   }
@@ -198,7 +198,7 @@ class SourceReplacer : public ir::StmtMutator {
     for (const Realigned& each : copies_) {
       if (!each.tensor.same_as(op->src->buffer)) continue;
       ir::Region src(each.copy, op->src->mins, op->src->extents);
-      return ir::Copy(src, op->dst, op->annotations, op->span, op->mbar, op->block);
+      return ir::Copy(op, src, op->dst);
     }
     return ir::ffi::GetRef<Stmt>(op);
   }

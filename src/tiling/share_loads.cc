@@ -98,9 +98,8 @@ class LoadSharer : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::CopyNode* op) override {
     if (std::count(loads_.begin(), loads_.end(), op) == 0) return ir::ffi::GetRef<Stmt>(op);
-    auto annotations = op->annotations;
-    annotations.Set(op::kClusterMask, kBothBlocks);
-    return ir::Copy(op->src, op->dst, annotations, op->span, op->mbar, op->block);
+    return ir::Copy::Saying(
+        op, [](ir::CopyOptionsNode* options) { options->cluster_mask = kBothBlocks; });
   }
 
  private:

@@ -76,7 +76,7 @@ bool HasRowsOnly(const ir::KernelLaunchNode* launch) {
     bool kind = s->kind == ir::StmtKind::kFill || s->kind == ir::StmtKind::kReduce ||
                 s->kind == ir::StmtKind::kBind;
     kind = kind || (alloc != nullptr && alloc->buffer.IsFragment());
-    kind = kind || (copy != nullptr && !copy->mbar.defined() && copy->annotations.empty());
+    kind = kind || (copy != nullptr && copy->IsPlain());
     kind = kind || (loop != nullptr && loop->annotations.empty());
     only = only && kind;
   }
@@ -152,8 +152,8 @@ class LoadStager : public ir::StmtMutator {
     tiles.push_back(tile);
     ir::Region whole = ir::Region::Whole(tile);
     ir::Region row(op->src->buffer, op->src->mins, Wide(op->src->extents));
-    staged.push_back(ir::Copy(row, whole, {}, op->span));
-    ir::Copy read(ir::Region(tile, whole->mins, to->shape), op->dst, {}, op->span);
+    staged.push_back(ir::Copy(row, whole, op->span));
+    ir::Copy read(ir::Region(tile, whole->mins, to->shape), op->dst, op->span);
     return op::Sequence({staged.back(), read}, op->span);
   }
 

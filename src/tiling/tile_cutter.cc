@@ -255,7 +255,7 @@ TileCutter::Touch TileCutter::TouchOf(const ir::Effect& effect) {
 // Returns how a copy from or to a tile touches a tensor.
 TileCutter::Touch TileCutter::TouchOf(const ir::CopyNode* copy, const Region& tensor) {
   const Region& tile = tensor.same_as(copy->src) ? copy->dst : copy->src;
-  bool adds = tensor.same_as(copy->dst) && copy->annotations.count(ir::kAdds) != 0;
+  bool adds = tensor.same_as(copy->dst) && copy->Adds();
   auto place = IsTile(tile->buffer) ? PlaceOf(tile, DimOf(tile->buffer)) : std::nullopt;
   std::vector<size_t> dims = op::Moving(tensor).dims;
   if (!place || *place >= dims.size()) return {tensor->buffer, adds, std::nullopt, Expr()};
@@ -444,7 +444,7 @@ Stmt TileCutter::CutAtoms(const ir::CopyNode* op) {
   fits_ = fits_ && op->src->buffer.IsGlobal() && behind <= op->src->extents.size();
   if (!fits_) return ir::ffi::GetRef<Stmt>(op);
   Region src = CutTensor(op->src, op->src->extents.size() - behind, UnitOf(op->dst->buffer));
-  return ir::Copy(src, CutTile(op->dst), op->annotations, op->span, op->mbar, op->block);
+  return ir::Copy(op, src, CutTile(op->dst));
 }
 
 Stmt TileCutter::Rewrite(const ir::CopyNode* op) {
@@ -469,7 +469,7 @@ Stmt TileCutter::Rewrite(const ir::CopyNode* op) {
   }
   Region src = loads ? other(op->src) : CutTile(op->src);
   Region dst = stores ? other(op->dst) : CutTile(op->dst);
-  return ir::Copy(src, dst, op->annotations, op->span, op->mbar, op->block);
+  return ir::Copy(op, src, dst);
 }
 
 // What is known of the blocks' numbers is so no longer.

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "analysis/scoped_mutator.h"
-#include "ir/existing_rows.h"
 #include "ir/remark.h"
 #include "tiling/plain_gemm.h"
 
@@ -34,9 +33,8 @@ class LoadTrimmer : public analysis::ScopedMutator {
                "loads " + std::to_string(*rows) +
                    " rows, all that the tensor can have; the others of the tile are zeros from the "
                    "beginning. The pass option tl.disable_load_trimming turns this off");
-    auto annotations = op->annotations;
-    annotations.Set(ir::kExistingRows, *rows);
-    return ir::Copy(op->src, op->dst, annotations, op->span, op->mbar, op->block);
+    return ir::Copy::Saying(op,
+                            [&](ir::CopyOptionsNode* options) { options->existing_rows = *rows; });
   }
 
  private:

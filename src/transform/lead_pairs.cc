@@ -33,7 +33,7 @@ class PairLeaderSelector : public ir::StmtMutator {
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
     auto self = ffi::GetRef<Stmt>(op);
-    return op::IsScaleCopy(op) && op::IsInPairs(op) ? ByLeader(self) : self;
+    return op->options->in_pairs ? ByLeader(self) : self;
   }
   Stmt Rewrite(const ir::IfNode* op) override {
     Stmt then_case = Where(op->condition, op->then_case);

@@ -43,7 +43,7 @@ bool HasCollective(const Stmt& s) {
 bool IsForOneThread(const Stmt& s) {
   if (const auto* copy = s.as<ir::CopyNode>()) {
     auto moves = [](const ir::Buffer& buffer) { return buffer.IsGlobal() || buffer.IsShared(); };
-    return moves(copy->src->buffer) && moves(copy->dst->buffer) && op::ClusterMask(copy) == 0;
+    return moves(copy->src->buffer) && moves(copy->dst->buffer) && copy->options->cluster_mask == 0;
   }
   const auto* gemm = s.as<ir::GemmNode>();
   if (gemm == nullptr) return s->kind == ir::StmtKind::kEvaluate || ir::IsOrdering(s);

@@ -134,8 +134,8 @@ class Sharer : public ir::StmtMutator {
     for (const ir::Effect& effect : ir::EffectsOf(s)) {
       auto twin = twins_.find(effect.buffer);
       if (!effect.Writes() || twin == twins_.end()) continue;
-      stmts.push_back(ir::Copy(ir::Region::Whole(effect.buffer), ir::Region::Whole((*twin).second),
-                               {}, s.span()));
+      stmts.push_back(
+          ir::Copy(ir::Region::Whole(effect.buffer), ir::Region::Whole((*twin).second), s.span()));
     }
     return op::Sequence(stmts, s.span());
   }

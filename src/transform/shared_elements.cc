@@ -28,7 +28,7 @@ class ElementSharer : public ir::StmtMutator {
                   "shared.dyn", op::ScratchAttrs(), op->span);
     stmts_->push_back(ir::Alloc(shared, op->span));
     ir::Region element(op->buffer, op->indices, ones);
-    stmts_->push_back(ir::Copy(element, ir::Region::Whole(shared), {}, op->span));
+    stmts_->push_back(ir::Copy(element, ir::Region::Whole(shared), op->span));
     return ir::Load(shared, zeros, op->span);
   }
 

@@ -79,7 +79,7 @@ class RowStager : public analysis::ScopedMutator {
 
   Stmt Rewrite(const ir::CopyNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    if (!op->annotations.empty() || op->mbar.defined() || op->block.defined()) return self;
+    if (!op->IsPlain()) return self;
     bool loads = op->src->buffer.IsGlobal() && op->dst->buffer.IsFragment();
     bool stores = op->src->buffer.IsFragment() && op->dst->buffer.IsGlobal();
     if (!loads && !stores) return self;

@@ -50,9 +50,7 @@ class ByThreads : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::CopyNode* op) override {
-    auto annotations = op->annotations;
-    annotations.Set("disable_tma", true);
-    return ir::Copy(op->src, op->dst, annotations, op->span, op->mbar, op->block);
+    return ir::Copy::Saying(op, [](ir::CopyOptionsNode* options) { options->disable_tma = true; });
   }
 };
 

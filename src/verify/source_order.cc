@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/existing_rows.h"
-
 namespace tilelang::verify {
 
 namespace {
@@ -61,7 +59,7 @@ std::vector<Requirement> RequirementsOf(const Graph& graph) {
     if (write == nullptr || read == nullptr) continue;
     if (CountAt(graph, *write) != 1 || CountAt(graph, *read) != 1) continue;
     const auto* load = write->By<ir::CopyNode>();
-    bool trimmed = load != nullptr && load->annotations.count(ir::kExistingRows) != 0;
+    bool trimmed = load != nullptr && load->options->existing_rows != 0;
     requirements.push_back({write->span, read->span, edge.buffer, trimmed});
   }
   return requirements;

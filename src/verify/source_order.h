@@ -17,7 +17,8 @@ struct Requirement {
   ir::Span earlier;
   ir::Span later;
   ir::Buffer buffer;
-  // The first loads the rows that its tensor has (ir/existing_rows.h): others may be read, too.
+  // The first loads the rows that its tensor has (existing_rows of its options): others may be
+  // read, too.
   bool trimmed = false;
 };
 // Returns the requirements of a program whose statements can be told apart by their places.

@@ -13,6 +13,7 @@ from ..ir.stmt import emit
 from .builder import Builder, in_block, in_kernel
 from .codec import NarrowType
 from .copy import copy_regions
+from .copy_options import CopyCall, emit_copy
 from .ignored import remark_ignored
 from .lanes import Lanes
 from .pointer import address_of, element_of
@@ -21,7 +22,6 @@ from .variable import Ref
 from .view import Element, Part, View
 from .ws_schedule import named
 
-_copy = _ffi.get("ir.Copy")
 _evaluate = _ffi.get("ir.Evaluate")
 _parallel = _ffi.get("ir.ParallelFor")
 
@@ -102,7 +102,7 @@ def _tile(name: str, dst: Any, value: Any, order: str | None) -> None:
         and source is not None
         and _may_be_stored(source, target)
     ):
-        emit(_copy(source, target, {"adds": True}, span.current()))
+        emit_copy(source, target, CopyCall.ATOMIC_ADD)
         return
     # A tile of one element is updated by one thread, too.
     dims = significant(target.shape) or [1]

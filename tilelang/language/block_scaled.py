@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from .. import _ffi, errors
+from .. import errors
 from ..ir import span
 from ..ir.buffer import Region, load, make_region, plain, shape_text
 from ..ir.dtype import INT32, dtype_of
 from ..ir.expr import as_expr, cast
-from ..ir.stmt import emit
 from .allocate import alloc_local
 from .builder import in_block
+from .copy_options import CopyCall, emit_copy
 from .function import macro
-from .gemm import MISSING, emit_gemm, pair_note, policy_note
+from .gemm import MISSING, constant_flag, emit_gemm, pair_note, policy_note
 from .ignored import remark_ignored
 from .loops import unroll
 from .region import as_region
@@ -29,7 +29,6 @@ from .sync import sync_warp
 from .threads import get_lane_idx
 from .ws_schedule import named
 
-_copy = _ffi.get("ir.Copy")
 _WORD = dtype_of("uint32")
 #: Words that one instruction brings, and the columns that they take.
 _ATOM_WORDS, _ATOM_COLUMNS, _LANES = 128, 4, 128
@@ -122,7 +121,7 @@ def tcgen05_cp_warpx4(
     """
     what = "T.tcgen05_cp_warpx4"
     in_block(what)
-    pair = pair_note(what, use_2cta)
+    pair = constant_flag(f"use_2cta of {what}", use_2cta)
     source, atoms = _atoms(f"smem_src of {what}", smem_src)
     target = _columns(f"tmem_dst of {what}", tmem_dst)
     first, count = plain(tmem_col_offset), atoms * _ATOM_COLUMNS
@@ -141,7 +140,7 @@ def tcgen05_cp_warpx4(
         )
     mins = [*target.mins[:-1], target.mins[-1] + first]
     part = make_region(target.buffer, mins, [*target.extents[:-1], count])
-    emit(_copy(source, part, {"warpx4": True, **pair}, span.current()))
+    emit_copy(source, part, CopyCall.SCALE_FACTORS, in_pairs=pair)
 
 
 def tcgen05_sf_warp_transpose(smem_src: Any) -> None:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _ffi, errors
+from .. import errors
 from ..ir import span
 from ..ir.buffer import Region, plain, shape_text
 from ..ir.dtype import INT32
 from ..ir.expr import Expr, call, cast, const
-from ..ir.stmt import emit
 from .builder import in_block
-from .copy import copy_regions, eviction_policy_name
+from .copy import copy_regions
+from .copy_options import CopyCall, emit_copy
 from .gemm import barrier_element
 from .ignored import remark_ignored
 from .sync import emit_cluster_barrier
 from .view import Part
 from .view_copy import VIEWS, sides
 from .ws_schedule import named
-
-_copy = _ffi.get("ir.Copy")
-_copy_to = _ffi.get("ir.CopyTo")
 
 
 def block_rank_in_cluster() -> Expr:
@@ -111,11 +108,7 @@ def tma_copy(
     remark_ignored("T.tma_copy", leader_scope_threads=leader_scope_threads)
     source, target = _regions_of_tma(src, dst)
     if barrier is None and target.buffer.scope == "global" and cluster_mask is None:
-        notes: dict[str, Any] = {"prefer_instruction": "tma"}
-        policy = eviction_policy_name(eviction_policy)
-        if policy is not None:
-            notes["eviction_policy"] = policy
-        emit(_copy(source, target, notes, span.current()))
+        emit_copy(source, target, prefer_tma=True, eviction_policy=eviction_policy)
         return
     if barrier is None:
         raise errors.SemanticsError(
@@ -123,8 +116,14 @@ def tma_copy(
             span=span.here(),
             notes=["T.copy waits itself"],
         )
-    mask = None if cluster_mask is None else mask_of("T.tma_copy", cluster_mask)
-    issue_tma_copy("T.tma_copy", source, target, barrier, eviction_policy, mask)
+    emit_copy(
+        source,
+        target,
+        CopyCall.TMA_COPY,
+        eviction_policy=eviction_policy,
+        cluster_mask=0 if cluster_mask is None else mask_of("T.tma_copy", cluster_mask),
+        barrier=barrier_element("barrier of T.tma_copy", barrier),
+    )
 
 
 def _regions_of_tma(src: Any, dst: Any) -> tuple[Region, Region]:
@@ -146,23 +145,6 @@ def _regions_of_tma(src: Any, dst: Any) -> tuple[Region, Region]:
         span=span.here(),
         notes=["T.copy converts elements of views"],
     )
-
-
-def issue_tma_copy(
-    what: str, source: Any, target: Any, barrier: Any, eviction_policy: Any, mask: Any = None
-) -> None:
-    """Emits a load by the tensor memory accelerator that the program waits for on ``barrier``.
-
-    That of ``T.tma_copy`` tells the barrier how many bytes to expect; for others the program does.
-    """
-    notes: dict[str, Any] = {"is_tma_copy" if what == "T.tma_copy" else "is_tma_gather": True}
-    policy = eviction_policy_name(eviction_policy)
-    if policy is not None:
-        notes["eviction_policy"] = policy
-    if mask is not None:
-        notes["cluster_mask"] = mask
-    element = barrier_element(f"barrier of {what}", barrier)
-    emit(_copy_to(source, target, notes, span.current(), element, None))
 
 
 @named
@@ -203,18 +185,19 @@ def copy_cluster(
     in_block("T.copy_cluster")
     source, target = copy_regions("T.copy_cluster", src, dst)
     _check_destination(cluster_mask, dst_block, remote_barrier)
-    notes = {
-        "coalesced_width": coalesced_width,
-        "eviction_policy": eviction_policy_name(eviction_policy),
-        "loop_layout": loop_layout,
-        "cluster_mask": None if cluster_mask is None else mask_of("T.copy_cluster", cluster_mask),
-    }
-    given = {name: value for name, value in notes.items() if value is not None}
-    block = None if dst_block is None else _rank(dst_block)
     element = None
     if remote_barrier is not None:
         element = barrier_element("remote_barrier of T.copy_cluster", remote_barrier)
-    emit(_copy_to(source, target, given, span.current(), element, block))
+    emit_copy(
+        source,
+        target,
+        eviction_policy=eviction_policy,
+        cluster_mask=0 if cluster_mask is None else mask_of("T.copy_cluster", cluster_mask),
+        coalesced_width=coalesced_width,
+        loop_layout=loop_layout,
+        barrier=element,
+        block=None if dst_block is None else _rank(dst_block),
+    )
 
 
 def _check_destination(cluster_mask: Any, dst_block: Any, remote_barrier: Any) -> None:

@@ -11,13 +11,13 @@ from ..ir.dtype import INT32
 from ..ir.expr import as_element, as_expr, var
 from ..ir.stmt import emit, store
 from .builder import in_block
+from .copy_options import emit_copy
 from .ignored import remark_ignored
 from .region import as_part, as_region, corner, place_in, shape_of, significant
 from .view import all_equal
 from .view_copy import VIEWS, boxed, copy_elements, elementwise, is_dynamic, sides
 from .ws_schedule import named
 
-_copy = _ffi.get("ir.Copy")
 _fill = _ffi.get("ir.Fill")
 _parallel = _ffi.get("ir.ParallelFor")
 
@@ -91,15 +91,15 @@ def copy(
             _check_equal(source, target)
             copy_elements("T.copy", source, target)
             return
-    notes = {
-        "coalesced_width": coalesced_width,
-        "disable_tma": disable_tma or None,
-        "eviction_policy": eviction_policy_name(eviction_policy),
-        "prefer_instruction": prefer_instruction,
-        "loop_layout": loop_layout,
-    }
-    given = {name: value for name, value in notes.items() if value is not None}
-    emit(_copy(source, target, given, span.current()))
+    emit_copy(
+        source,
+        target,
+        disable_tma=disable_tma,
+        prefer_tma=prefer_instruction == "tma",
+        eviction_policy=eviction_policy,
+        coalesced_width=coalesced_width,
+        loop_layout=loop_layout,
+    )
 
 
 def _check_equal(source: Region, target: Region) -> None:
@@ -113,26 +113,6 @@ def _check_equal(source: Region, target: Region) -> None:
                 span=span.here(),
                 notes=["write both slices with the same bounds: A[i : i + n], B[j : j + n]"],
             )
-
-
-_EVICTION_POLICIES = ("evict_normal", "evict_first", "evict_last")
-
-
-def eviction_policy_name(policy: Any) -> str | None:
-    """Returns the name of a policy that is given by its name or its number; None for None.
-
-    Raises:
-        SemanticsError: there is no such policy.
-    """
-    if policy is None or policy in _EVICTION_POLICIES:
-        return policy
-    if isinstance(policy, int) and 0 <= policy < len(_EVICTION_POLICIES):
-        return _EVICTION_POLICIES[policy]
-    raise errors.SemanticsError(
-        f"unknown eviction_policy {policy!r}",
-        span=span.here(),
-        notes=[f"known: {', '.join(_EVICTION_POLICIES)}"],
-    )
 
 
 @named

@@ -9,8 +9,9 @@ from .. import errors
 from ..ir import span
 from ..ir.buffer import Region, make_region, plain, shape_text
 from ..ir.dtype import dtype_of
-from .cluster import issue_tma_copy
 from .copy import copy
+from .copy_options import CopyCall, emit_copy
+from .gemm import barrier_element
 from .ignored import remark_ignored
 from .region import as_tile
 
@@ -85,8 +86,11 @@ def tma_gather4(
         TargetError (when compiled): the target has no tensor memory accelerator.
     """
     remark_ignored("T.tma_gather4", swizzle=swizzle)
+    element = barrier_element("barrier of T.tma_gather4", barrier)
     for source, target in _rows("T.tma_gather4", src, dst, col, rows):
-        issue_tma_copy("T.tma_gather4", source, target, barrier, eviction_policy)
+        emit_copy(
+            source, target, CopyCall.TMA_GATHER, eviction_policy=eviction_policy, barrier=element
+        )
 
 
 def tma_gather4_bytes(K_box: int, dtype: Any) -> int:

@@ -253,7 +253,7 @@ def Pipelined(
             which statements depend on each other.
     """
     refuse_extra("T.Pipelined", unsupported, {"sync": None})
-    notes: dict[str, Any] = {"num_stages": _constant("num_stages", num_stages, 0)}
+    notes: dict[str, Any] = {"num_stages": constant("num_stages", num_stages, 0)}
     wanted = order_of(order, stage, group)
     if wanted is None:
         remark_ignored("T.Pipelined", group=group)
@@ -283,7 +283,12 @@ def refuse_extra(what: str, given: dict[str, Any], ignored: dict[str, Any]) -> N
         )
 
 
-def _constant(what: str, value: Any, least: int) -> int:
+def constant(what: str, value: Any, least: int) -> int:
+    """Returns an argument that is a constant integer of at least ``least``.
+
+    Raises:
+        SemanticsError: it is something else.
+    """
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or number < least:
         raise errors.SemanticsError(
@@ -319,7 +324,7 @@ def Parallel(
     remark_ignored("T.Parallel", prefer_async=prefer_async)
     notes: dict[str, Any] = {}
     if coalesced_width is not None:
-        notes["coalesced_width"] = _constant("coalesced_width", coalesced_width, 1)
+        notes["coalesced_width"] = constant("coalesced_width", coalesced_width, 1)
     if loop_layout is not None:
         notes["loop_layout"] = loop_layout
 

@@ -8,6 +8,7 @@ from transform.kernels import (
     alloc,
     binary,
     buffer,
+    copy,
     imm,
     kernel,
     load,
@@ -140,11 +141,11 @@ def test_loops_without_an_iteration_may_be_out_of_bounds():
 
 def test_region_out_of_bounds():
     a, s = buffer("A", [256], "float16"), shared("S", 64)
-    func = kernel(*alloc(s), node("Copy", region(a, [64]), region(s, [64], [32]), {}), params=[a])
+    func = kernel(*alloc(s), copy(region(a, [64]), region(s, [64], [32])), params=[a])
     refuses(errors.BoundsError, r"region S\[32:96\] ends at 96 in dimension 0 of S \(64\)", func)
-    ragged = node("Copy", region(a, [64], [240]), region(s), {})
+    ragged = copy(region(a, [64], [240]), region(s))
     check(kernel(*alloc(s), ragged, params=[a]))
-    beyond = node("Copy", region(a, [64], [256]), region(s), {})
+    beyond = copy(region(a, [64], [256]), region(s))
     refuses(
         errors.BoundsError, "index 256 in dimension 0 of A", kernel(*alloc(s), beyond, params=[a])
     )
@@ -161,18 +162,14 @@ def test_barrier_index_out_of_bounds():
 
 def test_copy_shapes():
     a, s = buffer("A", [256, 64], "float16"), shared("S", 128, 32)
-    copy = node("Copy", region(a, [128, 64]), region(s), {})
+    loaded = copy(region(a, [128, 64]), region(s))
     refuses(
         errors.ShapeError,
         r"tile of shape \(128, 64\) to one of shape \(128, 32\)",
-        kernel(*alloc(s), copy, params=[a]),
+        kernel(*alloc(s), loaded, params=[a]),
     )
     b = buffer("B", [7, 128, 32], "float16")
-    check(
-        kernel(
-            *alloc(s), node("Copy", region(b, [1, 128, 32], [3, 0, 0]), region(s), {}), params=[b]
-        )
-    )
+    check(kernel(*alloc(s), copy(region(b, [1, 128, 32], [3, 0, 0]), region(s)), params=[b]))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +288,7 @@ def test_what_may_not_stand_in_a_parallel_loop(inner):
     i, s, r = var("i"), shared("S", 8), shared("R", 8)
     error = errors.ScopeError if inner == "alloc" else errors.SemanticsError
     body = {
-        "copy": lambda: node("Copy", region(s), region(r), {}),
+        "copy": lambda: copy(region(s), region(r)),
         "fill": lambda: node("Fill", region(s), _ffi.get("ir.Cast")("float16", imm(0), None)),
         "parallel": lambda: parallel([var("j")], [8], store(s, [i])),
         "alloc": lambda: alloc(shared("Q", 4))[0],

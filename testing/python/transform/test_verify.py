@@ -8,6 +8,7 @@ from transform.kernels import (
     alloc,
     binary,
     buffer,
+    copy,
     imm,
     kernel,
     load,
@@ -75,10 +76,10 @@ def test_regions_of_tensors_may_lie_outside(begin, stage):
     a, s = buffer("A", [64]), shared("S", 64)
     part, outside = region(s, [32]), [imm(begin)]
     for sides in [(region(a, [32], outside), part), (part, region(a, [32], outside))]:
-        verify(kernel(*alloc(s), node("Copy", *sides, {}), params=[a]), stage)
-    shared_part = node("Copy", region(a, [32]), region(s, [32], outside), {})
+        verify(kernel(*alloc(s), copy(*sides), params=[a]), stage)
+    shared_part = copy(region(a, [32]), region(s, [32], outside))
     fails(f"index {begin} in dim.* of S", kernel(*alloc(s), shared_part, params=[a]), stage)
-    ends = node("Copy", region(a, [32]), region(s, [32], [imm(48)]), {})
+    ends = copy(region(a, [32]), region(s, [32], [imm(48)]))
     fails("S.48:80. ends at 80 in dim", kernel(*alloc(s), ends, params=[a]), stage)
 
 
@@ -119,7 +120,7 @@ def test_fragments_have_layouts():
 
 def test_no_tile_operators_in_thread_programs():
     s, r = shared("S", 8), shared("R", 8)
-    func = kernel(*alloc(s, r), node("Copy", region(s), region(r), {}))
+    func = kernel(*alloc(s, r), copy(region(s), region(r)))
     fails("a tile operator is left: copy", func, "thread")
     f = buffer("F", [8], "float32", "local.fragment")
     fails("a fragment is left: F", kernel(*alloc(f), store(f, [0])), "thread")
