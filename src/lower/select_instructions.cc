@@ -171,9 +171,13 @@ class Selector : public analysis::ScopedMutator {
   }
   Stmt Rewrite(const ir::FillNode* op) override { return op::ExpandFill(op); }
   Stmt Rewrite(const ir::CopyNode* op) override {
-    if (op->block.defined() && !op->mbar.defined()) return op::StoreToBlock(op);
+    if (op->block.defined() && !op->mbar.defined()) return op::StoreToBlock(op, MakeContext());
     Stmt chosen = Choose(op);
     if (chosen.defined()) return chosen;
+    if (op->block.defined() && target_->has_tma) {
+      RemarkCopy(op, std::string(op::kByThreads) + ": " + obstacle_);
+      return op::StoreToBlock(op, MakeContext());
+    }
     if (const char* name = op::AsyncCopyName(op)) RefuseAsync(op, name);
     return op::ExpandCopy(op);
   }

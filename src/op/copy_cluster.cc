@@ -13,6 +13,7 @@
 #include "op/cta_pair.h"
 #include "op/effect.h"
 #include "op/issue.h"
+#include "op/thread_sync.h"
 
 namespace tilelang::op {
 
@@ -78,12 +79,18 @@ const char* AsyncCopyName(const ir::CopyNode* op) {
   return remote ? "T.copy_cluster with remote_barrier=" : nullptr;
 }
 
-Stmt StoreToBlock(const ir::CopyNode* op) {
-  return CopyLoop(op, [&](const Expr& target, const Expr& value) {
+Stmt StoreToBlock(const ir::CopyNode* op, const Context& ctx) {
+  Stmt stores = CopyLoop(op, [&](const Expr& target, const Expr& value) {
     const auto* element = target.as<ir::LoadNode>();
     Array<Expr> args = {ir::AddressOf(element->buffer, element->indices), value, op->block};
     return Effect(kStoreToBlock, args, op->span, {{"elements", int64_t{1}}});
   });
+  if (!op->mbar.defined()) return stores;
+  ir::Arrive arrive(ir::ArriveKind::kThread, op->mbar, op->span,
+                    {.block = ir::CastTo(ir::dtypes::kUInt32, op->block)});
+  Expr first = ir::MakeEq(ctx.thread, ir::Const(ctx.thread.dtype(), ctx.threads.begin));
+  return Sequence({stores, SyncThreads(ctx, op->span), ir::If(first, arrive, Stmt(), op->span)},
+                  op->span);
 }
 
 namespace {
@@ -180,13 +187,15 @@ class BlockCopyInstruction : public TileInstruction {
                     : from.SameMap(Layout::RowMajor(shape)) &&
                           to.SameMap(Layout::RowMajor(StaticShape(copy->dst->buffer)));
     if (!fits) {
-      return {TilePlan(), std::string(AsyncCopyName(copy)) + " moves bytes as they lie, but " +
+      return {TilePlan(), "bulk copies move bytes as they lie, but " +
                               std::string(copy->src->buffer->name) + " has layout " +
                               from->ToString() + " and " + std::string(copy->dst->buffer->name) +
-                              " " + to->ToString() +
-                              "; leave out remote_barrier=, so that threads store the elements"};
+                              " " + to->ToString()};
     }
     return {TilePlan(ffi::make_object<TilePlanNode>(this, ctx->threads)), ""};
+  }
+  Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
+    return {StoreToBlock(AsCopy(op), *ctx), kByThreads};
   }
   void Issue(const ir::TileOpNode* op, Lowering* lowering,
              std::vector<Stmt>* stmts) const override {

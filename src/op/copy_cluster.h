@@ -33,8 +33,11 @@ bool IsAnnounced(const ir::CopyNode* op);
 
 // cp.async.bulk from shared memory to that of another block, which completes on its mbarrier.
 const TileInstruction* BlockCopy();
-// The copy to another block as a loop of threads that store.
-Stmt StoreToBlock(const ir::CopyNode* op);
+// The copy to another block as a loop of threads that store. If it completes on a barrier of that
+// block, one of the threads arrives there when all of them have stored.
+Stmt StoreToBlock(const ir::CopyNode* op, const Context& ctx);
+// The remark on such a copy, to which the reason is added.
+inline constexpr const char* kByThreads = "is stored by threads, one of which arrives";
 // The call that stores one element.
 inline constexpr const char* kStoreToBlock = "store_to_block";
 // An attribute of it: an arrival with the scope of several blocks follows and tells of it.

@@ -178,6 +178,32 @@ def bulk_exchange(size, shift, shape, dtype, clusters=2):
     return main
 
 
+def stored_tiles(size, columns, first, types, annotate=None):
+    """Parts of tiles that no bulk copy moves: threads store them, with one arrival for each."""
+
+    @T.prim_func
+    def main(X: T.Tensor((size, 32, 64), types[0]), Y: T.Tensor((size, 32, 64), types[1])):
+        with T.Kernel(size, threads=96, cluster_dims=size) as bx:
+            mine = T.alloc_shared((32, 64), types[0])
+            theirs = T.alloc_shared((32, 64), types[1])
+            arrived = T.alloc_cluster_barrier(1)
+            if annotate is not None:
+                T.annotate_layout({theirs: annotate(theirs)})
+            T.copy(X[bx, :, :], mine)
+            T.fill(theirs, -1)
+            T.cluster_sync()
+            T.copy_cluster(
+                mine[:, first : first + columns],
+                theirs[:, 0:columns],
+                dst_block=(bx + 1) % size,
+                remote_barrier=arrived,
+            )
+            T.mbarrier_wait_parity(arrived, 0)
+            T.copy(theirs, Y[bx, :, :])
+
+    return main
+
+
 def bulk_rows(size, depth, rows, columns, first, target_rows):
     """Parts of tiles by asynchronous copies, a row each, with one arrival for all of them."""
     shape = (depth, 16, 64)

@@ -138,6 +138,31 @@ def test_asynchronous_copies_of_rows(depth, rows, columns, first, target_rows, t
 
 
 @every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("size", "columns", "first", "types", "annotate"),
+    [
+        (2, 31, 0, ("float16", "float16"), None),
+        (3, 32, 3, ("float32", "float32"), None),
+        (2, 64, 0, ("int32", "float32"), None),
+        (2, 5, 58, ("int8", "int8"), None),
+        (4, 64, 0, ("bfloat16", "bfloat16"), tilelang.layout.make_swizzled_layout),
+    ],
+)
+def test_copies_to_another_block_by_threads(size, columns, first, types, annotate, target):
+    """Rows of other sizes than whole 16 bytes, between them, of other types and layouts."""
+    program = kernels.stored_tiles(size, columns, first, types, annotate)
+    kernel = tilelang.compile(program, target=target)
+    assert any("is stored by threads, one of which arrives" in r.message for r in kernel.remarks)
+    x = torch.randint(-50, 50, (size, 32, 64)).to(getattr(torch, types[0]))
+    y = torch.zeros(size, 32, 64, dtype=getattr(torch, types[1]))
+    kernel(x, y)
+    want = torch.full_like(y, -1)
+    want[:, :, :columns] = x[:, :, first : first + columns].roll(1, dims=0).to(y.dtype)
+    assert torch.equal(y, want)
+
+
+@every_schedule
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_barriers_of_other_blocks(size, device):

@@ -103,43 +103,6 @@ def case_no_clusters():
     compiled(lambda A, out, a, b, bar: T.cluster_sync(), target="sm_80")
 
 
-def case_bytes_of_other_types():
-    """LayoutError: T.copy_cluster with remote_barrier=: it converts the element type"""
-    compiled(
-        lambda A, out, a, b, bar: T.copy_cluster(a, b, dst_block=1, remote_barrier=bar),
-        types=("float16", "bfloat16"),
-    )
-
-
-def case_rows_of_odd_bytes():
-    """LayoutError: its rows of 62 bytes are no multiple of 16"""
-    compiled(
-        lambda A, out, a, b, bar: T.copy_cluster(
-            a[0:32, 0:31], b[0:32, 0:31], dst_block=1, remote_barrier=bar
-        )
-    )
-
-
-def case_rows_between_16_bytes():
-    """LayoutError: rows of a[0:32, 4:36] do not begin at multiples of 16 bytes"""
-    compiled(
-        lambda A, out, a, b, bar: T.copy_cluster(
-            a[0:32, 4:36], b[0:32, 0:32], dst_block=1, remote_barrier=bar
-        )
-    )
-
-
-def case_bytes_of_other_layouts():
-    """LayoutError: T.copy_cluster with remote_barrier= moves bytes as they lie, but a has layout"""
-
-    def body(A, out, a, b, bar):
-        T.annotate_layout({b: tilelang.layout.make_swizzled_layout(b)})
-        T.annotate_layout({a: T.Layout((64, 64), lambda i, j: i * 64 + j)})
-        T.copy_cluster(a, b, dst_block=1, remote_barrier=bar)
-
-    compiled(body)
-
-
 def case_tensor_to_another_block():
     """ScopeError: T.copy_cluster with dst_block= of A (4, 64, 64) float16 in global to a"""
     compiled(lambda A, out, a, b, bar: T.copy_cluster(A, a, dst_block=1))
