@@ -207,6 +207,11 @@ std::optional<std::vector<int64_t>> BlockThreads::ValuesOf(const Expr& e) const 
   return Evaluate(Resolve(e));
 }
 
+bool BlockThreads::IsOfWarp(const Expr& e) const {
+  auto values = ValuesOf(e);
+  return values && SameInEachWarp(*values);
+}
+
 std::optional<ThreadSet> BlockThreads::Where(const Expr& condition) const {
   auto values = ValuesOf(condition);
   if (!values) return std::nullopt;

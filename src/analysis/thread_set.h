@@ -76,6 +76,8 @@ class BlockThreads {
   // the thread index and constants. (A shuffle from a fixed lane gives the value itself where
   // that is the same in all lanes of each warp.)
   std::optional<std::vector<int64_t>> ValuesOf(const ir::Expr& e) const;
+  // Returns whether an expression of that kind has one value in each warp.
+  bool IsOfWarp(const ir::Expr& e) const;
   // The threads in which a condition of that kind holds.
   std::optional<ThreadSet> Where(const ir::Expr& condition) const;
   // The condition as `active` decide it.

@@ -244,7 +244,7 @@ bool Uniformity::IsUniformInWarps(const Expr& e, const ThreadSet& active) const 
   bool uniform = true;
   WalkExprs(e, [&](const Expr& part) {
     const auto* call = part.as<CallNode>();
-    if (call != nullptr && IsVoteOfWarp(call)) return false;
+    if ((call != nullptr && IsVoteOfWarp(call)) || threads_.IsOfWarp(part)) return false;
     if (auto var = part.as<Var>()) {
       auto value = values_.Get(*var);
       uniform &= IsUniform(*var, active) || (value && IsUniformInWarps(*value, active));

@@ -24,7 +24,7 @@ class Uniformity {
   // reach together.
   bool IsUniform(const ir::Expr& e, const ThreadSet& active) const;
   // Returns whether the value is the same in all threads of each warp of `active`, because votes of
-  // the warp give it.
+  // the warp give it, or the number of the warp.
   bool IsUniformInWarps(const ir::Expr& e, const ThreadSet& active) const;
   // All threads that reach the loop run it the same number of times: its bounds or condition are
   // uniform and no thread leaves or skips an iteration alone.

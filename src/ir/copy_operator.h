@@ -53,6 +53,9 @@ class CopyOptionsNode : public ffi::Object {
   // Of a load by TMA: it completes on the barrier of the pair's leader, whichever block's memory it
   // fills.
   bool completes_at_leader = false;
+  // Of a load by TMA that the program waits for: one thread of each warp asks for the tile of its
+  // warp, and not one thread for all warps.
+  bool by_each_warp = false;
   // Of tensor memory: warpgroup number i keeps to rows [128 * i, 128 * (i + 1)) of the tile.
   bool rows_of_warpgroups = false;
   // Of a load of tensor memory into a slice: the fragment holds nothing else that is in use.

@@ -327,6 +327,10 @@ class Selector : public analysis::ScopedMutator {
 
   // A tensor that is written again later must have been written before.
   Stmt WithCompletion(const ir::CopyNode* op) {
+    if (by_each_warp_) {
+      return ir::Copy::Saying(op,
+                              [](ir::CopyOptionsNode* options) { options->by_each_warp = true; });
+    }
     const auto& uses = uses_->Of(op->dst->buffer);
     if (op::IsTmaLoad(op) || uses.writes == uses.sums) return ffi::GetRef<Stmt>(op);
     std::string again = StoredAgain(op, uses);
@@ -407,14 +411,25 @@ class Selector : public analysis::ScopedMutator {
   // One thread asks for all, so all must agree on what.
   std::string TmaObstacle(const ir::CopyNode* op, const op::Context& ctx) {
     analysis::ThreadSet active = uniformity_->threads().Of(ctx.threads);
+    by_each_warp_ = false;
     for (const ir::Region& region : {op->src, op->dst}) {
       for (const Expr& min : region->mins) {
-        if (!uniformity_->IsUniform(min, active)) {
-          return "index " + ir::Print(min) + " may differ between threads";
-        }
+        if (uniformity_->IsUniform(min, active)) continue;
+        by_each_warp_ = CanBeByEachWarp(op, min, active);
+        if (by_each_warp_) continue;
+        return "index " + ir::Print(min) + " may differ between threads" +
+               (op::AsyncCopyName(op) != nullptr ? " of a warp" : "");
       }
     }
     return UseObstacle(op);
+  }
+
+  // Returns whether each warp asks for a tile of its own. The program says who waits for which.
+  bool CanBeByEachWarp(const ir::CopyNode* op, const Expr& min,
+                       const analysis::ThreadSet& active) const {
+    bool of_program = op->options->call_kind() == ir::CopyCall::kTmaCopy && op->mbar.defined();
+    return of_program && op->options->cluster_mask == 0 &&
+           uniformity_->IsUniformInWarps(min, active);
   }
 
   // Returns why the uses of the tensor forbid TMA: its accesses of global memory are not ordered
@@ -507,6 +522,7 @@ class Selector : public analysis::ScopedMutator {
   std::string obstacle_;   // of the last instruction that was asked
   std::string not_wgmma_;  // why a gemm of its size is not by wgmma
   bool pipelined_ = false;
+  bool by_each_warp_ = false;  // the last copy that was asked
 };
 
 }  // namespace

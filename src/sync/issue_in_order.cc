@@ -49,9 +49,13 @@ bool IsLeftToProgram(const ir::TileOpNode* op) {
   return op->kind == ir::StmtKind::kCopy && op::IsScaleCopy(op::AsCopy(op));
 }
 
+bool IsByEachWarp(const ir::TileOpNode* op) {
+  return op->kind == ir::StmtKind::kCopy && op::AsCopy(op)->options->by_each_warp;
+}
+
 bool SameGroup(const ir::TileOpNode* a, const ir::TileOpNode* b) {
-  return MaskOf(a) == MaskOf(b) && EngineOf(a) == EngineOf(b) &&
-         IsLeftToProgram(a) == IsLeftToProgram(b) &&
+  return MaskOf(a) == MaskOf(b) && IsByEachWarp(a) == IsByEachWarp(b) &&
+         EngineOf(a) == EngineOf(b) && IsLeftToProgram(a) == IsLeftToProgram(b) &&
          op::TilePlanOf(a)->threads == op::TilePlanOf(b)->threads &&
          SameBarrier(BarrierOf(a), BarrierOf(b));
 }
@@ -162,7 +166,10 @@ Stmt LoadByTma(const OperatorGroup& group, memory::CtaResources* resources,
   } else {
     IssueMulticast(group, mask, ready, resources, lowering, &issue);
   }
-  Stmt load = op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span);
+  Stmt all = op::Sequence(issue, span);
+  Stmt load = op::AsCopy(group.front())->options->by_each_warp
+                  ? op::ByElected(all, lowering->ctx->threads, span)
+                  : op::ByOneThread(all, *lowering->ctx, span);
   if (others.defined()) return load;
   load = op::IssueFor(done, Engine::kTmaLoad, load, span);
   return ready == nullptr ? load : op::Sequence({load, op::NextPhase(*ready, span)}, span);

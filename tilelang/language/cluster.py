@@ -89,6 +89,9 @@ def tma_copy(
     The bytes of the tile are added to what the current phase of ``barrier`` waits for. The program
     arrives on it and waits; it also sees to it that nobody uses ``dst`` before, or still.
 
+    Where the tile depends on the warp, ``A[t // 32, :]``, one thread of each warp asks for that of
+    its warp; elsewhere one thread asks for all.
+
     Args:
         src: a tile of a tensor. dst: one in shared memory of the same shape and type.
         barrier: an mbarrier of :func:`alloc_barrier`; of a load. Where pairs of blocks compute
@@ -171,7 +174,8 @@ def copy_cluster(
     - stored by the threads: the other block sees it after a :func:`cluster_sync`;
     - with ``remote_barrier`` as asynchronous copies, of whole buffers of one layout or of rows,
       which arrive once, with all bytes, on that mbarrier in the other block. ``src`` must not
-      change until the other block has seen it arrive.
+      change until the other block has seen it arrive. Threads store rows of no whole 16 bytes,
+      other layouts and other types, and one of them arrives.
 
     Args:
         dst_block: a rank, the same in all threads.
