@@ -6,13 +6,14 @@ from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.buffer import Load, Region, difference, load, shape_text
+from ..ir.buffer import Load, Region, load, shape_text
 from ..ir.dtype import INT32
 from ..ir.expr import as_element, as_expr, var
 from ..ir.stmt import emit, store
 from .builder import in_block
 from .copy_options import emit_copy
 from .ignored import remark_ignored
+from .ragged_copy import copy_ragged, with_known_extents
 from .region import as_part, as_region, corner, place_in, shape_of, significant
 from .view import all_equal
 from .view_copy import VIEWS, boxed, copy_elements, elementwise, is_dynamic, sides
@@ -67,7 +68,8 @@ def copy(
 
     Args:
         src, dst: a buffer, a slice ``A[i:i + m, j:j + n]``, or a corner ``A[i, j]``, which takes
-            its extents from the other side.
+            its extents from the other side. A slice may have an extent that is known at run time:
+            where it is shorter than the other side, what it lacks is zero, or is not stored.
         coalesced_width: elements that one thread accesses together.
         disable_tma: do not use the tensor memory accelerator.
         eviction_policy: "evict_normal", "evict_first" or "evict_last", for the L2 cache.
@@ -88,8 +90,9 @@ def copy(
     else:
         source, target = copy_regions("T.copy", src, dst)
         if is_dynamic(source) or is_dynamic(target):
-            _check_equal(source, target)
-            copy_elements("T.copy", source, target)
+            source, target = with_known_extents(source, target)
+        if is_dynamic(source) or is_dynamic(target):
+            copy_ragged(source, target)
             return
     emit_copy(
         source,
@@ -100,19 +103,6 @@ def copy(
         coalesced_width=coalesced_width,
         loop_layout=loop_layout,
     )
-
-
-def _check_equal(source: Region, target: Region) -> None:
-    """Refuses extents that are not known to be the same."""
-    for a, b in zip(significant(source.shape), significant(target.shape), strict=True):
-        distance = difference(a, b)
-        if not isinstance(distance, int) or distance:
-            raise errors.ShapeError(
-                f"T.copy of `{source}` to `{target}`: the extents {a} and {b} are not known to be "
-                "the same",
-                span=span.here(),
-                notes=["write both slices with the same bounds: A[i : i + n], B[j : j + n]"],
-            )
 
 
 @named

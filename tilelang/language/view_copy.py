@@ -136,7 +136,8 @@ def is_dynamic(region: Any) -> bool:
     return isinstance(region, Region) and not all(isinstance(n, int) for n in region.shape)
 
 
-def _loop(extents: Sequence[Any], body: Callable[[list[Any]], None]) -> None:
+def parallel_loop(extents: Sequence[Any], body: Callable[[list[Any]], None]) -> None:
+    """Emits a parallel loop; ``body`` emits an iteration, of one variable for each extent."""
     builder, where = current("T.copy"), span.current()
     opened = Parallel(*extents).open([], builder)
     block = builder.push("T.Parallel")
@@ -181,7 +182,7 @@ def elementwise(what: str, dst: Side, value: Callable[[list[Any]], Expr]) -> Non
         target.write(indices, values)
         builder.emit(_if(test, builder.pop(block), None, where))
 
-    _loop(extents, body)
+    parallel_loop(extents, body)
 
 
 def reader(side: Side) -> Callable[[Sequence[Any]], Expr]:
@@ -230,6 +231,7 @@ __all__ = [
     "copy_elements",
     "elementwise",
     "is_dynamic",
+    "parallel_loop",
     "reader",
     "sides",
     "staged",
