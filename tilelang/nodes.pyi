@@ -82,6 +82,22 @@ class Completion(Object):
     parity: Buffer
     registers: Sequence[Buffer]
     threads: Sequence[int]
+class CopyOptions(Object):
+    call: int
+    disable_tma: bool
+    prefer_tma: bool
+    eviction: int
+    cluster_mask: int
+    in_pairs: bool
+    coalesced_width: int
+    loop_layout: Any
+    existing_rows: int
+    waits_for_writes: bool
+    completes_at_leader: bool
+    by_each_warp: bool
+    rows_of_warpgroups: bool
+    into_scratch: bool
+    part_of: str
 from .ir.expr import Expr as Expr
 from .ir.stmt import Func as Func
 class GemmOperand(Object):
@@ -314,9 +330,10 @@ class WgmmaPlan(TilePlan):
 class Copy(TileOp):
     src: Region
     dst: Region
-    annotations: Mapping[str, Any]
+    options: CopyOptions
     mbar: Expr
     block: Expr
+    safe_value: Expr
 class Fill(TileOp):
     dst: Region
     value: Expr

@@ -12,12 +12,14 @@ class Extensions:
     Attributes:
         access_ptr: of a buffer; ``T.access_ptr``.
         gather, scatter: elements of a buffer at a vector of indices.
+        assign: what a slice is assigned; false if it takes no vector.
         extent_variable: of a type; ``n = T.int32()``.
     """
 
     access_ptr: Callable[..., Any]
     gather: Callable[[Any, Any], Any]
     scatter: Callable[[Any, Any, Any], None]
+    assign: Callable[[Any, Any], bool]
     extent_variable: Callable[[Any], Any]
 
 

@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 
 from .. import _ffi, errors
 from . import span
-from .buffer import Buffer, Load, Region, element_or_region
+from .buffer import Buffer, Load, Region, element_or_region, shape_text
 from .expr import Expr, as_element
+from .extensions import extensions
 from .span import Span
 
 tvm_ffi = _ffi.tvm_ffi
@@ -104,12 +105,15 @@ def emit_store(buffer: Buffer, index: Any, value: Any) -> None:
     """Emits ``buffer[index] = value``; the value is converted to the buffer's type.
 
     Raises:
-        ShapeError: the index is not that of one element.
+        ShapeError: the index is not that of one element, or of a slice of a row.
     """
     target = element_or_region(buffer, index)
     if isinstance(target, Region):
+        if extensions.assign(target, value):
+            return
         raise errors.ShapeError(
-            f"`{target}` is a region of shape {target.shape}; only single elements are assigned",
+            f"`{target}` is a region of shape {shape_text(target.shape)}; single elements are "
+            "assigned, and slices of a row in tensors, shared and private memory: A[i, j : j + 4]",
             span=span.here(),
             notes=["use T.copy(source, region), T.fill(region, value), or a T.Parallel loop"],
         )

@@ -383,7 +383,8 @@ def copy(src: Any, dst: Any, *, coalesced_width: builtins.int | None = None, dis
 
     Args:
         src, dst: a buffer, a slice ``A[i:i + m, j:j + n]``, or a corner ``A[i, j]``, which takes
-            its extents from the other side.
+            its extents from the other side. A slice may have an extent that is known at run time:
+            where it is shorter than the other side, what it lacks is zero, or is not stored.
         coalesced_width: elements that one thread accesses together.
         disable_tma: do not use the tensor memory accelerator.
         eviction_policy: "evict_normal", "evict_first" or "evict_last", for the L2 cache.
@@ -406,7 +407,8 @@ def copy_cluster(src: Any, dst: Any, *, dst_block: Any = None, cluster_mask: Any
     - stored by the threads: the other block sees it after a :func:`cluster_sync`;
     - with ``remote_barrier`` as asynchronous copies, of whole buffers of one layout or of rows,
       which arrive once, with all bytes, on that mbarrier in the other block. ``src`` must not
-      change until the other block has seen it arrive.
+      change until the other block has seen it arrive. Threads store rows of no whole 16 bytes,
+      other layouts and other types, and one of them arrives.
 
     Args:
         dst_block: a rank, the same in all threads.
@@ -1220,6 +1222,9 @@ def tma_copy(src: Any, dst: Any, *, barrier: Any = None, cluster_mask: Any = Non
 
     The bytes of the tile are added to what the current phase of ``barrier`` waits for. The program
     arrives on it and waits; it also sees to it that nobody uses ``dst`` before, or still.
+
+    Where the tile depends on the warp, ``A[t // 32, :]``, one thread of each warp asks for that of
+    its warp; elsewhere one thread asks for all.
 
     Args:
         src: a tile of a tensor. dst: one in shared memory of the same shape and type.

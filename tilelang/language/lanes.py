@@ -24,6 +24,10 @@ from .math import fma
 from .region import as_region
 from .view import View
 
+#: Elements of a slice that a statement assigns, and the memories in which each thread has its way.
+_MOST_LANES = 64
+_OF_THREADS = ("global", "shared", "shared.dyn", "local")
+
 
 class Lanes:
     """Values side by side, one for each lane; operators apply lane by lane.
@@ -250,7 +254,48 @@ def scatter(buffer: Buffer, index: Any, value: Any) -> None:
     put(buffer[index], value)
 
 
-extensions.gather, extensions.scatter = gather, scatter
+def _row(region: Region) -> list[Load]:
+    """The elements of a slice of one row, of which a thread does all; none of other slices."""
+    *outer, count = map(plain, region.shape)
+    is_row = all(isinstance(n, int) and n == 1 for n in outer) and isinstance(count, int)
+    if not is_row or count > _MOST_LANES or region.buffer.scope not in _OF_THREADS:
+        return []
+    *mins, first = region.mins
+    return [load(region.buffer, [*mins, first + n]) for n in range(count)]
+
+
+def assign(region: Region, value: Any) -> bool:
+    """Writes another slice of a row, or a scalar, to a slice of a row.
+
+    Returns:
+        whether they are such slices.
+
+    Raises:
+        ShapeError: they differ in length.
+    """
+    targets = _row(region)
+    if not targets:
+        return False
+    if isinstance(value, (Buffer, Region)):
+        sources = _row(as_region("a slice that is assigned", value))
+        if not sources:
+            return False
+        if len(sources) != len(targets):
+            raise errors.ShapeError(
+                f"{len(sources)} elements of `{value}` for the {len(targets)} of `{region}`",
+                span=span.here(),
+            )
+        builder = in_kernel("assigning a slice")
+        name = builder.take_hint("loaded")
+        items = [builder.bind(name, as_expr(source)) for source in sources]
+    else:
+        items = [value] * len(targets)
+    for target, item in zip(targets, items, strict=True):
+        emit(store(target, item))
+    return True
+
+
+extensions.gather, extensions.scatter, extensions.assign = gather, scatter, assign
 
 
 def _elements(what: str, place: Any, bits: int | None) -> list[Load]:

@@ -39,6 +39,20 @@ def test_launched_threads_as_blocks(target: str) -> None:
     close(run(main, target, a, poison(4, N)), a + torch.arange(4)[:, None])
 
 
+def test_launched_threads_of_a_kernel(target: str) -> None:
+    """Inside T.Kernel they are the indices that it has."""
+
+    @T.prim_func
+    def main(B: T.Tensor((4, N), "int32")):
+        with T.Kernel(4, threads=N) as bx:
+            tx = T.launch_thread("threadIdx.x", N)
+            ty = T.launch_thread("threadIdx.y", 1)
+            B[T.launch_thread("blockIdx.x", 4), tx] = bx * 1000 + tx + ty
+
+    expected = torch.arange(4)[:, None] * 1000 + torch.arange(N)
+    equal(run(main, target, poison(4, N, dtype="int32")), expected)
+
+
 def test_named_dimensions(target: str) -> None:
     @T.prim_func
     def main(B: T.Tensor((4, N), "int32")):

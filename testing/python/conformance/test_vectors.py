@@ -214,3 +214,26 @@ def test_names_in_a_vector(target: str) -> None:
     close(run(named_in_a_vector, target, a, poison(256)), a * 3)
     source = tilelang.lower(named_in_a_vector, target="sm_90a").kernel_source
     assert "tl::load<4>(A + tx * 4)" in source and "tl::store(B + tx * 4" in source
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("float32", 4), ("float16", 8), ("int8", 3)])
+def test_slices_of_a_row_are_assigned(dtype: str, count: int, target: str) -> None:
+    """From another slice, also of the same row, and from a scalar."""
+
+    @T.prim_func
+    def main(A: T.Tensor((N, 2 * count + 1), dtype), B: T.Tensor((N, 2 * count + 1), dtype)):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            own = T.alloc_local((2 * count + 1,), dtype)
+            first = A[t, 0:count]
+            own[0:count] = first
+            own[count : 2 * count + 1] = 7
+            own[1 : count + 1] = own[0:count]
+            B[N - 1 - t, 0:count] = own[1 : count + 1]
+            B[N - 1 - t, count : 2 * count + 1] = own[count : 2 * count + 1]
+
+    a = integers(N, 2 * count + 1, dtype=dtype)
+    b = run(main, target, a, poison(N, 2 * count + 1, dtype=dtype))
+    expected = torch.full_like(a, 7)
+    expected[:, : count + 1] = a[:, [*range(count), count - 1]]
+    equal(b, expected.flip(0))

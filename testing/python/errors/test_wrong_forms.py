@@ -111,9 +111,7 @@ def case_dot_product_of_floats():
 
 
 def case_launch_thread_in_a_kernel():
-    """ScopeError: T.launch_thread inside T.Kernel, which has all its dimensions ...
-    T.get_thread_binding()
-    """
+    """SemanticsError: T.launch_thread of 64 along threadIdx.x, where T.Kernel has 128"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):

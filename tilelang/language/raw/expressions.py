@@ -13,7 +13,7 @@ from ...ir.buffer import Buffer
 from ...ir.dtype import DType, dtype_of
 from ...ir.expr import BinaryOp, as_expr, binary, call
 from ...ir.extensions import extensions
-from ..builder import current
+from ..builder import active
 from ..scalar import AND, OR, logical, logical_not, truncmod
 
 PrimExpr = ir_expr.Expr
@@ -123,16 +123,21 @@ var = SizeVar = Var
 def extent_variable(dtype: DType) -> Any:
     """``n = T.int32()``: a variable for extents, by the name that the statement gives it.
 
+    Outside of a function it is a variable of any type, as ``T.Var`` gives it.
+
     Raises:
         DTypeError: extents are not of this type.
     """
+    builder = active()
+    if builder is None:
+        return ir_expr.var("n", dtype)
     if dtype not in ("int32", "int64"):
         raise errors.DTypeError(
             f"T.{dtype}() without a value is a variable for extents, of int32 or int64",
             span=span.here(),
             notes=[f'T.{dtype}(x) converts x; T.alloc_var("{dtype}") is a mutable scalar'],
         )
-    return ir_expr.var(current(f"T.{dtype}()").take_hint("n"), dtype)
+    return ir_expr.var(builder.take_hint("n"), dtype)
 
 
 extensions.extent_variable = extent_variable

@@ -72,16 +72,11 @@ class BoundKernel(KernelFrame):
         """Nothing: each dimension is bound on its own."""
 
 
-def _kernel(builder: Builder, what: str) -> tuple[BoundKernel, bool]:
+def _kernel(builder: Builder) -> tuple[BoundKernel, bool]:
     """The kernel that dimensions are bound in, and whether it was opened just now."""
-    if isinstance(builder.kernel, BoundKernel):
-        return builder.kernel, False
     if builder.kernel is not None:
-        raise errors.ScopeError(
-            f"{what} inside T.Kernel, which has all its dimensions",
-            span=span.here(),
-            notes=["T.get_thread_binding() and T.get_block_binding() give its indices"],
-        )
+        assert isinstance(builder.kernel, BoundKernel)
+        return builder.kernel, False
     frame = BoundKernel()
     frame.__enter__()
     return frame, True
@@ -116,6 +111,8 @@ def env_thread(thread_tag: str, dtype: Any = "int32") -> EnvThread:
 def launch_thread(thread: Any, extent: Any) -> Any:
     """Binds a dimension of the grid or the block: ``bx = T.launch_thread("blockIdx.x", 8)``.
 
+    Inside T.Kernel it is the index that the kernel has, whose extent has to be ``extent``.
+
     Args:
         thread: ``"blockIdx.x"`` to ``"threadIdx.z"``, or what :func:`env_thread` gives.
         extent: how many; of threads a constant.
@@ -124,12 +121,14 @@ def launch_thread(thread: Any, extent: Any) -> Any:
         The index; also a context manager, at whose end the kernel is complete.
 
     Raises:
-        ScopeError: inside T.Kernel, or under control flow.
-        SemanticsError: there is no such dimension.
+        ScopeError: under control flow.
+        SemanticsError: there is no such dimension, or the kernel has one of another extent.
     """
     builder = current("T.launch_thread")
     place = _place("T.launch_thread", thread)
-    frame, opened = _kernel(builder, "T.launch_thread")
+    if builder.kernel is not None and not isinstance(builder.kernel, BoundKernel):
+        return _known_index("T.launch_thread", builder.kernel, place, extent)
+    frame, opened = _kernel(builder)
     index = frame.bind(place, extent, builder.take_hint(place.replace("Idx.", "_")))
     if opened:
         builder.blocks[-1].close = lambda: frame.__exit__(None)
@@ -188,8 +187,9 @@ class BoundLoop(Loop, Operand):
         """The index, and the kernel if it was opened for it."""
         kernel = builder.kernel
         if kernel is not None and not isinstance(kernel, BoundKernel):
-            return self._from_start(_known_index(kernel, self._place, self._extent)), None
-        frame, opened = _kernel(builder, "T.thread_binding")
+            index = _known_index("T.thread_binding", kernel, self._place, self._extent)
+            return self._from_start(index), None
+        frame, opened = _kernel(builder)
         index = frame.bind(self._place, self._extent, name)
         return self._from_start(index), frame if opened else None
 
@@ -209,7 +209,7 @@ class BoundLoop(Loop, Operand):
         return self.named(self._place.replace("Idx.", "_"))
 
 
-def _known_index(kernel: KernelFrame, place: str, extent: Any) -> Expr:
+def _known_index(what: str, kernel: KernelFrame, place: str, extent: Any) -> Expr:
     """The index that a kernel has along a dimension.
 
     Raises:
@@ -222,7 +222,7 @@ def _known_index(kernel: KernelFrame, place: str, extent: Any) -> Expr:
     found = extents[axis] if axis < len(extents) else 1
     if found != plain(extent) and isinstance(plain(extent), int) and isinstance(found, int):
         raise errors.SemanticsError(
-            f"T.thread_binding of {extent} along {place}, where T.Kernel has {found}",
+            f"{what} of {extent} along {place}, where T.Kernel has {found}",
             span=span.here(),
             notes=["the range is all of the dimension; put the rest of the body under an `if`"],
         )
