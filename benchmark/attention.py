@@ -1,7 +1,7 @@
 """Attention beside cuDNN and FlashAttention 2 (by torch): examples/flash_attention.
 
     python benchmark/attention.py [--shapes 4,16,16,4096,128 4,16,2,4096,128,causal,float16]
-                                  [--backward 4,16,16,4096,128]
+                                  [--backward 4,16,16,4096,128] [--json FOLDER]
 
 A shape is batch, heads, heads of K and V, length and head dimension; then whether it is causal, and
 float16 (it is bfloat16). As benchmark/gemm.py: normal random data, the L2 cache flushed before each
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import in_turns
+import result_files
 import torch
 from ahead import compile_ahead
 from gemm import warm_up
@@ -85,6 +86,13 @@ class Case(NamedTuple):
         numbers, words = text.split(",")[:5], text.split(",")[5:]
         dtype = "float16" if "float16" in words else "bfloat16"
         return cls(*map(int, numbers), "causal" in words, dtype)
+
+    @property
+    def title(self) -> str:
+        """The name of the shape in a table."""
+        shared = f" ({self.kv_heads} of K and V)" if self.kv_heads != self.heads else ""
+        sizes = f"{self.batch}, {self.heads}{shared}, {self.length}, {self.dim}"
+        return f"{sizes}{', causal' * self.causal}{', float16' * (self.dtype == 'float16')}"
 
     @property
     def shape(self) -> attention_forward.Shape:
@@ -210,16 +218,31 @@ def peer(case: Case, inputs: list[torch.Tensor], backend: SDPBackend, gradients:
     return lambda d_out: torch.autograd.grad(out, (q, k, v), d_out, retain_graph=True)
 
 
-def report(text: str, runs: dict[str, Callable[[], object]], flops: int) -> None:
-    """Prints the line of a shape."""
+#: the columns of each table after the name of a shape: headings, and the functions
+COLUMNS = {
+    "forward": {"cuDNN": "cuDNN", "this compiler": "tilelang", "lazy": "lazy",
+                "FlashAttention 2": "flash"},
+    "backward": {"cuDNN": "cuDNN", "added": "tilelang", "without atomics": "deterministic",
+                 "FlashAttention 2": "flash"},
+}  # fmt: skip
+
+
+def report(
+    text: str, runs: dict[str, Callable[[], object]], flops: int, table: result_files.Table
+) -> None:
+    """Prints the line of a shape, and adds it to the table."""
     speeds = in_turns.tflops(runs, flops)
     base = speeds.get("cuDNN", float("nan"))
     line = "  ".join(f"{name} {s:6.0f} ({s / base:.2f})" for name, s in speeds.items())
     print(f"{text}:  {line}", flush=True)
+    cells = [f"{base:.0f}" if "cuDNN" in speeds else ""]
+    for name in list(COLUMNS[table.columns[0]].values())[1:]:
+        cells.append(result_files.ratio(speeds[name], base) if name in speeds else "")
+    table.add(Case.parse(text.removeprefix("backward ")).title, *cells)
 
 
-def measure(text: str) -> None:
-    """Prints the line of one shape."""
+def measure(text: str, table: result_files.Table) -> None:
+    """Prints the line of one shape, and adds it to the table."""
     case = Case.parse(text)
     inputs = case.tensors()
     runs: dict[str, Callable[[], object]] = {}
@@ -231,7 +254,7 @@ def measure(text: str) -> None:
         except RuntimeError as error:  # a peer that does not know the shape
             print(f"    {name}: {str(error).splitlines()[0]}")
     runs["tilelang"], runs["lazy"] = (best(case, inputs, lazy) for lazy in (False, True))
-    report(text, runs, case.flops)
+    report(text, runs, case.flops, table)
 
 
 def backward(job: tuple[str, str]) -> attention_backward.Backward:
@@ -247,8 +270,8 @@ def forward(case: Case) -> tilelang.JITKernel:
     return tilelang.compile(function, pass_configs=attention_forward.PASS_CONFIGS)
 
 
-def measure_backward(text: str) -> None:
-    """Prints the line of the gradients of one shape."""
+def measure_backward(text: str, table: result_files.Table) -> None:
+    """Prints the line of the gradients of one shape, and adds it to the table."""
     case = Case.parse(text)
     inputs = case.tensors()
     d_out = torch.randn_like(inputs[0])
@@ -270,7 +293,7 @@ def measure_backward(text: str) -> None:
         for got, exact in zip(gradients, want, strict=True):
             error = (got - exact.transpose(1, 2)).double().norm() / exact.double().norm()
             assert error < 1e-2, f"relative error {error:.2g}"
-    report(f"backward {text}", runs, case.flops * 5 // 2)
+    report(f"backward {text}", runs, case.flops * 5 // 2, table)
 
 
 def warm() -> None:
@@ -284,6 +307,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", nargs="*", default=SHAPES)
     parser.add_argument("--backward", nargs="*", default=BACKWARD)
+    result_files.add_option(parser)
     options = parser.parse_args()
     cases = [Case.parse(text) for text in options.shapes]
     compile_ahead(Schedule.compile, [s for case in cases for s in schedules(case)])
@@ -292,10 +316,14 @@ def main() -> None:
     )
     print(f"{torch.cuda.get_device_name()}, TFLOP/s (x cuDNN)")
     warm()
+    table = result_files.Table("attention", ("forward", *COLUMNS["forward"]))
+    gradients = result_files.Table("attention_gradients", ("backward", *COLUMNS["backward"]))
     for shape in options.shapes:
-        measure(shape)
+        measure(shape, table)
     for shape in options.backward:
-        measure_backward(shape)
+        measure_backward(shape, gradients)
+    table.save(options.json)
+    gradients.save(options.json)
 
 
 if __name__ == "__main__":

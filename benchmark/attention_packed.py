@@ -1,6 +1,7 @@
 """Attention of packed sequences beside torch's: examples/flash_attention/attention_varlen.py.
 
     python benchmark/attention_packed.py [--cases 16,16,128,32,4096 16,4,128,32,4096,causal]
+                                         [--json FOLDER]
 
 A case is heads, heads of K and V, head dimension, number of sequences and the most tokens that one
 has; then whether it is causal. Lengths are uniform between 1 and the most. The peers are torch's:
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import in_turns
+import result_files
 import torch
 from ahead import compile_ahead
 from attention import warm
@@ -133,8 +135,8 @@ def check(case: Case, inputs: list[torch.Tensor], out: torch.Tensor) -> None:
         assert error < 5e-3, f"relative error {error:.2g}"
 
 
-def measure(text: str) -> None:
-    """Prints the line of one case."""
+def measure(text: str, table: result_files.Table) -> None:
+    """Prints the line of one case, and adds it to the table."""
     case = Case.parse(text)
     inputs = case.tensors()
     runs: dict[str, Callable[[], torch.Tensor]] = {}
@@ -163,18 +165,28 @@ def measure(text: str) -> None:
     base = speeds.get("flash", float("nan"))
     line = "  ".join(f"{name} {s:6.0f} ({s / base:.2f})" for name, s in speeds.items())
     print(f"{text}:  {line}", flush=True)
+    heads = f", {case.heads} heads ({case.kv_heads} of K and V)" * (case.heads != case.kv_heads)
+    ratios = [
+        result_files.ratio(speeds[name], base) if name in speeds else ""
+        for name in ("tilelang", "lazy", "cuDNN")
+    ]
+    table.add(f"{case.dim}{heads}{', causal' * case.causal}", f"{base:.0f}", *ratios)
 
 
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", nargs="*", default=CASES)
+    result_files.add_option(parser)
     options = parser.parse_args()
     cases = [Case.parse(text) for text in options.cases]
     compile_ahead(Schedule.compile, [s for case in cases for s in schedules(case)])
     print(f"{torch.cuda.get_device_name()}, TFLOP/s (x flash)")
+    peers = ("FlashAttention 2", "this compiler", "lazy", "cuDNN (nested tensors)")
+    table = result_files.Table("packed_sequences", ("head dimension", *peers))
     for text in options.cases:
-        measure(text)
+        measure(text, table)
+    table.save(options.json)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """GEMMs as a user first writes them beside cuBLAS: C (M, N) = A (M, K) B (K, N) in bfloat16.
 
     python benchmark/defaults.py [--shapes 4096,14336,4096 ...] [--threads 128 256] [--hand]
-                                 [--few] [--of-call] [--examples]
+                                 [--few] [--of-call] [--examples] [--json FOLDER]
 
 The kernel is README's: tiles of 128 x 128 x 64, three stages, nothing about the order of blocks or
 the way of results. "plain" is compiled as it is, "as written" without what the compiler adds; the
@@ -34,6 +34,7 @@ from typing import Any
 
 import defaults_examples
 import in_turns
+import result_files
 import torch
 from ahead import compile_ahead
 from gemm_kernels import tiled_gemm
@@ -179,6 +180,22 @@ def mean(ratios: list[float]) -> str:
     return f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}"
 
 
+def table_of(name: str, shapes: list[Shape], times: list[dict[str, float]]) -> result_files.Table:
+    """Returns the table with a row for each shape, and rows of means."""
+    kernels = list(times[0])[1:]
+    table = result_files.Table(name, ("M x N x K", "cuBLAS, TFLOP/s", *kernels))
+    ratios = [[t["cuBLAS"] / t[kernel] for kernel in kernels] for t in times]
+    for shape, t, row in zip(shapes, times, ratios, strict=True):
+        speed = 2 * math.prod(shape) / (t["cuBLAS"] * 1e9)
+        title = " x ".join(map(str, shape)) + " (held back)" * (shape in HELD)
+        table.add(title, f"{speed:.0f}", *(f"{ratio:.2f}" for ratio in row))
+    for title, held in (("chosen", False), ("held back", True)):
+        of_half = [row for s, row in zip(shapes, ratios, strict=True) if (s in HELD) == held]
+        means = [mean([row[i] for row in of_half]) for i in range(len(kernels))]
+        table.add(f"geometric mean, {title}", "", *means)
+    return table
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -189,9 +206,10 @@ def main() -> None:
     parser.add_argument("--few", action="store_true")
     parser.add_argument("--examples", action="store_true")
     parser.add_argument("--rounds", type=int, default=in_turns.ROUNDS)
+    result_files.add_option(parser)
     options = parser.parse_args()
     if options.examples:
-        defaults_examples.table(options.rounds)
+        defaults_examples.table(options.rounds, options.json)
         return
     shapes: list[Shape] = [tuple(map(int, s.split(","))) for s in options.shapes]  # type: ignore[misc]
     listed = [*FEW, *FEW_HELD_BACK] if options.few else SHAPES
@@ -210,6 +228,8 @@ def main() -> None:
         ]
         line = "  ".join(f"{ratio:5.2f}" for ratio in ratios)
         print(f"{name:44} {line}   chosen {halves[0]}, held back {halves[1]}", flush=True)
+    file = "dynamic_sizes" if options.of_call else "few_rows" if options.few else "plain_gemm"
+    table_of(file, shapes, times).save(options.json)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """GEMMs as a user first writes them, on shapes that a seed draws, beside the fastest of torch.
 
     python benchmark/defaults_drawn.py --seed 2041 [--shapes 9] [--rounds 3] [--save FILE]
+                                       [--json FOLDER]
 
 The kernels are plain tiles of 128 x 128 x 64 with three stages and 128 threads. M, N and K are
 multiples of 8, drawn evenly by their logarithms from 16 to 16384; a shape whose matrices take more
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import in_turns
+import result_files
 import torch
 from ahead import compile_ahead
 from defaults import mean
@@ -36,7 +38,8 @@ import tilelang.language as T
 
 Shape = tuple[int, int, int]
 ORDERS = ("NN", "NT", "TN")
-EPILOGUES = ("gelu", "bias_relu", "residual")
+#: epilogues by their names in the table
+EPILOGUES = {"gelu": "GELU", "bias_relu": "bias + ReLU", "residual": "residual"}
 LARGEST_BYTES = 2 << 30
 
 
@@ -144,6 +147,7 @@ def main() -> None:
     parser.add_argument("--shapes", type=int, default=9)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--save", type=Path)
+    result_files.add_option(parser)
     options = parser.parse_args()
     shapes = drawn_shapes(options.seed, options.shapes)
     names = [*ORDERS, *EPILOGUES]
@@ -151,6 +155,7 @@ def main() -> None:
     print(f"{torch.cuda.get_device_name()}, seed {options.seed}")
     ratios: dict[str, list[float]] = {name: [] for name in names}
     saved = []
+    table = result_files.Table("drawn_gemm", ("M x N x K", *ORDERS, *EPILOGUES.values()))
     for shape in shapes:
         for name in names:
             times = (epilogue_times if name in EPILOGUES else plain_times)(
@@ -160,9 +165,12 @@ def main() -> None:
             saved.append({"shape": shape, "name": name, "torch_ms": times[0], "ms": times[1]})
         line = "  ".join(f"{name} {ratios[name][-1]:5.2f}" for name in names)
         print(f"{shape!s:22} {line}", flush=True)
+        table.add(" x ".join(map(str, shape)), *(f"{ratios[name][-1]:.2f}" for name in names))
         if options.save:
             options.save.write_text(json.dumps(saved, indent=1))
     print(f"{'geometric mean':22}", "  ".join(f"{n} {mean(r):>5}" for n, r in ratios.items()))
+    table.add("geometric mean", *(mean(ratios[name]) for name in names))
+    table.save(options.json)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import in_turns
+import result_files
 import torch
 from ahead import compile_ahead
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -336,8 +337,9 @@ def build(job: tuple[str, int]) -> Any:
     return tilelang.compile(function, target=TARGET, pass_configs=configs)
 
 
-def table(rounds: int) -> None:
-    """Prints a row for each example, after checking its results."""
+def table(rounds: int, folder: Path | None) -> None:
+    """Prints a row for each example, after checking its results, and writes the table."""
+    found = result_files.Table("examples_torch", ("example", "shapes", "ratio to torch"))
     jobs = [(name, i) for name, (_, shapes) in EXAMPLES.items() for i in range(len(shapes))]
     compile_ahead(build, jobs)
     torch.backends.cudnn.benchmark = True
@@ -352,3 +354,5 @@ def table(rounds: int) -> None:
             ratios.append(f"{times['peer'] / times['run']:5.2f}")
             torch.cuda.empty_cache()
         print(f"{name:26} {'  '.join(ratios)}   {'; '.join(map(str, shapes))}", flush=True)
+        found.add(name, "; ".join(map(str, shapes)), "; ".join(map(str.strip, ratios)))
+    found.save(folder)

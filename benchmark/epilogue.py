@@ -1,7 +1,7 @@
 """A gemm with a whole epilogue, on the whole tile and in slices of columns, beside a plain store.
 
     python benchmark/epilogue.py [--target sm_90a] [--size 4096] [--only "plain,0,staged auto"]
-                                 [--shapes] [--torch]
+                                 [--shapes] [--torch] [--json FOLDER]
 
 D = gelu(scale A B^T + bias) + R, with the value before gelu as a second output and the maximum of
 each row of a tile. Prints microseconds, registers and bytes spilled: measured on a GPU, predicted
@@ -19,6 +19,7 @@ import argparse
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import result_files
 import torch
 
 import tilelang
@@ -172,9 +173,11 @@ def compiled(shape: Shape, case: Case, options: argparse.Namespace):
 
 def one_shape(shape: Shape, cases: list[Case], options: argparse.Namespace) -> None:
     args = arguments(shape, "cuda" if torch.cuda.is_available() else "cpu")
+    times: dict[str, str] = {}
     for case in cases:
         if run := compiled(shape, case, options):
             us = microseconds(run, args)
+            times[case.name] = f"{us:.1f}"
             print(f"{case.name:24} {us:7.1f} us  {run.n_regs} registers, {run.n_spills} B spilled")
         else:
             print(f"{case.name:24} does not fit")
@@ -182,10 +185,15 @@ def one_shape(shape: Shape, cases: list[Case], options: argparse.Namespace) -> N
         run = torch.compile(by_torch)
         us = 1e3 * do_bench(lambda: run(*args[:5]), return_mode="median")
         print(f"{'torch':24} {us:7.1f} us")
+        times["torch.compile, without the maxima"] = f"{us:.1f}"
+    table = result_files.Table("epilogues", tuple(times))
+    table.add(*times.values())
+    table.save(options.json, options.device)
 
 
 def all_shapes(cases: list[Case], options: argparse.Namespace) -> None:
     print(f"{'':26}" + "".join(f"{case.name:>19}" for case in cases))
+    table = result_files.Table("epilogue_shapes", ("M x N x K", *(case.name for case in cases)))
     with ThreadPoolExecutor() as pool:
         shapes = TUNED + HELD_BACK
         asked = [
@@ -198,6 +206,9 @@ def all_shapes(cases: list[Case], options: argparse.Namespace) -> None:
             half = "tuned" if shape in TUNED else "held back"
             name = "x".join(map(str, shape))
             print(f"{half:10}{name:16}" + "".join(f"{time:>19}" for time in times), flush=True)
+            title = " x ".join(map(str, shape))
+            table.add(title if half == "tuned" else f"{half}: {title}", *times)
+    table.save(options.json, options.device)
 
 
 def main() -> None:
@@ -208,7 +219,10 @@ def main() -> None:
     parser.add_argument("--only", default="plain,0,auto,32,64,staged auto,staged 32,staged 64")
     parser.add_argument("--shapes", action="store_true")
     parser.add_argument("--torch", action="store_true")
+    result_files.add_option(parser)
     options = parser.parse_args()
+    measured = torch.cuda.is_available()
+    options.device = None if measured else f"the timing model, {options.target}"
     cases = [Case(name) for name in options.only.split(",")]
     if options.shapes:
         all_shapes(cases, options)

@@ -1,6 +1,7 @@
 """Gemms beside cuBLAS and Triton: C (M, N) = A B, of several types and storage orders.
 
     python benchmark/gemm.py [--cases bfloat16,NT,4096,4096,4096 int8,NT,8192,8192,8192]
+                             [--json FOLDER]
 
 A case is the type of A and B, how they are stored as BLAS names it (N as written, T transposed: of
 NT, A is (M, K) and B (N, K)), M, N and K. Normal random data, the L2 cache flushed before each run,
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import in_turns
+import result_files
 import torch
 from ahead import compile_ahead
 from gemm_kernels import persistent_gemm, tiled_gemm
@@ -123,8 +125,8 @@ def warm_up(run: Callable[[], object]) -> None:
         torch.cuda.synchronize()
 
 
-def measure(case: str) -> None:
-    """Prints the line of one case."""
+def measure(case: str, table: result_files.Table) -> None:
+    """Prints the line of one case, and adds it to the table."""
     problem = random_problem(*parse(case))
     library = problem.library()
     label, ours = best(case, problem)
@@ -137,19 +139,38 @@ def measure(case: str) -> None:
     speeds = in_turns.tflops(runs, problem.flops)
     line = "  ".join(f"{n} {s:6.0f} ({s / speeds['cuBLAS']:.2f})" for n, s in speeds.items())
     print(f"{case}:  {line}   {label}", flush=True)
+    add_row(case, speeds, table)
+
+
+def add_row(case: str, speeds: dict[str, float], table: result_files.Table) -> None:
+    """Adds a row of docs/speed.md. Names that the row above has as well are left out."""
+    kind, order, sizes = parse(case)
+    labels = [kind.title, order, " x ".join(map(str, sizes))]
+    for i in range(2):
+        above = [row[i] for row in table.rows if row[i]]
+        if not above or above[-1] != labels[i]:
+            break
+        labels[i] = ""
+    base = speeds["cuBLAS"]
+    ratios = [result_files.ratio(speeds[n], base) for n in ("tilelang", "Triton") if n in speeds]
+    table.add(*labels, f"{base:.0f}", *ratios)
 
 
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", nargs="*", default=CASES)
+    result_files.add_option(parser)
     options = parser.parse_args()
     compile_ahead(compile_all, options.cases)
     torch.backends.cuda.matmul.allow_tf32 = True
     print(f"{torch.cuda.get_device_name()}, TFLOP/s (x cuBLAS)")
     warm_up(random_problem(*parse("bfloat16,NT,8192,8192,8192")).library())
+    columns = ("types", "stored", "M x N x K", "cuBLAS", "this compiler", "Triton")
+    table = result_files.Table("gemm", columns)
     for case in options.cases:
-        measure(case)
+        measure(case, table)
+    table.save(options.json)
 
 
 if __name__ == "__main__":

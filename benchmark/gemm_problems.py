@@ -9,20 +9,26 @@ import torch
 
 
 class Kind(NamedTuple):
-    """Types of operands, sums and result, and the largest relative error of a result."""
+    """Types of operands, sums and result, and the largest relative error of a result.
+
+    ``title`` names the types in a table.
+    """
 
     dtype: torch.dtype
     sums: torch.dtype
     out: torch.dtype
     tolerance: float
+    title: str
 
 
 KINDS = {
-    "bfloat16": Kind(torch.bfloat16, torch.float32, torch.bfloat16, 4e-3),
-    "float16": Kind(torch.float16, torch.float32, torch.float16, 1e-3),
-    "e4m3": Kind(torch.float8_e4m3fn, torch.float32, torch.bfloat16, 4e-3),
-    "int8": Kind(torch.int8, torch.int32, torch.int32, 0.0),
-    "tf32": Kind(torch.float32, torch.float32, torch.float32, 1e-3),
+    "bfloat16": Kind(torch.bfloat16, torch.float32, torch.bfloat16, 4e-3, "bfloat16"),
+    "float16": Kind(torch.float16, torch.float32, torch.float16, 1e-3, "float16"),
+    "e4m3": Kind(
+        torch.float8_e4m3fn, torch.float32, torch.bfloat16, 4e-3, "float8_e4m3, bfloat16 result"
+    ),
+    "int8": Kind(torch.int8, torch.int32, torch.int32, 0.0, "int8, int32 result"),
+    "tf32": Kind(torch.float32, torch.float32, torch.float32, 1e-3, "tf32"),
 }
 
 

@@ -1,6 +1,6 @@
 """What a warm call costs the host: microseconds, the least of seven series.
 
-    python benchmark/launch.py
+    python benchmark/launch.py [--json FOLDER]
 
 With a GPU the kernels are launched there, and the queue is emptied after each series. Without one
 the grids are empty, so that the launch itself, but nothing else, is left out.
@@ -10,10 +10,12 @@ Targets: an eager function below 10 us.
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 from typing import Any
 
+import result_files
 import torch
 
 import tilelang
@@ -67,6 +69,9 @@ def microseconds(call: Callable[[], Any]) -> float:
 
 def main() -> None:
     """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    result_files.add_option(parser)
+    options = parser.parse_args()
     rows, device = (8, "cuda") if torch.cuda.is_available() else (0, "cpu")
     a, b, c = (torch.zeros(rows, 128, device=device) for _ in range(3))
     add_kernel, add_to_kernel = add.compile(a, b), add_to.compile(a, b, c)
@@ -79,8 +84,15 @@ def main() -> None:
         "torch.add": lambda: torch.add(a, b),
         "torch.add(out=)": lambda: torch.add(a, b, out=c),
     }
+    times = {}
     for name, call in calls.items():
-        print(f"{name:<28}{microseconds(call):>8.1f} us")
+        times[name] = microseconds(call)
+        print(f"{name:<28}{times[name]:>8.1f} us")
+    outputs = ("output passed", "output allocated")
+    table = result_files.Table("launch", ("", *outputs))
+    for title, name in (("eager function", "eager"), ("kernel", "kernel")):
+        table.add(title, *(f"{times[f'{name}, {output}']:.1f}" for output in outputs))
+    table.save(options.json)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Bandwidth of kernels over rows, normalizations and softmax, beside torch and Triton.
 
     python benchmark/normalization.py [--rows 32768] [--columns 4096] [--kernels softmax rms_norm]
+                                      [--json FOLDER]
 
 Counts the bytes that must move (the matrix once in and once out, the vectors in) and prints TB/s of
 the median run, with the L2 cache flushed before each. Results are checked against float64 first.
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import in_turns
+import result_files
 import row_kernels
 import torch
 
@@ -50,13 +52,20 @@ def triton_kernels() -> dict[str, Callable[..., torch.Tensor]]:
     return row_triton.kernels(row_kernels.EPSILON)
 
 
+#: kernels by their names in docs/speed.md
+TITLES = {"rms_norm": "RMSNorm", "layer_norm": "LayerNorm"}
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=32768)
     parser.add_argument("--columns", type=int, default=4096)
     parser.add_argument("--kernels", nargs="*", default=list(row_kernels.KERNELS))
+    result_files.add_option(parser)
     options = parser.parse_args()
+    columns = ("", "this compiler", "torch", "torch.compile", "Triton")
+    table = result_files.Table("normalization", columns)
     print(f"{torch.cuda.get_device_name()}, {options.rows} x {options.columns} bfloat16, TB/s")
     triton = triton_kernels()
     print("".join(f"{title:<12}" for title in ("kernel", "tilelang", "torch", "compile", "Triton")))
@@ -69,8 +78,10 @@ def main() -> None:
             runs["Triton"] = triton[name]
         for run in runs.values():
             check(name, run, args)
-        speeds = "".join(f"{s:<12.2f}" for s in terabytes_per_second(runs, args).values())
-        print(f"{name:<12}{speeds}", flush=True)
+        speeds = terabytes_per_second(runs, args).values()
+        print(f"{name:<12}{''.join(f'{s:<12.2f}' for s in speeds)}", flush=True)
+        table.add(TITLES.get(name, name), *(f"{s:.2f}" for s in speeds))
+    table.save(options.json)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import hashlib
 import itertools
 import json
@@ -38,6 +37,8 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+from result_files import heading
 
 HERE = Path(__file__).parent
 KNOWN = (
@@ -233,20 +234,11 @@ def show(rows: list[dict[str, Any]]) -> None:
         )
 
 
-def commit() -> str:
-    """Returns the hash of the commit of this tree."""
-    run = subprocess.run(
-        ["git", "-C", str(HERE), "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True
-    )
-    return run.stdout.strip()
-
-
 def save(path: Path, rows: list[dict[str, Any]]) -> None:
     """Writes the rows and their errors."""
     document = {
-        "date": datetime.date.today().isoformat(), "device": "the timing model",
-        "published on": "B200, GB200, H100", "commit": commit(), "summary": summary(rows),
-        "regrets": regrets(rows), "rows": rows,
+        **heading("the timing model"), "published on": "B200, GB200, H100",
+        "summary": summary(rows), "regrets": regrets(rows), "rows": rows,
     }  # fmt: skip
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n")

@@ -1,6 +1,7 @@
 """Reductions beside torch: gradients of LayerNorm's weights, argmax, prefix sums.
 
     python benchmark/reductions.py [--rows 1152000] [--only gradients argmax cumsum long]
+                                   [--json FOLDER]
 
 Prints microseconds of the median run, launch included, with the L2 cache flushed before each.
 Results are checked first. The gradients take one launch: the blocks' parts are combined by the last
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import in_turns
+import result_files
 import torch
 
 import tilelang
@@ -21,6 +23,8 @@ import tilelang.language as T
 
 COLUMNS = 16
 LONG = 1 << 24
+#: functions that are not of this compiler
+PEERS = ("torch", "compile", "copy")
 
 
 def gradients(rows: int, share: int, threads: int) -> Any:
@@ -157,11 +161,20 @@ def long_runs() -> dict[str, Callable[[], object]]:
     return runs
 
 
-def show(title: str, runs: dict[str, Callable[[], object]], moved: int) -> None:
-    """Prints a table of `moved` bytes."""
+def show(
+    title: str, runs: dict[str, Callable[[], object]], moved: int, table: result_files.Table
+) -> None:
+    """Prints the times of functions that move so many bytes, and adds a row to the table.
+
+    The row has the fastest of the functions that are not peers.
+    """
     print(title)
-    for name, ms in in_turns.milliseconds(runs, rounds=3).items():
+    times = in_turns.milliseconds(runs, rounds=3)
+    for name, ms in times.items():
         print(f"  {name:<24}{1000 * ms:8.1f} us {moved / ms / 1e9:7.2f} TB/s", flush=True)
+    own = min(ms for name, ms in times.items() if name not in PEERS)
+    peers = [f"{1000 * times[n]:.1f}" if n in times else "" for n in ("torch", "compile")]
+    table.add(title, f"{1000 * own:.1f}", *peers)
 
 
 def main() -> None:
@@ -169,21 +182,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1152000)
     parser.add_argument("--only", nargs="*", default=["gradients", "argmax", "cumsum", "long"])
+    result_files.add_option(parser)
     options = parser.parse_args()
+    table = result_files.Table("reductions", ("", "this compiler", "torch", "torch.compile"))
     print(torch.cuda.get_device_name())
     if "gradients" in options.only:
         moved = options.rows * (2 * 2 * COLUMNS + 8)
-        show(f"dW, dB of {options.rows} x {COLUMNS} fp16", gradient_runs(options.rows), moved)
+        title = f"gradients of LayerNorm's weights, {options.rows:,} x {COLUMNS} float16"
+        show(title, gradient_runs(options.rows), moved, table)
     if "argmax" in options.only:
         for rows, columns in ((32768, 4096), (1000, 50264)):
-            title = f"argmax of {rows} x {columns} bf16"
-            show(title, argmax_runs(rows, columns), 2 * rows * columns)
+            title = f"argmax of {rows} x {columns} bfloat16"
+            show(title, argmax_runs(rows, columns), 2 * rows * columns, table)
     if "cumsum" in options.only:
         for rows, columns in ((32768, 1024), (8192, 4096), (1000, 50264), (1000, 50257)):
-            title = f"cumsum of {rows} x {columns} fp32"
-            show(title, cumsum_runs(rows, columns), 8 * rows * columns)
+            title = f"cumsum of {rows} x {columns} float32"
+            show(title, cumsum_runs(rows, columns), 8 * rows * columns, table)
     if "long" in options.only:
-        show(f"cumsum of {LONG} fp32", long_runs(), 8 * LONG)
+        title = f"cumsum of {LONG:,} float32, one row by all blocks"
+        show(title, long_runs(), 8 * LONG, table)
+    table.save(options.json)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Softmax and LayerNorm of rows of twelve widths: the kernels of examples/ beside their peers.
 
     python benchmark/row_widths.py [--all | --drawn SEED] [--kernels softmax layer_norm]
-                                   [--rounds 3]
+                                   [--rounds 3] [--json FOLDER]
 
 Prints the median microseconds of bfloat16 matrices of 256 MB (L2 flushed, functions in turns, see
 in_turns.py) and the ratio to the fastest of torch, torch.compile and Triton. Results are checked
@@ -22,11 +22,14 @@ from typing import Any
 
 import in_turns
 import normalization
+import result_files
 import row_kernels
 import torch
 
 import tilelang
 
+#: kernels by their names in docs/speed.md
+TITLES = {"layer_norm": "LayerNorm", "rms_norm": "RMSNorm"}
 HERE = Path(__file__).parent
 EXAMPLES = {"softmax": "softmax", "layer_norm": "norm", "rms_norm": "norm"}
 ELEMENTS = 2**27
@@ -65,10 +68,12 @@ def main() -> None:
     parser.add_argument("--drawn", type=int, metavar="SEED", help="widths that a seed draws")
     parser.add_argument("--kernels", nargs="*", default=["softmax", "layer_norm"])
     parser.add_argument("--rounds", type=int, default=3)
+    result_files.add_option(parser)
     options = parser.parse_args()
     chosen = widths(options.all) if options.drawn is None else drawn(options.drawn)
     triton = normalization.triton_kernels()
     print(f"{torch.cuda.get_device_name()}, bfloat16, {2 * ELEMENTS >> 20} MB, microseconds")
+    cells: dict[int, list[str]] = {columns: [] for columns in chosen}
     for name in options.kernels:
         formula = row_kernels.references()[name]
         for columns in chosen:
@@ -83,9 +88,16 @@ def main() -> None:
             calls = {n: functools.partial(run, *args) for n, run in runs.items()}
             times = in_turns.milliseconds(calls, rounds=options.rounds)
             best = min((n for n in times if n != "tilelang"), key=lambda n: times[n])
-            cells = "".join(f"  {n} {1e3 * ms:.1f}" for n, ms in times.items())
+            line = "".join(f"  {n} {1e3 * ms:.1f}" for n, ms in times.items())
             ratio = times[best] / times["tilelang"]
-            print(f"{name} {rows} x {columns}:{cells}  {ratio:.2f} of {best}", flush=True)
+            print(f"{name} {rows} x {columns}:{line}  {ratio:.2f} of {best}", flush=True)
+            cells[columns] += [f"{1e3 * times['tilelang']:.1f}", f"{ratio:.2f}"]
+    names = [heading for name in options.kernels for heading in (TITLES.get(name, name), "")]
+    file = "row_widths" if options.drawn is None else "row_widths_drawn"
+    table = result_files.Table(file, ("columns", *names))
+    for columns in chosen:
+        table.add(str(columns), *cells[columns])
+    table.save(options.json)
 
 
 if __name__ == "__main__":

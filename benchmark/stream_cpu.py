@@ -1,12 +1,11 @@
 """Speed of streams on the CPU, beside the libraries that do the same, in the same run.
 
-    python benchmark/stream_cpu.py [--frames 256] [--rounds 5] [--only TEXT] [--json FILE]
+    python benchmark/stream_cpu.py [--frames 256] [--rounds 5] [--only TEXT] [--json FOLDER]
 
 Frames of 512 x 512 uint16, random below 4000 or of a camera (a smooth picture with shot noise), go
 into tiles of 16 x 128 x 128. Rounds take turns; a row has the median and the best of MB/s of the
 array, and the median CPU seconds of a GB. acquire-zarr, TensorStore and zarr take part if they are
-installed. `--json` writes the rows to a file, from which `scripts/render_tables.py` makes the table
-of docs/stream.md.
+installed. `scripts/render_tables.py` makes the table of docs/stream.md from the file of `--json`.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import zarr
+from result_files import add_option, heading, processor
 
 from tilelang.stream import TileStream
 
@@ -203,20 +203,13 @@ def measure(
     return rows
 
 
-def processor() -> str:
-    """Returns the name of the processor."""
-    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    names = [line.split(":")[1].strip() for line in text.splitlines() if "model name" in line]
-    return names[0] if names else "unknown"
-
-
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--frames", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
-    parser.add_argument("--json", type=Path)
+    add_option(parser)
     options = parser.parse_args()
     cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
     print(f"{cores} cores, load of the last minute {load:.1f}")
@@ -241,9 +234,9 @@ def main() -> None:
             for name in names
             if importlib.util.find_spec(name.replace("-", "_"))
         }
-        machine = {"processor": processor(), "cores": cores, "load": round(load, 1)}
-        result = {"machine": machine, "versions": versions, "rows": rows}
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        machine = {"cores": cores, "load": round(load, 1)}
+        result = {**heading(processor()), "machine": machine, "versions": versions, "rows": rows}
+        (options.json / "stream_cpu.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How busy the tensor pipe of a B200 is in the examples, by the timing model; needs no GPU.
 
-    python benchmark/tensor_pipe.py [--only TEXT]
+    python benchmark/tensor_pipe.py [--only TEXT] [--json FOLDER]
 
 GEMMs of 4096 x 4096 x 4096 (the persistent one also of 8192) and attention of 4 x 16 heads of 128
 dimensions, 4096 keys, bfloat16, in several tiles, and the pass of its gradients. Prints the share
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import result_files
 import torch
 
 os.environ["TILELANG_DEFAULT_TARGET"] = "sm_100a"
@@ -53,12 +54,12 @@ def _gemms() -> Iterator[tuple[str, Callable[[], Any], list[torch.Tensor]]]:
     """Name, function that compiles, arguments."""
     cases: list[tuple[str, int, Any]] = []
     for tile in _TILES:
-        name = f"gemm_ss {' x '.join(map(str, tile))}"
+        name = f"gemm_ss {' x '.join(map(str, tile))}, {_SIZE} cubed"
         cases.append((name, _SIZE, gemm_ss(_SIZE, _SIZE, _SIZE, *tile, *_TYPES)))
     for size in (_SIZE, 2 * _SIZE):
         for make, choices in ((gemm_persistent, _PERSISTENT), (gemm_persistent_pairs, _PAIRS)):
             for tile, stages, columns in choices:
-                name = f"{make.__name__} {' x '.join(map(str, tile))}, {size}"
+                name = f"{make.__name__} {' x '.join(map(str, tile))}, {size} cubed"
                 function = make(
                     size, size, size, *tile, *_TYPES, num_stages=stages, columns=columns
                 )
@@ -111,7 +112,10 @@ def main() -> None:
     """Prints a line for each kernel, and the findings of the model."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="part of the names")
+    result_files.add_option(parser)
     arguments = parser.parse_args()
+    columns = ("kernel", "of the grid", "busy while CTAs run", "TFLOP/s")
+    table = result_files.Table("tensor_pipe", columns)
     for name, make, tensors in (*_gemms(), *_attentions(), *_gradients()):
         if arguments.only not in name:
             continue
@@ -123,11 +127,14 @@ def main() -> None:
         timing = report.timing
         grid = timing.tensor_flops / (_RATE * timing.sms * timing.grid_cycles)
         shares = dict(zip(timing.engine_name, timing.engine_share, strict=True))
+        busy = shares["tensor pipe"]
+        table.add(name, f"{100 * grid:.1f} %", f"{100 * busy:.1f} %", f"{timing.tflops:.0f}")
         print(f"{name:42} {100 * grid:5.1f} % of the grid's time, "
-              f"{100 * shares['tensor pipe']:5.1f} % of the CTAs'; {timing.tflops:5.0f} TFLOP/s",
+              f"{100 * busy:5.1f} % of the CTAs'; {timing.tflops:5.0f} TFLOP/s",
               flush=True)  # fmt: skip
         for finding in report.explain():
             print(f"    {finding}")
+    table.save(arguments.json, "the timing model, B200")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Predicted against measured time of kernels: the timing model of the emulator beside an H200.
 
     python benchmark/timing.py FOLDER [--only TEXT] [--fitted] [--save FILE] [--plot FILE.svg]
+                               [--json FOLDER]
 
 FOLDER holds what ``timing_measure.py build`` compiled when it was measured; ``timing_h200.json``
 what a GPU took. Prints a line for each case, and for each kind the errors of those that the model's
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import result_files
 import torch
 from timing_cases import Case, Foreign, cases, fitted
 from timing_measure import tensors
@@ -146,35 +148,67 @@ def summary(entries: list[dict[str, Any]], own: set[str]) -> list[str]:
     """The table of errors and correlations of cases that nothing was fitted to."""
     held = [entry for entry in entries if entry["name"] not in own]
     lines = ["", f"{len(held)} held back, {len(entries) - len(held)} fitted"]
-    for kind in dict.fromkeys(entry["kind"] for entry in held):
+    for kind in _kinds(held):
         lines.append(_line(kind, [entry for entry in held if entry["kind"] == kind]))
     if held:
         lines.append(_line("all held back", held))
     return [*lines, "", *_orders(entries)]
 
 
-def _orders(entries: list[dict[str, Any]]) -> list[str]:
-    """Whether the variants of each family come in the order of the GPUs."""
-    lines: list[str] = []
+def tables(entries: list[dict[str, Any]], own: set[str]) -> list[result_files.Table]:
+    """Returns the errors by kind and the rank correlations, as docs/timing_accuracy.md has them."""
+    held = [entry for entry in entries if entry["name"] not in own]
+    columns = ("kernels held back", "", "median error", "90th percentile")
+    kinds = result_files.Table("errors_by_kind", columns)
+    groups = {kind: [e for e in held if e["kind"] == kind] for kind in _kinds(held)}
+    for kind, of_kind in {**groups, "all held back": held}.items():
+        errors = [error(entry) for entry in of_kind]
+        middle, high = statistics.median(errors), np.percentile(errors, 90)
+        kinds.add(kind, str(len(errors)), f"{100 * middle:.1f} %", f"{100 * high:.1f} %")
+    columns = (
+        "family", "variants", "slowest / fastest", "rank correlation", "of two H200s",
+        "groups 3 % apart", "of these", "of two H200s", "pairs apart", "Kendall",
+    )  # fmt: skip
+    ranks = result_files.Table("rank_correlations", columns)
+    for family, members in _families(entries).items():
+        measured, predicted = ([m[key] for m in members] for key in ("measured_us", "predicted_us"))
+        every, count, apart = _ranks(measured, predicted)
+        of_gpus = _ranks(*([m["leases_us"][i] for m in members] for i in (0, 1)))
+        pairs = separated(members)
+        ranks.add(
+            family, str(len(members)), f"{max(measured) / min(measured):.2f}", f"{every:.2f}",
+            f"{of_gpus[0]:.2f}", str(count), apart.strip(" -"), of_gpus[2].strip(" -"),
+            f"{len(pairs)} of {math.comb(len(members), 2)}",
+            f"{kendall(pairs):.2f}" if pairs else "",
+        )  # fmt: skip
+    return [kinds, ranks]
+
+
+def _kinds(entries: list[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(entry["kind"] for entry in entries))
+
+
+def _families(entries: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Returns the families that have enough variants for a correlation."""
     families: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         families.setdefault(entry["name"].split("/")[0], []).append(entry)
-    for family, members in families.items():
-        if len(members) >= _LEAST_VARIANTS:
-            measured, predicted = ([m[key] for m in members]
-                                   for key in ("measured_us", "predicted_us"))  # fmt: skip
-            first, second = ([m["leases_us"][i] for m in members] for i in (0, 1))
-            every, groups, apart = _ranks(measured, predicted)
-            of_gpus = _ranks(first, second)
-            lines.append(f"{family:24} {len(members):3} variants, slowest / fastest "
-                         f"{max(measured) / min(measured):5.2f}, rank correlation {every:5.2f}, of "
-                         f"{groups} that differ by {100 * NOISE:.0f} %: {apart}; of two GPUs "
-                         f"{of_gpus[0]:5.2f}, {of_gpus[2]}")  # fmt: skip
-            pairs = separated(members)
-            if pairs:
-                lines.append(f"    {len(pairs)} of {math.comb(len(members), 2)} pairs are apart on "
-                             f"both GPUs, Kendall's correlation {kendall(pairs):.2f}")  # fmt: skip
-                lines += inversions(pairs)
+    return {name: rows for name, rows in families.items() if len(rows) >= _LEAST_VARIANTS}
+
+
+def _orders(entries: list[dict[str, Any]]) -> list[str]:
+    """Whether the variants of each family come in the order of the GPUs."""
+    _, ranks = tables(entries, set())
+    lines: list[str] = []
+    for row, members in zip(ranks.rows, _families(entries).values(), strict=True):
+        family, count, spread, every, of_gpus, groups, apart, apart_gpus, pairs, kendalls = row
+        lines.append(f"{family:24} {count:>3} variants, slowest / fastest {spread}, rank "
+                     f"correlation {every}, of {groups} that differ by {100 * NOISE:.0f} %: "
+                     f"{apart or '-'}; of two GPUs {of_gpus}, {apart_gpus or '-'}")  # fmt: skip
+        if kendalls:
+            lines.append(f"    {pairs} pairs are apart on both GPUs, Kendall's correlation "
+                         f"{kendalls}")  # fmt: skip
+            lines += inversions(separated(members))
     return lines
 
 
@@ -186,6 +220,7 @@ def main() -> None:
     parser.add_argument("--fitted", action="store_true", help="only those that may be fitted to")
     parser.add_argument("--save")
     parser.add_argument("--plot")
+    result_files.add_option(parser)
     arguments = parser.parse_args()
     truth = json.loads((_HERE / "timing_h200.json").read_text())["kernels"]
     own, entries = fitted(), []
@@ -203,6 +238,8 @@ def main() -> None:
               f")  in {entry['seconds']:.1f} s"
               f"{'  fitted' if case.name in own else ''}", flush=True)  # fmt: skip
     print("\n".join(summary(entries, own)))
+    for table in tables(entries, own):
+        table.save(arguments.json, "the timing model, H200")
     if arguments.save:
         Path(arguments.save).write_text(json.dumps(entries, indent=1))
     if arguments.plot:

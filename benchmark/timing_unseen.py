@@ -1,6 +1,7 @@
 """The timing model on kernels that nobody chose: predicted and measured in one run.
 
     python benchmark/timing_unseen.py [--list] [--seed 2027] [--save FILE]
+                                      [--json FOLDER]
 
 Each family of programs, of the examples and of this folder, has four times sizes drawn evenly by
 their logarithms from the ranges written beside it: 40 kernels of ten families, as the compiler
@@ -26,6 +27,8 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), *map(str, (HERE.parent / "examples").iterdir())]
+import result_files  # noqa: E402
+
 TARGET, VARIANTS, RUNS = "sm_90a", 4, 7
 
 
@@ -148,13 +151,13 @@ def measured(case: tuple[str, tuple[int, ...]]) -> float:
     return sum(own) / RUNS
 
 
-def error_of(rows: list[dict[str, Any]]) -> str:
-    """The median and the 90th percentile of |predicted / measured - 1|."""
+def errors_of(rows: list[dict[str, Any]]) -> tuple[float, float]:
+    """Returns the median and the 90th percentile of |predicted / measured - 1|."""
     errors = sorted(abs(row["predicted_us"] / row["measured_us"] - 1) for row in rows)
     at = 0.9 * (len(errors) - 1)
     low, part = int(at), at - int(at)
     high = errors[low] + part * (errors[min(low + 1, len(errors) - 1)] - errors[low])
-    return f"median {statistics.median(errors):.1%}, 90th percentile {high:.1%}"
+    return statistics.median(errors), high
 
 
 def main() -> None:
@@ -163,6 +166,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--seed", type=int, default=2027)
     parser.add_argument("--save", type=Path)
+    result_files.add_option(parser)
     options = parser.parse_args()
     cases = list(drawn(options.seed))
     if options.list:
@@ -179,9 +183,13 @@ def main() -> None:
         rows.append({"family": name, "sizes": sizes, "predicted_us": value})
         rows[-1]["measured_us"] = us = measured((name, sizes))
         print(f"{case:32} {value:8.1f} {us:8.1f} us  {value / us:.2f}", flush=True)
-    for name in FAMILIES:
-        print(f"{name:20} {error_of([row for row in rows if row['family'] == name])}")
-    print(f"{len(rows)} of {len(cases)}: {error_of(rows)}")
+    table = result_files.Table("drawn_kernels", ("drawn", "median error", "90th percentile"))
+    groups = {name: [row for row in rows if row["family"] == name] for name in FAMILIES}
+    for name, of_family in {**groups, f"all {len(rows)} of {len(cases)}": rows}.items():
+        median, high = errors_of(of_family)
+        print(f"{name:20} median {median:.1%}, 90th percentile {high:.1%}")
+        table.add(name, f"{100 * median:.1f} %", f"{100 * high:.1f} %")
+    table.save(options.json)
     if options.save:
         options.save.write_text(json.dumps(rows, indent=1))
 

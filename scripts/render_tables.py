@@ -18,7 +18,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmark" / "results"
 #: Pages with rendered tables.
-PAGES = tuple(ROOT / "docs" / page for page in ("speed.md", "stream.md", "timing_accuracy.md"))
+PAGES = tuple(
+    ROOT / "docs" / f"{page}.md" for page in ("speed", "stream", "timing_accuracy", "timing_figures")
+)
+#: Folders of benchmark/results/ whose files are tables as they stand.
+FOLDERS = ("speed", "timing")
 _PUBLISHED = "published_b200.json"
 _STREAMS = "stream_cpu.json"
 _TABLE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -99,9 +103,9 @@ def measured(name: str, labels: int = 1) -> list[dict[str, str]]:
     return rows
 
 
-def speed_table(name: str) -> str:
-    """Returns a table of docs/speed.md as it was measured."""
-    found = result(f"speed/{name}.json")
+def table(name: str) -> str:
+    """Returns the table of a file, ``folder/name`` in benchmark/results/."""
+    found = result(f"{name}.json")
     return _table(tuple(found["columns"]), map(tuple, found["rows"]))
 
 
@@ -160,8 +164,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "published_errors": published_errors,
     "published_choices": published_choices,
     "speed_summary": speed_summary,
-    **{f"speed_{path.stem}": partial(speed_table, path.stem)
-       for path in sorted((RESULTS / "speed").glob("*.json"))},
+    **{f"{folder}_{path.stem}": partial(table, f"{folder}/{path.stem}")
+       for folder in FOLDERS for path in sorted((RESULTS / folder).glob("*.json"))},
 }  # fmt: skip
 
 
