@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmark" / "results"
 #: Pages with rendered tables.
 PAGES = tuple(
-    ROOT / "docs" / f"{page}.md" for page in ("speed", "stream", "timing_accuracy", "timing_figures")
+    ROOT / "docs" / f"{page}.md"
+    for page in ("speed", "stream", "timing_accuracy", "timing_figures")
 )
 #: Folders of benchmark/results/ whose files are tables as they stand.
 FOLDERS = ("speed", "timing")
