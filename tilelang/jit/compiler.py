@@ -98,9 +98,21 @@ def _outputs_of(func: Any, out_idx: Sequence[int] | int | None) -> Sequence[int]
 
 @boundary
 def lower_to_source(
-    func: Any, target: Any = "auto", *, pass_configs: Mapping[Any, Any] | None = None
+    func: Any,
+    target: Any = "auto",
+    target_host: Any = None,
+    *,
+    pass_configs: Mapping[Any, Any] | None = None,
+    enable_host_codegen: bool = False,
+    enable_device_compile: bool = False,
 ) -> LoweredKernel:
-    """Runs the compiler up to CUDA C++, without NVRTC; arguments as for :func:`compile`."""
+    """Runs the compiler up to CUDA C++, without NVRTC.
+
+    Args:
+        func, target, target_host, pass_configs: as for :func:`compile`.
+        enable_host_codegen, enable_device_compile: accepted for compatibility; there is no host
+            code, and :func:`compile` compiles that of the device.
+    """
     pass_configs = with_surrounding(pass_configs)
     configs = pass_config.normalize(pass_configs)
     func = _the_function(func)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, ParamSpec, TypeVar, cast
@@ -246,14 +246,23 @@ def _named(step: WSSync) -> str:
 
 
 def named(function: Callable[P, R]) -> Callable[P, R]:
-    """Gives an operator or a loop the argument ``annotations``: ``{T.WSID: "load"}``, its id."""
+    """Gives an operator or a loop the argument ``annotations``: ``{T.WSID: "load"}``, its id.
+
+    Its keys may also name the operator's keyword arguments: ``{"disable_tma": True}``.
+    """
+    signature = inspect.signature(function)
+    options_of = {
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
 
     @functools.wraps(function)
     def operator(*args: Any, annotations: Any = None, **options: Any) -> Any:
-        _note(annotations)
-        return function(*args, **options)
+        given = {key: value for key, value in (annotations or {}).items() if key in options_of}
+        _note(annotations, given)
+        return function(*args, **{**options, **given})
 
-    signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     extra = inspect.Parameter("annotations", inspect.Parameter.KEYWORD_ONLY, default=None)
     last = len(parameters) - (parameters[-1].kind is inspect.Parameter.VAR_KEYWORD)
@@ -262,15 +271,18 @@ def named(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", operator)
 
 
-def _note(annotations: Mapping[str, Any] | None) -> None:
-    """Keeps the id that an operator or a loop has for a schedule; other keys leave a remark."""
+def _note(annotations: Mapping[str, Any] | None, given: Container[str]) -> None:
+    """Keeps the id that an operator or a loop has for a schedule.
+
+    Other keys than those of arguments leave a remark.
+    """
     if annotations is None:
         return
     builder = in_block("annotations=")
     for key, value in annotations.items():
         if key == WSID:
             _name(builder, str(value))
-        else:
+        elif key not in given:
             remark_by_itself("annotations=", "no pass of this compiler reads it", [repr(key)], {})
 
 

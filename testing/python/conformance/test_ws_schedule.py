@@ -240,3 +240,23 @@ def test_steps_are_kinds_of_instructions() -> None:
     assert isinstance(step, T.WSInstr) and isinstance("x", T.WSInstr)
     assert step.kind is T.WSSyncKind.PRODUCER_ACQUIRE and step.stage == 2
     assert torch.tensor(1) is not step
+
+
+def test_annotations_that_are_arguments(target: str) -> None:
+    """They win over the arguments themselves."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            T.copy(A, tile, annotations={"disable_tma": True, "coalesced_width": 2})
+            T.copy(tile, B, disable_tma=False, annotations={"disable_tma": True})
+
+    a, b = normal(64, 64, dtype="float16"), poison(64, 64, dtype="float16")
+    run(main, target, a, b)
+    equal(b, a)
+    if target == "sm_100a":
+        kernel = tilelang.compile(main, target=target)
+        assert "cp.async.bulk" not in kernel.get_ptx()
+        assert "ld.global.v4" not in kernel.get_ptx()
+        assert not [remark for remark in kernel.remarks if remark.topic == "argument"]

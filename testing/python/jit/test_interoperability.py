@@ -177,3 +177,15 @@ def test_cupy() -> None:
     x, y = cupy.random.rand(3, 70, dtype="float32"), cupy.random.rand(70, dtype="float32")
     result = product()(x, y)
     assert isinstance(result, cupy.ndarray) and bool((result == x * y).all())
+
+
+def test_lower_to_source_alone():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            T.fill(A, 3)
+
+    lowered = tilelang.lower(
+        main, "sm_100a", None, enable_host_codegen=False, enable_device_compile=True
+    )
+    assert "__global__" in lowered.kernel_source
