@@ -138,7 +138,8 @@ class BodyFlattener : public ir::StmtMutator {
       body = op::Sequence(stmts, body.span());
       annotations.Set("unroll_factor", int64_t{1});
     }
-    return ir::For(op->var, op->min, op->extent, op->Kind(), body, annotations, op->span);
+    ir::For loop(op->var, op->min, op->extent, op->Kind(), body, annotations, op->span);
+    return OrdersLoadsAlone(loop.get()) ? WithoutProgramOrder(loop.get()) : loop;
   }
 
  private:

@@ -12,6 +12,7 @@
 #include "ir/error.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
+#include "op/copy_async.h"
 #include "op/effect.h"
 
 namespace tilelang::schedule {
@@ -23,6 +24,8 @@ using ir::Stmt;
 namespace {
 
 constexpr int64_t kAhead = -1;  // of loads
+constexpr const char* kOrder = "order";
+constexpr const char* kStage = "stage";
 
 std::vector<int64_t> Numbers(const ir::ForNode* loop, const char* name) {
   auto given = loop->annotations.Get(name);
@@ -47,11 +50,17 @@ std::string SharedName(const TaskNode& a, const TaskNode& b) {
   return name;
 }
 
+bool IsLoad(const Stmt& s) {
+  if (op::AsTileCopy(s)) return true;
+  const auto* copy = s.as<ir::CopyNode>();
+  return copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
+}
+
 // Places and stages that the program gives parts.
 class Places {
  public:
   explicit Places(const ir::ForNode* loop)
-      : loop_(loop), order_(Numbers(loop, "order")), stage_(Numbers(loop, "stage")) {}
+      : loop_(loop), order_(Numbers(loop, kOrder)), stage_(Numbers(loop, kStage)) {}
 
   // Parts that are not listed keep the order of the program, in the first stage.
   int64_t OrderOf(int64_t part) const {
@@ -152,6 +161,47 @@ bool HasProgramOrder(const ir::ForNode* loop) {
     for (const Stmt& s : body->stmts) marked |= PartAt(s).has_value();
   }
   return marked;
+}
+
+bool OrdersLoadsAlone(const ir::ForNode* loop) {
+  std::vector<int64_t> stages = Numbers(loop, kStage);
+  const auto* body = loop->body.as<ir::SeqNode>();
+  if (stages.empty() || body == nullptr) return false;
+  std::map<int64_t, bool> loads;  // by part: whether it does nothing else
+  int64_t part = -1;
+  for (const Stmt& s : body->stmts) {
+    if (auto begins = PartAt(s)) {
+      part = *begins;
+    } else if (part >= 0 && s->kind != ir::StmtKind::kBind) {
+      loads.emplace(part, true).first->second &= IsLoad(s);
+    }
+  }
+  Places places(loop);
+  int64_t last_load = kAhead, stage = kAhead, place = kAhead;
+  for (const auto& [number, only_loads] : loads) {
+    int64_t own = places.StageOf(number);
+    if (own == kAhead) return false;
+    if (only_loads) {
+      last_load = std::max(last_load, own);
+      continue;
+    }
+    if ((stage != kAhead && own != stage) || places.OrderOf(number) < place) return false;
+    stage = own;
+    place = places.OrderOf(number);
+  }
+  return last_load != kAhead && last_load < stage;
+}
+
+ir::For WithoutProgramOrder(const ir::ForNode* loop) {
+  std::vector<Stmt> stmts;
+  for (const Stmt& s : loop->body.as<ir::SeqNode>()->stmts) {
+    if (!PartAt(s)) stmts.push_back(s);
+  }
+  auto annotations = loop->annotations;
+  annotations.erase(kOrder);
+  annotations.erase(kStage);
+  return ir::For(loop->var, loop->min, loop->extent, loop->Kind(),
+                 op::Sequence(stmts, loop->body.span()), annotations, loop->span);
 }
 
 std::vector<size_t> ProgramOrder(const ir::ForNode* loop, std::vector<TaskNode>* nodes) {

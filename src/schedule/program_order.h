@@ -16,6 +16,12 @@ std::optional<int64_t> PartAt(const ir::Stmt& s);
 // Returns whether the program orders the body of the loop by marks.
 bool HasProgramOrder(const ir::ForNode* loop);
 
+// Returns whether the program's order says no more than that tiles are loaded in an earlier stage
+// than the statements that use them: these are of one stage, in the order of the program.
+bool OrdersLoadsAlone(const ir::ForNode* loop);
+// The loop without the program's order.
+ir::For WithoutProgramOrder(const ir::ForNode* loop);
+
 // The order of the nodes in one round of the loop; their stages are set. An error where a node
 // would run before one that it depends on. Slots are acquired right before their first use, and
 // released where their last gemm is waited for anyway.

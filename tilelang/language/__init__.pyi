@@ -102,7 +102,9 @@ def Pipelined(start: Any, stop: Any = None, num_stages: builtins.int = 0, order:
             -1 for loads, which run ahead as far as their slots allow. The compiler decides if it
             is not given.
         stage: the pipeline stage of each statement, 0 or 1 (-1 for loads): a round runs
-            stage 0 of its own iteration, and stage 1 of the previous iteration.
+            stage 0 of its own iteration, and stage 1 of the previous iteration. Without
+            ``num_stages``, tiles that are loaded have slots for the iterations between the first
+            stage and the last.
         group: lists of statements that follow each other; ``order`` and ``stage`` then have a
             number for each of these.
 

@@ -242,7 +242,9 @@ def Pipelined(
             -1 for loads, which run ahead as far as their slots allow. The compiler decides if it
             is not given.
         stage: the pipeline stage of each statement, 0 or 1 (-1 for loads): a round runs
-            stage 0 of its own iteration, and stage 1 of the previous iteration.
+            stage 0 of its own iteration, and stage 1 of the previous iteration. Without
+            ``num_stages``, tiles that are loaded have slots for the iterations between the first
+            stage and the last.
         group: lists of statements that follow each other; ``order`` and ``stage`` then have a
             number for each of these.
 
@@ -258,6 +260,8 @@ def Pipelined(
     if wanted is None:
         remark_ignored("T.Pipelined", group=group)
         return _counted("T.Pipelined", _PIPELINED, start, stop, None, notes)
+    if notes["num_stages"] == 0:
+        notes["num_stages"] = wanted.slots
     notes |= {"order": wanted.order, "stage": wanted.stage}
     return _counted("T.Pipelined", _PIPELINED, start, stop, None, notes, wanted.mark)
 

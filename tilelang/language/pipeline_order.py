@@ -36,6 +36,16 @@ class PipelineOrder:
         self.group = None if group is None else [self._integers("group", part) for part in group]
         self._check()
 
+    @property
+    def slots(self) -> int:
+        """How many slots the stages ask for: one more than iterations are between them.
+
+        0, as of a loop without stages, if all parts are of one stage.
+        """
+        listed = [stage for stage in self.stage if stage != AHEAD]
+        apart = max(listed, default=0) - min(listed, default=0)
+        return apart + 1 if apart else 0
+
     def _refuse(self, message: str, *notes: str) -> None:
         raise errors.SemanticsError(f"T.Pipelined: {message}", span=self.span, notes=list(notes))
 

@@ -285,3 +285,42 @@ def test_what_cannot_be_moved_stays() -> None:
 
     kernel = tilelang.compile(main, target="sm_80")
     assert re.search(r"order and stage have no effect: line \d+ cannot be moved", messages(kernel))
+
+
+@every_schedule
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a", "sm_80", "sm_120a"])
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(
+    ("order", "stage"),
+    [([0, 1, 2], [0, 0, 1]), ([1, 2, 0], [0, 0, 2]), ([2, 0, 1], [0, 1, 3]), (None, [0, 0, 1])],
+)
+@pytest.mark.parametrize("steps_of_k", [1, 2, 5])
+def test_stages_of_loads(target: str, alone: bool, order, stage, steps_of_k: int) -> None:
+    """Loads in an earlier stage run ahead of the gemm, in as many slots as the stages need."""
+    m, n, depth = 80, 72, 32 * steps_of_k
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, depth), "float16"),
+        B: T.Tensor((depth, n), "float16"),
+        C: T.Tensor((m, n), "float32"),
+    ):
+        with T.Kernel(2, 2, threads=128) as (bx, by):
+            a = T.alloc_shared((64, 32), "float16")
+            b = T.alloc_shared((32, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for k in T.Pipelined(steps_of_k, order=order, stage=stage):
+                T.copy(A[by * 64, k * 32], a)
+                T.copy(B[k * 32, bx * 64], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * 64, bx * 64])
+
+    configs = {"tl.disable_warp_specialized": alone}
+    kernel = tilelang.compile(main, target=target, pass_configs=configs)
+    a, b = torch.randn(m, depth).half(), torch.randn(depth, n).half()
+    c = torch.full((m, n), float("nan"))
+    kernel(a, b, c)
+    torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-2, atol=1e-2)
+    if steps_of_k > 1 and target == "sm_80":
+        assert "cp.async.wait_group" in kernel.get_ptx()
