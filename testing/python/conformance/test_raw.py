@@ -228,6 +228,23 @@ def test_views_of_memory(target: str) -> None:
     close(run(main, target, a, poison(4 * N)), a.flip(1).reshape(-1))
 
 
+def test_variables_that_get_a_value(target: str) -> None:
+    """``T.let`` without a body gives a declared variable its value, in each iteration anew."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4 * N,), "int32"), B: T.Tensor((4 * N,), "int32")):
+        with T.Kernel(1, threads=N):
+            tile = T.alloc_shared((N,), "int32")
+            for k in T.serial(4):
+                first = T.int32()
+                T.let(first, k * N)
+                T.copy(A[first], tile)
+                T.copy(tile, B[3 * N - first])
+
+    a = integers(4 * N)
+    equal(run(main, target, a, poison(4 * N, dtype="int32")), a.view(4, N).flip(0).reshape(-1))
+
+
 def test_branches_and_loops_as_frames(target: str) -> None:
     @T.prim_func
     def main(A: T.Tensor((N,), "int32"), B: T.Tensor((N,), "int32")):

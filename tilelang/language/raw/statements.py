@@ -9,7 +9,7 @@ from ... import _ffi, errors
 from ... import target as targets
 from ...ir import span
 from ...ir.buffer import plain
-from ...ir.expr import Expr, as_expr, condition
+from ...ir.expr import Expr, Var, as_expr, cast, condition
 from ...ir.stmt import emit
 from ..builder import Block, Builder, current, in_kernel
 from ..ignored import remark_ignored
@@ -273,12 +273,17 @@ def bind(value: Any, *, var: Any = None) -> Any:
 def let(v: Any, value: Any, body: Any = None) -> Any:
     """``T.let(x, value, body)``: ``body`` with ``value`` for the variable ``x``.
 
-    Without a body, ``value`` evaluated here; as an assignment.
+    Without a body, ``value`` evaluated here, as an assignment: a variable ``x = T.int32()`` has it
+    from here on.
     """
-    if body is None:
+    variable = v if isinstance(v, Var) else None
+    if body is None and variable is None:
         return bind(value)
     builder = in_kernel("T.let")
-    emit(_ffi.get("ir.Bind")(v, as_expr(value), span.current()))
+    value = as_expr(value) if variable is None else cast(value, variable.dtype)
+    emit(_ffi.get("ir.Bind")(v, value, span.current()))
+    if body is None:
+        return v
     return builder.bind("let", as_expr(body))
 
 
