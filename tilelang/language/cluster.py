@@ -19,6 +19,11 @@ from .view import Part
 from .view_copy import VIEWS, sides
 from .ws_schedule import named
 
+_PACKED = (
+    "T.alloc_shared(..., packed=True), of types of 4 bits, holds bytes as the tensor does; "
+    "elements of other tiles have larger types"
+)
+
 
 def block_rank_in_cluster() -> Expr:
     """The rank of the block in its cluster (int32): x first, 0 in a kernel without clusters."""
@@ -146,7 +151,10 @@ def _regions_of_tma(src: Any, dst: Any) -> tuple[Region, Region]:
         f"T.tma_copy of `{part}` of shape {shape_text(part.extents)}, a view that is no box of "
         f"{part.view.source.describe()}",
         span=span.here(),
-        notes=["T.copy converts elements of views"],
+        notes=[
+            "T.copy converts elements of views",
+            *([_PACKED] if part.view.codec is not None else []),
+        ],
     )
 
 
