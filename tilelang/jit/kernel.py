@@ -418,6 +418,10 @@ class JITKernel:
 
         return Profiler(self, tensor_supply_type or TensorSupplyType.Auto)
 
+    def run_once(self, func: Callable[..., Any] | None = None) -> Any:
+        """Calls the kernel, or ``func``, with arguments that the profiler makes."""
+        return self.get_profiler().run_once(func)
+
     def show_source(self) -> None:
         """Prints the generated CUDA C++."""
         sys.stdout.write(self._source + "\n")

@@ -189,3 +189,16 @@ def test_lower_to_source_alone():
         main, "sm_100a", None, enable_host_codegen=False, enable_device_compile=True
     )
     assert "__global__" in lowered.kernel_source
+
+
+def test_a_kernel_runs_with_arguments_of_the_profiler():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            T.copy(A, B)
+
+    kernel = tilelang.compile(main, out_idx=-1, target=TARGET)
+    assert kernel.run_once().shape == (64,)
+    seen = []
+    kernel.run_once(lambda *tensors: seen.extend(tensors))
+    assert [tensor.shape for tensor in seen] == [(64,)]
