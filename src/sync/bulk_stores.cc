@@ -149,13 +149,13 @@ bool BulkStores::HandsOver(const Stmt& s, const Buffer& tile) {
     const auto* barrier = part.as<ir::BarrierNode>();
     bool cluster = barrier != nullptr && barrier->Kind() == ir::BarrierKind::kCluster &&
                    barrier->Part() == ir::BarrierPart::kWhole;
-    return (cluster || analysis::ArrivesForOthers(part)) && IsSharedWithOthers(tile);
+    return (cluster || analysis::ArrivesForOthers(part)) && IsUsedByOtherThreads(tile);
   });
 }
 
-bool BulkStores::IsSharedWithOthers(const Buffer& tile) {
-  auto [it, is_new] = team_.shared.try_emplace(tile.get(), false);
-  if (is_new) it->second = CountUses(launch_->body, tile) != CountUses(team_.body, tile);
+bool BulkStores::IsUsedByOtherThreads(const Buffer& tile) {
+  auto [it, is_new] = region_.shared.try_emplace(tile.get(), false);
+  if (is_new) it->second = CountUses(launch_->body, tile) != CountUses(region_.body, tile);
   return it->second;
 }
 

@@ -1,4 +1,4 @@
-// Waits for TMA stores: the issuing thread waits before the first statement that needs it.
+// Places waits for TMA stores: the issuing thread waits before the first statement that needs it.
 #ifndef TILELANG_SYNC_BULK_STORES_H_
 #define TILELANG_SYNC_BULK_STORES_H_
 
@@ -14,7 +14,7 @@
 
 namespace tilelang::sync {
 
-// A thread can wait for its own bulk groups only, and the wait is free if none is in flight. Groups
+// A thread can wait only for its own bulk groups, and the wait is free if none is in flight. Groups
 // complete in order, so a wait leaves groups in flight that the thread committed later on every
 // path. In a ring of n slots, these are all slots except the one that is filled again, also where
 // the iteration chooses the slot (s[i % n]). While a tile is stored, its threads go on until the
@@ -27,17 +27,18 @@ namespace tilelang::sync {
 // and at most until the end of the statements that these threads execute alone.
 class BulkStores {
  public:
-  // The statements that a set of threads executes alone, and the tiles that other threads use, too.
-  struct Team {
+  // Statements that a set of threads executes alone, and whether other threads use each tile as
+  // well.
+  struct Region {
     ir::Stmt body;
     std::unordered_map<const ir::ffi::Object*, bool> shared = {};
   };
 
   BulkStores(const ir::KernelLaunchNode* launch, const analysis::BlockThreads& threads)
-      : launch_(launch), threads_(threads), team_{launch->body} {}
+      : launch_(launch), threads_(threads), region_{launch->body} {}
 
-  // Begins the statements of another team; returns the current team.
-  Team Enter(Team team) { return std::exchange(team_, std::move(team)); }
+  // Begins the statements of another region; returns the current region.
+  Region Enter(Region region) { return std::exchange(region_, std::move(region)); }
 
   // Begins the body of a loop, which ends at the matching call of LeaveLoop.
   void EnterLoop(const ir::Stmt& loop) { loops_.emplace_back(loop, launch_); }
@@ -47,8 +48,8 @@ class BulkStores {
   // index. The threads around the statement then wait for the stores.
   bool IssuesAlone(const ir::Stmt& s) const;
 
-  // The waits for pending stores that must be complete before statement `s`, which makes these
-  // accesses.
+  // Returns the waits for pending stores that must be complete before statement `s`, which makes
+  // these accesses.
   std::vector<ir::Wait> Before(const ir::Stmt& s, const std::vector<analysis::AccessPtr>& accesses,
                                const PendingAccesses& state);
   // Returns the waits for all pending stores.
@@ -59,13 +60,13 @@ class BulkStores {
   bool IsApart(const PendingAccess& store, const analysis::MemoryAccess& access) const;
   // Returns whether the access may touch what the store reads: another slot of a ring is apart.
   bool MayMeet(const PendingAccess& store, const analysis::MemoryAccess& access) const;
-  bool IsSharedWithOthers(const ir::Buffer& tile);
+  bool IsUsedByOtherThreads(const ir::Buffer& tile);
   // Returns whether a statement allows other threads to change the tile.
   bool HandsOver(const ir::Stmt& s, const ir::Buffer& tile);
 
   const ir::KernelLaunchNode* launch_;
   const analysis::BlockThreads& threads_;
-  Team team_;
+  Region region_;
   std::vector<analysis::LoopTurns> loops_;  // outermost first
 };
 

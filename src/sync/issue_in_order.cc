@@ -105,12 +105,13 @@ Stmt ArriveAt(const op::Phase& ready, const Expr& block, ir::Scope scope, const 
   return ir::Arrive(ir::ArriveKind::kThread, op::ElementOf(ready), span,
                     {.block = block, .scope = scope});
 }
-Stmt WaitForOthers(const op::Phase& ready, const ir::Span& span) {
+Stmt WaitForOtherBlocks(const op::Phase& ready, const ir::Span& span) {
   return ir::WaitParity(op::ElementOf(ready), op::ParityOf(ready), span, ir::Scope::kCluster);
 }
 
-// The blocks of a mask announce their bytes, each on its own barrier. The one of lowest rank loads
-// for all of them; where they wait here, too, when each has said on `ready` that its tile is free.
+// Each block of the mask announces its bytes on its own barrier, and the block of lowest rank loads
+// for all of them. If the blocks also wait here, it loads after each block has signalled on `ready`
+// that its tile is free.
 void IssueMulticast(const OperatorGroup& group, int64_t mask, const op::Phase* ready,
                     memory::CtaResources* resources, op::Lowering* lowering,
                     std::vector<Stmt>* stmts) {
@@ -120,7 +121,7 @@ void IssueMulticast(const OperatorGroup& group, int64_t mask, const op::Phase* r
   std::vector<Stmt> load;
   if (ready != nullptr) {
     member.push_back(ArriveAt(*ready, op::U32(op::Leader(mask)), ir::Scope::kCta, span));
-    load.push_back(WaitForOthers(*ready, span));
+    load.push_back(WaitForOtherBlocks(*ready, span));
   }
   lowering->multicast = mask;
   IssueAll(group, lowering, &load);
@@ -194,11 +195,11 @@ Stmt CopyToBlocks(const OperatorGroup& group, op::Lowering* lowering) {
   return op::ByOneThread(op::Sequence(issue, span), *lowering->ctx, span);
 }
 
-// The blocks of a pair compute together: the leader's thread issues when that of each has said on
-// `ready` that its threads have come so far.
+// Issues a GEMM of a pair of blocks. A thread of each block signals on `ready` that the block's
+// threads have reached the GEMM; the leader's thread then issues for both.
 Stmt IssueByLeader(std::vector<Stmt> gemm, const Expr& barrier, const op::Phase& ready,
                    const op::Context& ctx, const ir::Span& span) {
-  std::vector<Stmt> issue = {WaitForOthers(ready, span)};
+  std::vector<Stmt> issue = {WaitForOtherBlocks(ready, span)};
   issue.insert(issue.end(), gemm.begin(), gemm.end());
   issue.push_back(op::CommitTcgen05(barrier, ctx, span));
   std::vector<Stmt> stmts = {ArriveAt(ready, op::PairLeader(), ir::Scope::kPair, span),

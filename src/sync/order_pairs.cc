@@ -46,8 +46,8 @@ bool AreWritten(const Buffers& operands, const Stmt& body) {
   return written;
 }
 
-// Barriers at which threads of other blocks arrive.
-Buffers BarriersOfOthers(const Stmt& body) {
+// Returns the barriers at which threads of other blocks arrive.
+Buffers BarriersWithRemoteArrivals(const Stmt& body) {
   Buffers barriers;
   ir::WalkStmts(body, [&](const Stmt& s) {
     const auto* arrive = s.as<ir::ArriveNode>();
@@ -84,7 +84,7 @@ class PairOrderer : public ir::StmtMutator {
 ir::Func OrderPairs(const ir::Func& func) {
   Buffers operands = OperandsOfPairs(func->body);
   if (operands.empty() || !AreWritten(operands, func->body)) return func;
-  return func.WithBody(PairOrderer(BarriersOfOthers(func->body)).MutateStmt(func->body));
+  return func.WithBody(PairOrderer(BarriersWithRemoteArrivals(func->body)).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::sync

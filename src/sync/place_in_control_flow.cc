@@ -1,4 +1,5 @@
-// Branches and loops: who takes them together, and what they leave to be ordered.
+// Processes branches and loops: which threads take them together, and which accesses they leave
+// pending.
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
@@ -34,9 +35,9 @@ std::vector<AccessPtr> WithoutTensorMemory(std::vector<AccessPtr> accesses) {
 
 }  // namespace
 
-// A statement that some threads execute, each its part.
+// Records the accesses of a statement that only some threads execute.
 void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAccesses* state) {
-  EngineWaiters waiters(s, team_.threads, threads_);
+  EngineWaiters waiters(s, executing_.threads, threads_);
   bool on_mbarrier = WaitsOnMbarrier(s);
   bool for_stores = WaitsForAll(s, Engine::kTmaStore);
   state->PassWait(waiters.OfAny(), on_mbarrier, for_stores);
@@ -63,41 +64,41 @@ void SyncPlacer::RecordWhole(const Stmt& s, bool role, bool ordered, PendingAcce
 }
 
 Stmt SyncPlacer::ProcessIf(const IfNode* op, PendingAccesses* state) {
-  bool uniform = team_.arrives ? uniformity_.IsUniform(op->condition, team_.threads)
-                               : uniformity_.IsUniform(op->condition);
+  bool uniform = executing_.arrives ? uniformity_.IsUniform(op->condition, executing_.threads)
+                                    : uniformity_.IsUniform(op->condition);
   if (!uniform) return ProcessBranch(op, state);
   Stmt checked = Leaf(table_.Head(op->condition), state);
   PendingAccesses other = *state;
-  ThreadSelection chosen = threads_.Select(op->condition, team_.threads);
+  ThreadSelection chosen = threads_.Select(op->condition, executing_.threads);
   tensor_.Enter(Acquires(op->condition));
   context_.guards.push_back(op->condition);
   Stmt then_case = ProcessBlock(op->then_case, state);
   context_.guards.back() = Not(op->condition);
   Stmt else_case = op->else_case.defined() ? ProcessBlock(op->else_case, &other) : Stmt();
   context_.guards.pop_back();
-  state->tensor().MergeSides(chosen.threads, other.tensor(), Others(chosen));
+  state->tensor().MergeSides(chosen.threads, other.tensor(), ThreadsOfElse(chosen));
   other.tensor() = {};
   state->Merge(other);
   Stmt result = If(op->condition, then_case, else_case, op->span);
   std::vector<Stmt> before = BarriersOf(checked);
-  Append(tensor_.Leave(op->span, team_.threads, &state->tensor()), &before);
+  Append(tensor_.Leave(op->span, executing_.threads, &state->tensor()), &before);
   return Before(before, result);
 }
 
-ThreadSet SyncPlacer::Others(const ThreadSelection& chosen) const {
-  return chosen.rest.empty() ? team_.threads - chosen.threads : team_.threads;
+ThreadSet SyncPlacer::ThreadsOfElse(const ThreadSelection& chosen) const {
+  return chosen.rest.empty() ? executing_.threads - chosen.threads : executing_.threads;
 }
 
 bool SyncPlacer::Acquires(const Expr& condition) const {
   return op::IsElection(condition) ||
-         threads_.Select(condition, team_.threads).threads == team_.threads;
+         threads_.Select(condition, executing_.threads).threads == executing_.threads;
 }
 
-// A branch that some threads take: seen from outside it is one statement.
+// Processes a branch that only some threads take. Outside it counts as one statement.
 Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
   Stmt whole = ffi::GetRef<Stmt>(op);
   bool role = IsRole(whole);
-  auto group = team_.Group();
+  auto group = executing_.Group();
   bool own = group && op::IsOperatorOf(whole, *group);
   std::vector<AccessPtr> accesses = AccessesOf(whole);
   BarrierList begun = PhasesUsedIn(whole).BegunAlone();
@@ -112,8 +113,8 @@ Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
   bool ordered = program_orders_ && !own;
   std::vector<Stmt> before =
       BarriersBefore(whole, ordered ? WithoutTensorMemory(accesses) : accesses, begun, role, state);
-  ThreadSelection chosen = threads_.Select(op->condition, team_.threads);
-  bool together = team_.arrives;
+  ThreadSelection chosen = threads_.Select(op->condition, executing_.threads);
+  bool together = executing_.arrives;
   for (const Expr& part : chosen.rest) {
     together = together && uniformity_.IsUniform(part, chosen.threads);
   }
@@ -125,16 +126,16 @@ Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
   after_then.tensor() = state->tensor();
   PendingAccesses after_else = after_then;
   Stmt then_case =
-      ProcessTeamOnly(op->then_case, op->condition, {chosen.threads, together}, &after_then);
+      ProcessBranchBody(op->then_case, op->condition, {chosen.threads, together}, &after_then);
   Stmt else_case;
-  ThreadSet others = Others(chosen);
+  ThreadSet others = ThreadsOfElse(chosen);
   if (op->else_case.defined()) {
-    else_case = ProcessTeamOnly(op->else_case, Not(op->condition), {others, team_.arrives && known},
-                                &after_else);
+    else_case = ProcessBranchBody(op->else_case, Not(op->condition),
+                                  {others, executing_.arrives && known}, &after_else);
   }
   state->tensor() = after_then.tensor();
   state->tensor().MergeSides(chosen.threads, after_else.tensor(), others);
-  Append(tensor_.Leave(op->span, team_.threads, &state->tensor()), &before);
+  Append(tensor_.Leave(op->span, executing_.threads, &state->tensor()), &before);
   state->phases() = after_then.phases();
   if (known) {
     state->phases() =
@@ -149,16 +150,16 @@ Stmt SyncPlacer::ProcessBranch(const IfNode* op, PendingAccesses* state) {
   return Before(before, result);
 }
 
-Stmt SyncPlacer::ProcessTeamOnly(const Stmt& body, const Expr& condition, const Team& team,
-                                 PendingAccesses* inside) {
-  Team outer = std::exchange(team_, team);
+Stmt SyncPlacer::ProcessBranchBody(const Stmt& body, const Expr& condition,
+                                   const ExecutingThreads& by, PendingAccesses* inside) {
+  ExecutingThreads outer = std::exchange(executing_, by);
   // The threads of the branch synchronize among themselves.
   bool program_orders = std::exchange(program_orders_, false);
   context_.guards.push_back(condition);
   Stmt result = ProcessAlone(body, inside);
   context_.guards.pop_back();
   program_orders_ = program_orders;
-  team_ = outer;
+  executing_ = outer;
   return result;
 }
 
@@ -180,7 +181,7 @@ Stmt SyncPlacer::ProcessIteration(const Stmt& loop, PendingAccesses* state) {
   stores_.EnterLoop(loop);
   const Stmt& original = op != nullptr ? op->body : while_op->body;
   // Threads that leave the loop at different times do not wait for each other's stores.
-  Stmt body = team_.arrives ? ProcessBlock(original, state) : ProcessAlone(original, state);
+  Stmt body = executing_.arrives ? ProcessBlock(original, state) : ProcessAlone(original, state);
   // The condition of the next iteration is read after the body.
   const Stmt& head = table_.Head(op != nullptr ? op->extent : while_op->condition);
   std::vector<Stmt> last = BarriersOf(Leaf(head, state));
@@ -234,25 +235,26 @@ Stmt SyncPlacer::ProcessLoop(const Stmt& loop, PendingAccesses* state) {
   const auto* op = loop.as<ForNode>();
   bool runs = op != nullptr && AsInt(op->extent).value_or(0) > 0;
   if (!runs) state->Merge(before);
-  Append(tensor_.Leave(loop.span(), team_.threads, &state->tensor()), &stmts);
+  Append(tensor_.Leave(loop.span(), executing_.threads, &state->tensor()), &stmts);
   return Before(stmts, result);
 }
 
-// A loop that its threads run a different number of times: seen from outside it is one statement.
+// Processes a loop whose threads may run a different number of iterations. Outside it counts as one
+// statement.
 Stmt SyncPlacer::ProcessDivergentLoop(const Stmt& loop, PendingAccesses* state) {
   std::vector<AccessPtr> whole = AccessesOf(loop);
   std::vector<Stmt> before = BarriersBefore(loop, whole, {}, false, state);
-  Team outer = team_;
-  team_.arrives = false;
+  ExecutingThreads outer = executing_;
+  executing_.arrives = false;
   PendingAccesses carried;
   carried.phases() = state->phases();
   carried.tensor() = state->tensor();
   tensor_.Enter(true);
   Stmt result = ProcessBody(loop, &carried);
-  Append(tensor_.Leave(loop.span(), team_.threads, &carried.tensor()), &before);
+  Append(tensor_.Leave(loop.span(), executing_.threads, &carried.tensor()), &before);
   state->tensor() = carried.tensor();
   state->phases().Merge(carried.phases());
-  team_ = outer;
+  executing_ = outer;
   table_.Set(result, context_, whole);
   divergent_.insert(result.get());
   uniformity_.MarkLoop(result.get());

@@ -57,7 +57,7 @@ bool IsWgmma(const Stmt& s) {
   return issue != nullptr && issue->engine() == Engine::kWgmma;
 }
 
-// ptxas serializes wgmma when a wait stands between the fence and them: nothing does.
+// ptxas serializes wgmma if a wait is between the fence and the wgmma, so nothing is placed there.
 bool IsSequence(const Stmt& s) {
   const auto* issue = s.as<IssueNode>();
   return (issue != nullptr && !IsWgmma(s) ? issue->body : s)->kind == StmtKind::kSeq;
@@ -79,7 +79,7 @@ bool SyncPlacer::IsBarrier(const Stmt& s) const {
     return leaf && HasCall(s, Builtin::kBlockVote);
   }
   if (barrier->Part() != BarrierPart::kWhole) return false;
-  auto group = team_.Group();
+  auto group = executing_.Group();
   int64_t threads = group ? group->count : threads_.count();
   switch (barrier->Kind()) {
     case BarrierKind::kWarp:
@@ -96,9 +96,9 @@ bool SyncPlacer::IsBarrier(const Stmt& s) const {
   }
 }
 
-bool SyncPlacer::MeetsTeam(const Stmt& s) const {
+bool SyncPlacer::JoinsExecutingThreads(const Stmt& s) const {
   const auto* barrier = s.as<BarrierNode>();
-  auto group = team_.Group();
+  auto group = executing_.Group();
   if (barrier == nullptr || barrier->Part() != BarrierPart::kWhole || !group) return false;
   if (barrier->Kind() == BarrierKind::kBlock) return group->count == threads_.count();
   return barrier->Kind() == BarrierKind::kRange && barrier->threads[0] == group->begin &&
@@ -108,7 +108,7 @@ bool SyncPlacer::MeetsTeam(const Stmt& s) const {
 bool SyncPlacer::IsRepeatedBarrier(const Stmt& s, const std::vector<Stmt>& before) const {
   auto of_block = [&](const Stmt& each) {
     const auto* barrier = each.as<BarrierNode>();
-    return MeetsTeam(each) && barrier->Kind() == BarrierKind::kBlock && !barrier->gives;
+    return JoinsExecutingThreads(each) && barrier->Kind() == BarrierKind::kBlock && !barrier->gives;
   };
   return !before.empty() && of_block(s) && of_block(before.back());
 }
@@ -204,11 +204,11 @@ Stmt SyncPlacer::ProcessSeq(const SeqNode* op, PendingAccesses* state) {
   program_orders_ = outer;
   stmts = WithoutEarlyFences(
       stmts, [&](const Stmt& s) { return tensor_.Has(s); },
-      [&](const Stmt& s) { return MeetsTeam(s); });
+      [&](const Stmt& s) { return JoinsExecutingThreads(s); });
   return Seq(Array<Stmt>(stmts.begin(), stmts.end()), op->span);
 }
 
-// The barriers that must stand before work is issued stand before the whole statement.
+// Places the barriers that the issued work needs before the whole statement.
 Stmt SyncPlacer::ProcessIssue(const IssueNode* op, PendingAccesses* state) {
   context_.Enter(op);
   Stmt body = Process(op->body, state);
@@ -219,7 +219,7 @@ Stmt SyncPlacer::ProcessIssue(const IssueNode* op, PendingAccesses* state) {
   return Before(BarriersOf(body), whole(WithoutBarriers(body)));
 }
 
-// The wait for what a statement has issued, if it cannot stand later.
+// Returns the wait for the work that a statement has issued, if it cannot be placed later.
 std::vector<Stmt> SyncPlacer::Begin(const Stmt& issue, PendingAccesses* state) {
   const auto* op = issue.as<IssueNode>();
   if (in_flight_.Add(op, AccessesOf(issue))) return {};
@@ -229,7 +229,7 @@ std::vector<Stmt> SyncPlacer::Begin(const Stmt& issue, PendingAccesses* state) {
   return Leaves(stmts, state);
 }
 
-// A sequence that is no part of another: waits do not leave it.
+// Processes a sequence that is not part of another one: waits do not leave it.
 Stmt SyncPlacer::ProcessBlock(const Stmt& s, PendingAccesses* state) {
   WorkInFlight outer = std::exchange(in_flight_, {});
   Stmt result = Process(s->kind == StmtKind::kIssue ? Stmt(Seq({s}, s.span())) : s, state);
@@ -240,9 +240,10 @@ Stmt SyncPlacer::ProcessBlock(const Stmt& s, PendingAccesses* state) {
   return op::Sequence(last, s.span());
 }
 
-// Processes statements that these threads execute alone, so no other thread waits for their stores.
+// Processes statements that the executing threads execute alone: no other thread waits for their
+// stores.
 Stmt SyncPlacer::ProcessAlone(const Stmt& s, PendingAccesses* state) {
-  BulkStores::Team outer = stores_.Enter({s});
+  BulkStores::Region outer = stores_.Enter({s});
   Stmt result = ProcessBlock(s, state);
   stores_.Enter(std::move(outer));
   if (context_.issuer || stores_.IssuesAlone(s)) return result;
@@ -252,7 +253,7 @@ Stmt SyncPlacer::ProcessAlone(const Stmt& s, PendingAccesses* state) {
   return op::Sequence(waits, s.span());
 }
 
-// The statements with the barriers before them.
+// Returns the statements with the barriers before them.
 std::vector<Stmt> SyncPlacer::Leaves(const std::vector<Stmt>& stmts, PendingAccesses* state) {
   std::vector<Stmt> result;
   for (const Stmt& s : stmts) {
@@ -277,7 +278,7 @@ std::vector<AccessPtr> SyncPlacer::NeededBy(const Stmt& s) {
 
 std::vector<AccessPtr> SyncPlacer::OrderedByProgram(const SeqNode* op, size_t first, size_t last) {
   std::vector<AccessPtr> result;
-  auto group = team_.Group();
+  auto group = executing_.Group();
   for (size_t i = first; i <= last; ++i) {
     const Stmt& s = op->stmts[i];
     if (s->kind != StmtKind::kIf || (group && op::IsOperatorOf(s, *group))) continue;
@@ -302,7 +303,7 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   }
   AppendTensorOrder(s, state, &stmts);
   for (const AccessPtr& access : accesses) state->Add(Pending(access));
-  state->phases().Pass(s, phases, threads_.count(), team_.Group());
+  state->phases().Pass(s, phases, threads_.count(), executing_.Group());
   if (s->kind == StmtKind::kBreak || s->kind == StmtKind::kContinue) exits_.back().Merge(*state);
   if (IsBarrier(s)) state->PassBarrier(s.get());
   const auto* barrier = s.as<BarrierNode>();
@@ -345,7 +346,7 @@ bool SyncPlacer::Waits(const PendingAccess& earlier, const AccessPtr& later, boo
 }
 
 op::ThreadRange SyncPlacer::GroupAt(const Span& span, const Buffer& conflict) const {
-  auto group = team_.Group();
+  auto group = executing_.Group();
   if (group) return *group;
   std::string what = conflict.IsGlobal() ? "the same elements of " + std::string(conflict->name)
                      : conflict.IsTmem() ? "the same cells of tensor memory"
@@ -414,7 +415,7 @@ void SyncPlacer::PassStoreWait(const WaitNode* wait, PendingAccesses* state) {
 
 void SyncPlacer::AppendTensorOrder(const Stmt& s, PendingAccesses* state,
                                    std::vector<Stmt>* stmts) {
-  std::vector<Stmt> needed = tensor_.Before(s, AccessesOf(s), team_.threads, &state->tensor());
+  std::vector<Stmt> needed = tensor_.Before(s, AccessesOf(s), executing_.threads, &state->tensor());
   stmts->insert(stmts->end(), needed.begin(), needed.end());
 }
 
@@ -441,7 +442,7 @@ std::vector<Stmt> SyncPlacer::BarriersBefore(const Stmt& s, const std::vector<Ac
     if (!state->phases().Has(phase)) continue;
     op::ThreadRange waiting = state->phases().WaitingOn(phase);
     Stmt barrier = op::SyncThreads(waiting, threads_.count(), span);
-    if (team_.Group() == waiting) state->PassBarrier(barrier.get());
+    if (executing_.Group() == waiting) state->PassBarrier(barrier.get());
     state->phases().PassBarrier(waiting);
     add(barrier);
   }

@@ -1,6 +1,6 @@
-// Walks a kernel in the order in which its threads run, and puts synchronization before what needs
-// it: the one walk that decides waits, barriers and fences. What is pending at a point of the
-// program - accesses, open phases, accesses of tensor memory - is one state, PendingAccesses.
+// Walks a kernel in the order in which its threads run, and places all waits, barriers and fences
+// in this one walk. One state, PendingAccesses, holds everything that is pending at a point of the
+// program: accesses, open phases, accesses of tensor memory.
 #ifndef TILELANG_SYNC_SYNC_PLACER_H_
 #define TILELANG_SYNC_SYNC_PLACER_H_
 
@@ -23,12 +23,12 @@
 
 namespace tilelang::sync {
 
-// The threads that run a statement and therefore arrive at a barrier there.
-struct Team {
+// The threads that execute a statement and would arrive at a barrier before it.
+struct ExecutingThreads {
   analysis::ThreadSet threads;
-  bool arrives = true;  // all of them; false: some, which are known only at run time
+  bool arrives = true;  // all threads arrive; false: some, which are known only at run time
 
-  // A group that can wait for each other.
+  // Returns the threads as a range that one barrier can synchronize, if there is such a range.
   std::optional<op::ThreadRange> Group() const {
     if (!arrives) return std::nullopt;
     auto range = threads.AsRange();
@@ -60,7 +60,7 @@ class SyncPlacer {
         fences_(launch->body, table_.offsets()),
         stores_(launch, threads_),
         tensor_(launch->body, threads_, context_, &table_, &conflicts_),
-        team_{threads_.All()} {}
+        executing_{threads_.All()} {}
 
   ir::Stmt Run() {
     PendingAccesses state;
@@ -70,7 +70,7 @@ class SyncPlacer {
   const ir::Array<ir::Buffer>& ordered_tensors() const { return ordered_tensors_; }
 
  private:
-  // Returns `s` with barriers; state: before and after it.
+  // Returns `s` with barriers. Updates `state` from the state before `s` to the state after it.
   ir::Stmt Process(const ir::Stmt& s, PendingAccesses* state);
   ir::Stmt ProcessBlock(const ir::Stmt& s, PendingAccesses* state);
   ir::Stmt ProcessAlone(const ir::Stmt& s, PendingAccesses* state);
@@ -83,13 +83,13 @@ class SyncPlacer {
   ir::Stmt ProcessIteration(const ir::Stmt& loop, PendingAccesses* state);
   ir::Stmt ProcessIssue(const ir::IssueNode* op, PendingAccesses* state);
   std::vector<ir::Stmt> Begin(const ir::Stmt& issue, PendingAccesses* state);
-  ir::Stmt ProcessTeamOnly(const ir::Stmt& body, const ir::Expr& condition, const Team& team,
-                           PendingAccesses* inside);
+  ir::Stmt ProcessBranchBody(const ir::Stmt& body, const ir::Expr& condition,
+                             const ExecutingThreads& by, PendingAccesses* inside);
   ir::Stmt Leaf(const ir::Stmt& s, PendingAccesses* state);
   std::vector<ir::Stmt> Leaves(const std::vector<ir::Stmt>& stmts, PendingAccesses* state);
 
-  // The waits for stores and barriers that stand before a statement: its accesses conflict with
-  // what is pending, or it begins phases that are open.
+  // Returns the waits for stores and the barriers to insert before a statement: its accesses
+  // conflict with pending accesses, or it begins phases that are open.
   std::vector<ir::Stmt> BarriersBefore(const ir::Stmt& s,
                                        const std::vector<analysis::AccessPtr>& accesses,
                                        const BarrierList& begun, bool role, PendingAccesses* state);
@@ -103,14 +103,14 @@ class SyncPlacer {
   bool Waits(const PendingAccess& earlier, const analysis::AccessPtr& later, bool role);
   // Returns the accesses of a statement, and of the threads to which it hands over tiles.
   std::vector<analysis::AccessPtr> NeededBy(const ir::Stmt& s);
-  // The first and the last statement that the program orders: from one to the other nobody else
-  // orders their use of tensor memory.
+  // Returns the first and the last statement with a barrier of the program. Between the two, only
+  // the program orders uses of tensor memory.
   std::pair<size_t, size_t> RangeOfProgram(const ir::SeqNode* op) const;
   // Returns the accesses of tensor memory in branches among the statements [first, last].
   std::vector<analysis::AccessPtr> OrderedByProgram(const ir::SeqNode* op, size_t first,
                                                     size_t last);
   void RecordWhole(const ir::Stmt& s, bool role, bool ordered, PendingAccesses* state);
-  // The statements by which the team waits for its stores.
+  // Returns the statements by which the executing threads wait for their stores.
   std::vector<ir::Stmt> WaitForStores(const std::vector<ir::Wait>& waits, PendingAccesses* state);
   void PassStoreWait(const ir::WaitNode* wait, PendingAccesses* state);
   // Appends the waits and fences that accesses of tensor memory need before a statement without
@@ -119,18 +119,19 @@ class SyncPlacer {
   // Returns whether a fence::after may stand before a branch. Threads that do not take the branch
   // may execute it as well if they belong to the same warp or take the branch another time.
   bool Acquires(const ir::Expr& condition) const;
-  // Returns the threads of the team that may not take a branch.
-  analysis::ThreadSet Others(const analysis::ThreadSelection& chosen) const;
+  // Returns the executing threads that may not take a branch.
+  analysis::ThreadSet ThreadsOfElse(const analysis::ThreadSelection& chosen) const;
   static bool WaitsNext(const ir::SeqNode* op, size_t i);
   static ir::Map<ir::Buffer, int64_t> PlacesOf(const ir::KernelLaunchNode* launch);
   bool IsBarrier(const ir::Stmt& s) const;
-  // Returns whether a statement is a barrier of exactly the threads of the team.
-  bool MeetsTeam(const ir::Stmt& s) const;
+  // Returns whether a statement is a barrier of exactly the executing threads.
+  bool JoinsExecutingThreads(const ir::Stmt& s) const;
   // Returns whether a barrier of the block directly follows another one, so that it orders nothing.
   // All threads must be known to reach it: threads that take different branches pair their
   // barriers.
   bool IsRepeatedBarrier(const ir::Stmt& s, const std::vector<ir::Stmt>& before) const;
-  // Accesses of a processed statement up to the first barrier; true when none can pass beyond.
+  // Collects the accesses of a processed statement up to the first barrier. Returns whether no
+  // access can pass beyond it.
   bool Exposed(const ir::Stmt& s, std::vector<analysis::AccessPtr>* out);
   const std::vector<analysis::AccessPtr>& AccessesOf(const ir::Stmt& s) {
     return table_.Of(s, context_);
@@ -146,7 +147,7 @@ class SyncPlacer {
   ProxyFences fences_;
   BulkStores stores_;
   TensorOrder tensor_;
-  Team team_;
+  ExecutingThreads executing_;
   // Says whether barriers of the program order the current statements. The program is then
   // responsible for them, and threads of one branch may wait for threads of another one.
   bool program_orders_ = false;

@@ -19,12 +19,12 @@ using namespace ir;        // NOLINT(google-build-using-namespace)
 namespace {
 
 // Returns whether a load reads cells that these threads are storing, or needs the stored registers.
-bool MustWait(const TensorAccesses& state, const MemoryAccess& load, const ThreadSet& team) {
+bool MustWait(const TensorAccesses& state, const MemoryAccess& load, const ThreadSet& executing) {
   constexpr int64_t kMostInFlight = 128;
   if (!load.read || load.proxy != Proxy::kGeneric) return false;
   int64_t registers = 0;
   for (const auto& [store, depth, threads] : state.stored.Items()) {
-    if (!threads.Overlaps(team)) continue;
+    if (!threads.Overlaps(executing)) continue;
     if (ShareCells(*store, load)) return true;
     registers += store->registers;
   }
@@ -42,16 +42,16 @@ TensorOrder::TensorOrder(const Stmt& body, const BlockThreads& threads,
 }
 
 std::vector<Stmt> TensorOrder::Before(const Stmt& s, const std::vector<AccessPtr>& accesses,
-                                      const ThreadSet& team, TensorAccesses* state) {
+                                      const ThreadSet& executing, TensorAccesses* state) {
   if (!all_) return {};
-  team_ = team;
+  executing_ = executing;
   if (const auto* wait = s.as<WaitNode>()) WaitOn(wait->completion->barrier, state);
   for (const AccessPtr& access : accesses) {
     if (access->buffer.IsTmem()) Access(access, state, s.span());
   }
   for (const AccessPtr& access : accesses) {
     if (!access->buffer.IsTmem() || access->proxy == Proxy::kAsync) continue;
-    AccessList::Item item{access, depth(), team};
+    AccessList::Item item{access, depth(), executing};
     state->unfenced.Add(item);
     state->unsynced.Add(item);
     if (access->write) state->stored.Add(item);
@@ -65,12 +65,12 @@ std::vector<Stmt> TensorOrder::Before(const Stmt& s, const std::vector<AccessPtr
 }
 
 void TensorOrder::Access(const AccessPtr& access, TensorAccesses* state, const Span& span) {
-  if (MustWait(*state, *access, team_)) WaitForStores(state, span);
+  if (MustWait(*state, *access, executing_)) WaitForStores(state, span);
   int from = DepthAcquired(*state, access);
   if (from >= 0) Place(kAfter, from, state, span);
 }
 
-std::vector<Stmt> TensorOrder::Leave(const Span& span, const ThreadSet& team,
+std::vector<Stmt> TensorOrder::Leave(const Span& span, const ThreadSet& executing,
                                      TensorAccesses* state) {
   Scope scope = scopes_.back();
   scopes_.pop_back();
@@ -78,7 +78,7 @@ std::vector<Stmt> TensorOrder::Leave(const Span& span, const ThreadSet& team,
   for (Kind kind : {kStores, kBefore, kAfter}) {
     if (!scope.needs[kind]) continue;
     stmts.push_back(Make(kind, span));
-    ListOf(kind, state)->Remove(team, depth());
+    ListOf(kind, state)->Remove(executing, depth());
   }
   state->Leave(depth());
   return stmts;
@@ -99,17 +99,17 @@ void TensorOrder::Synchronize(const Stmt& s, TensorAccesses* state) {
   if (const auto* fence = s.as<FenceNode>()) Pass(fence, state);
   if (const auto* alloc = s.as<TmemAllocNode>()) {
     if (alloc->frees) return Place(kAfter, depth(), state, span);
-    state->unfenced.Add({all_, depth(), team_});
-    state->learned.Add({all_, depth(), team_});
+    state->unfenced.Add({all_, depth(), executing_});
+    state->learned.Add({all_, depth(), executing_});
   }
 }
 
 void TensorOrder::Pass(const FenceNode* fence, TensorAccesses* state) {
   if (fence->Kind() == FenceKind::kTcgen05Before) {
     WaitForStores(state, fence->span);
-    state->unfenced.Remove(team_, depth());
+    state->unfenced.Remove(executing_, depth());
   }
-  if (fence->Kind() == FenceKind::kTcgen05After) state->acquired.Remove(team_, depth());
+  if (fence->Kind() == FenceKind::kTcgen05After) state->acquired.Remove(executing_, depth());
 }
 
 // The threads of a barrier synchronize. Null stands for a vote of all threads of the block.
@@ -117,18 +117,18 @@ void TensorOrder::Meet(const BarrierNode* barrier, TensorAccesses* state) {
   BarrierKind kind = barrier != nullptr ? barrier->Kind() : BarrierKind::kBlock;
   std::optional<op::ThreadRange> meeting = op::ThreadRange{0, threads_.count()};
   if (barrier != nullptr) meeting = op::ThreadsMeetingAt(barrier, threads_.count());
-  bool all = meeting ? threads_.Of(*meeting).Contains(team_)
-                     : kind == BarrierKind::kWarp && team_.Count() <= kWarp;
+  bool all = meeting ? threads_.Of(*meeting).Contains(executing_)
+                     : kind == BarrierKind::kWarp && executing_.Count() <= kWarp;
   bool of_block = meeting && meeting->count == threads_.count();
   // The barrier may include other threads that the program has chosen.
   if (kind == BarrierKind::kNamed && !meeting) Learn(handovers_.All(), state);
   std::vector<AccessPtr> known;
   for (const AccessList::Item& item : state->unsynced.Items()) {
-    state->acquired.Add({item.access, depth(), team_});
+    state->acquired.Add({item.access, depth(), executing_});
     known.push_back(item.access);
   }
   for (const AccessList::Item& item : state->learned.Items()) {
-    state->acquired.Add({item.access, depth(), team_ - item.threads});
+    state->acquired.Add({item.access, depth(), executing_ - item.threads});
     known.push_back(item.access);
   }
   if (!all) return;
@@ -136,17 +136,17 @@ void TensorOrder::Meet(const BarrierNode* barrier, TensorAccesses* state) {
   if (of_block) {
     state->learned.Clear();
   } else {
-    state->learned.Add(known, depth(), team_);
+    state->learned.Add(known, depth(), executing_);
   }
 }
 
 void TensorOrder::WaitOn(const Buffer& barrier, TensorAccesses* state) {
-  if (barrier.defined()) Learn(handovers_.To(barrier, team_), state);
+  if (barrier.defined()) Learn(handovers_.To(barrier, executing_), state);
 }
 
 void TensorOrder::Learn(const std::vector<AccessPtr>& accesses, TensorAccesses* state) const {
-  state->acquired.Add(accesses, depth(), team_);
-  state->learned.Add(accesses, depth(), team_);
+  state->acquired.Add(accesses, depth(), executing_);
+  state->learned.Add(accesses, depth(), executing_);
 }
 
 int TensorOrder::DepthAcquired(const TensorAccesses& state, const AccessPtr& access) {
@@ -155,7 +155,7 @@ int TensorOrder::DepthAcquired(const TensorAccesses& state, const AccessPtr& acc
     bool engine = earlier->proxy == Proxy::kAsync && access->proxy == Proxy::kAsync;
     // The pipe of one issuer is in order.
     bool in_order = engine && earlier->actors == access->actors;
-    if (depth <= deepest || in_order || !threads.Overlaps(team_)) continue;
+    if (depth <= deepest || in_order || !threads.Overlaps(executing_)) continue;
     if (conflicts_->MayConflict(earlier, access, true)) deepest = depth;
   }
   return deepest;
@@ -163,12 +163,12 @@ int TensorOrder::DepthAcquired(const TensorAccesses& state, const AccessPtr& acc
 
 void TensorOrder::Release(TensorAccesses* state, const Span& span) {
   WaitForStores(state, span);
-  int from = state->unfenced.Deepest(team_);
+  int from = state->unfenced.Deepest(executing_);
   if (from >= 0) Place(kBefore, from, state, span);
 }
 
 void TensorOrder::WaitForStores(TensorAccesses* state, const Span& span) {
-  int from = state->stored.Deepest(team_);
+  int from = state->stored.Deepest(executing_);
   if (from >= 0) Place(kStores, from, state, span);
 }
 
@@ -180,7 +180,7 @@ void TensorOrder::Place(Kind kind, int depth, TensorAccesses* state, const Span&
   } else {
     out_.push_back(Make(kind, span));
   }
-  ListOf(kind, state)->Remove(team_, static_cast<int>(at));
+  ListOf(kind, state)->Remove(executing_, static_cast<int>(at));
 }
 
 Stmt TensorOrder::Make(Kind kind, const Span& span) {

@@ -49,14 +49,14 @@ class TensorOrder {
   // threads execute and that makes these accesses. Updates `state` to the state after the
   // statement.
   std::vector<ir::Stmt> Before(const ir::Stmt& s, const std::vector<analysis::AccessPtr>& accesses,
-                               const analysis::ThreadSet& team, TensorAccesses* state);
+                               const analysis::ThreadSet& executing, TensorAccesses* state);
 
   // Begins a branch or a loop, which ends at the matching call of Leave or Abandon. acquires: a
   // fence::after may stand before it.
   void Enter(bool acquires) { scopes_.push_back({.acquires = acquires}); }
-  // Returns the waits and fences to insert before the branch or loop, for the whole team around it.
-  // Updates `state` to the state after it.
-  std::vector<ir::Stmt> Leave(const ir::Span& span, const analysis::ThreadSet& team,
+  // Returns the waits and fences to insert before the branch or loop, for all threads that reach
+  // it. Updates `state` to the state after it.
+  std::vector<ir::Stmt> Leave(const ir::Span& span, const analysis::ThreadSet& executing,
                               TensorAccesses* state);
   // Ends a branch or a loop that is walked again later.
   void Abandon() { scopes_.pop_back(); }
@@ -70,7 +70,8 @@ class TensorOrder {
   bool Has(const ir::Stmt& s) const { return placed_.count(s) != 0; }
 
  private:
-  // Each appends to `out_` unless a branch or a loop around can have it before.
+  // Each function appends to `out_`, unless the operation can be placed before a branch or loop
+  // around.
   void Release(TensorAccesses* state, const ir::Span& span);
   void WaitForStores(TensorAccesses* state, const ir::Span& span);
   // Inserts a statement. depth: the depth of the items of its list that need it.
@@ -79,7 +80,7 @@ class TensorOrder {
   void Synchronize(const ir::Stmt& s, TensorAccesses* state);
   void Pass(const ir::FenceNode* fence, TensorAccesses* state);
   void Meet(const ir::BarrierNode* barrier, TensorAccesses* state);
-  // Orders the team after accesses of other threads.
+  // Orders the executing threads after accesses of other threads.
   void Learn(const std::vector<analysis::AccessPtr>& accesses, TensorAccesses* state) const;
   void WaitOn(const ir::Buffer& barrier, TensorAccesses* state);
   // Returns the depth of the accesses that need a fence::after before this access; -1 if there is
@@ -95,7 +96,7 @@ class TensorOrder {
   Scopes scopes_;
   std::unordered_set<ir::Stmt, ir::ffi::ObjectPtrHash, ir::ffi::ObjectPtrEqual> placed_;
   // The threads of the current statement, and the statements inserted before it.
-  analysis::ThreadSet team_;
+  analysis::ThreadSet executing_;
   std::vector<ir::Stmt> out_;
 };
 

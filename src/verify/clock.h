@@ -8,9 +8,9 @@
 
 namespace tilelang::verify {
 
-// For each line, counts how many of its steps are known to be over. Lines are agents, and the pipes
-// of the engines that work for them. The entry of an agent's own line is what the agent knows of
-// other threads that do the same.
+// A vector clock: the number of steps of each line that are known to be over. A line is an agent,
+// or a pipe of an engine that works for an agent. The entry of an agent's own line counts the known
+// steps of the other threads that the agent stands for.
 class Clock {
  public:
   Clock() = default;
@@ -21,7 +21,7 @@ class Clock {
   void Join(const Clock& other) {
     for (size_t i = 0; i < at_.size(); ++i) at_[i] = std::max(at_[i], other.at_[i]);
   }
-  // But for one line.
+  // Joins all lines except one.
   void JoinExcept(const Clock& other, size_t line) {
     uint32_t own = at_[line];
     Join(other);

@@ -1,4 +1,4 @@
-// After how many iterations the loops of a launch do the same again.
+// The period of a launch: the number of iterations after which its loops repeat their behaviour.
 #ifndef TILELANG_VERIFY_PERIOD_H_
 #define TILELANG_VERIFY_PERIOD_H_
 

@@ -76,7 +76,7 @@ class Program {
   const std::string& unsupported() const { return unsupported_; }
   // Anything runs beside the threads, or is waited for.
   bool needs_order() const { return !sites_.empty(); }
-  // After so many iterations loops do the same again.
+  // Returns the number of iterations after which loops repeat their behaviour.
   int64_t period() const { return period_; }
   // Integers that the launch gets from outside.
   const std::vector<ir::Var>& parameters() const { return parameters_; }

@@ -18,7 +18,7 @@ struct Touch {
   int64_t end = 0;
   int64_t first_lane = 0;  // of tensor memory
   int64_t end_lane = 0;
-  // For accesses of threads: the number in Instances of the values of the step's free variables.
+  // The index in Instances of the values of the step's free variables, for accesses of threads.
   int instance = 0;
   uint64_t iteration = 0;  // of the loops around
 

@@ -38,7 +38,7 @@ class Environment {
   // An element of a buffer of the thread; an unknown index forgets the buffer.
   void Store(const ir::Buffer& buffer, const Value& index, const Value& value);
   Value Evaluate(const ir::Expr& e) const;
-  // In whichever thread of the warp is elected.
+  // Evaluates in the thread of the warp that is elected, whichever it is.
   Value EvaluateElected(const ir::Expr& e);
 
  private:

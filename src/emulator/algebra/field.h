@@ -91,7 +91,8 @@ Element Hash(uint64_t name, const Element& a);
 Element Untwisted(const Element& a);
 // Returns the element with residues: its own, or those of a hash.
 Element WithResidues(const Element& a);
-// Whether they stand for the same number: by their residues, or by exponents where one lacks those.
+// Returns whether two elements stand for the same number. Compares their exponents if one of them
+// has no residues.
 bool SameElement(const Element& a, const Element& b);
 // An order of elements without a meaning, to choose among equal floats the same one in any order.
 bool ElementBefore(const Element& a, const Element& b);

@@ -17,7 +17,7 @@ constexpr size_t StagedAt(int result, int lane) {
   return (static_cast<size_t>(result) * kLanes + static_cast<size_t>(lane)) * kLaneBytes;
 }
 
-// Whether a mask of an f32 keeps sign, exponent and the begin of the fraction alone.
+// Returns whether a mask of an f32 keeps only the sign, the exponent and the begin of the fraction.
 bool DropsFraction(uint64_t mask, int width) {
   const auto dropped = ~static_cast<uint32_t>(mask);
   return width == 4 && dropped < (1u << 23) && (dropped & (dropped + 1)) == 0;
@@ -42,7 +42,7 @@ class Mixed {
   }
   const Element& element() const { return element_; }
   bool is_whole() const { return whole_; }
-  // Whether the words can be those of an element that is known.
+  // Returns whether the words can be the parts of a known element.
   bool IsValid() const {
     bool valid = element_.known();
     for (int i = 0; i < kParts; ++i) {

@@ -22,8 +22,8 @@ constexpr uint32_t kFactors[kResidues][2] = {{21317, 25183}, {21019, 25541}};
 static_assert(kFactors[0][0] * kFactors[0][1] == kModuli[2] && 2 * kModuli[2] + 1 == kModuli[0]);
 static_assert(kFactors[1][0] * kFactors[1][1] == kModuli[3] && 2 * kModuli[3] + 1 == kModuli[1]);
 
-// Of exponents a power that is taken for the square root. It is a root of none of the factors, for
-// whose squares there is no formula, but a function that respects products.
+// The exponent of the power that stands for a square root. No formula finds square roots here, so
+// the power is not a root; it is a function that respects products.
 constexpr uint64_t kRootExponent = 178942237;
 
 // base^exponent, in Montgomery form as `base`.
@@ -43,7 +43,7 @@ constexpr uint64_t InverseExponent(int part) {
   return uint64_t{factors[0] - 1} * (factors[1] - 1) - 1;
 }
 
-// Whether a residue that is not 0 is a square.
+// Returns whether a residue that is not 0 is a square.
 inline bool IsSquare(uint32_t residue, int part) {
   const auto one = static_cast<uint32_t>((uint64_t{1} << 32) % kModuli[part]);
   return MontgomeryPower(residue, (kModuli[part] - 1) / 2, part) == one;

@@ -1,4 +1,5 @@
-// What an instruction of a kernel does to the elements of its operands, by its spelling.
+// Rules for the elements of operands: the effect of an instruction, which follows from its
+// spelling.
 #ifndef TILELANG_EMULATOR_ALGEBRA_RULE_H_
 #define TILELANG_EMULATOR_ALGEBRA_RULE_H_
 
@@ -113,7 +114,7 @@ struct ElementRule {
   bool narrows = false;  // a cast that drops bits
 };
 
-// Of every instruction of the kernel.
+// Returns the rules of all instructions of the kernel, in their order.
 std::vector<ElementRule> RulesOf(const Kernel& kernel);
 
 }  // namespace tilelang::emulator

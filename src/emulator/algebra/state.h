@@ -17,7 +17,7 @@
 
 namespace tilelang::emulator {
 
-// What an instruction did that a reader of the result should know.
+// The kinds of remarks about an instruction that affects how far the result can be trusted.
 enum class RemarkKind : uint8_t {
   kBroken,     // it computed bits of a float that had an element, which is lost
   kPrecision,  // it dropped bits of floats
@@ -33,7 +33,7 @@ struct AlgebraRemark {
 // Lives as long as the arrays whose elements it keeps.
 class AlgebraState : public Algebra {
  public:
-  // That of this host thread's launch, or nullptr.
+  // Returns the state of this host thread's launch, or nullptr.
   static AlgebraState* Current() { return static_cast<AlgebraState*>(current_algebra); }
 
   std::unique_ptr<RegisterChecks> MakeWarpValues(const Warp& warp) override;
@@ -49,7 +49,7 @@ class AlgebraState : public Algebra {
 
   const std::vector<ElementRule>& RulesFor(const Kernel& kernel);
   void Remark(RemarkKind kind, const Kernel& kernel, const Op& op, uint64_t count);
-  // Of all launches, as JSON.
+  // Returns the remarks of all launches, as JSON.
   std::string DescribeRemarks() const;
 
   ShadowMemory memory;

@@ -36,14 +36,15 @@ class WarpValues : public WarpChecks {
   // Into another block, for a store that acts later; false if there is nothing to move.
   bool TakePart(ShadowBlock& to, size_t place, uint32_t slot, int lane, size_t offset,
                 size_t bytes) const;
-  // Of a lane in a register, from the start of the register file.
+  // Returns the offset of a lane's part of a register from the start of the register file.
   size_t Place(uint32_t slot, int lane) const {
     return slot + static_cast<size_t>(lane) * static_cast<size_t>(BytesOf(slot));
   }
   int BytesOf(uint32_t slot) const { return kernel_.slot_bits[slot / 32] / 8; }
 
  private:
-  // Of one kind of rules each: before the instruction, which may overwrite its operands.
+  // Each function applies one kind of rules before the instruction, which may overwrite its
+  // operands.
   void BeforeFloat(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
   void BeforeReduce(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
   void BeforeConvert(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
@@ -59,7 +60,7 @@ class WarpValues : public WarpChecks {
   void BeforeAtomic(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
   void BeforeMma(const Warp& warp, const Op& op);
   void BeforeKindMma(const Warp& warp, const Op& op);
-  // When it has executed.
+  // Each function completes one kind of rules after the instruction.
   void AfterFloat(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
   void AfterMove(uint32_t lanes);
   void AfterLoad(const Warp& warp, const Op& op, const ElementRule& rule, uint32_t lanes);
@@ -112,7 +113,8 @@ class WarpValues : public WarpChecks {
 
 // The PTX type of elements of a matrix; kNone of those below eight bits and of integers.
 Type FloatTypeOf(MatrixType type);
-// Of numbers that programs are likely to hold as constants; 32-bit integers are not among them.
+// Returns whether programs are likely to hold the number as a constant; 32-bit integers do not
+// count.
 bool IsUsualConstant(float value);
 
 }  // namespace tilelang::emulator

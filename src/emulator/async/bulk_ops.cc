@@ -90,7 +90,7 @@ void CheckSentBytes(Warp& w, const Issuer& issuer, const Ends& ends, const Barri
   sanitizer->MustEndBefore(w.cta, step);
 }
 
-// To shared memory, plainly or as a reduction.
+// Copies to shared memory, plainly or as a reduction.
 template <Route route>
 Flow Load(Warp& w, const Op& op, uint32_t mask) {
   const auto& form = op.Extra<BulkForm>();

@@ -29,7 +29,8 @@ struct TransferForm {
   AccessKind written_as() const { return reduces ? AccessKind::kAtomic : AccessKind::kWrite; }
 };
 
-// From global to shared memory, from shared memory to that of another CTA, or to global memory.
+// The direction of a copy: from global to shared memory, from shared memory to the shared memory of
+// another CTA, or from shared to global memory.
 enum class Route : uint8_t { kLoad, kSend, kStore };
 
 // Takes state spaces, completion mechanism, .multicast, the cache hint and, if the instruction
@@ -72,7 +73,7 @@ struct Delivery {
   bool atomic = false;  // others may reduce into the same bytes at the same time
   // The 16-byte units of the window that are written, if they are not one run.
   std::vector<uint32_t> units = {};
-  // For timed launches: which work it is, and what it reads in global memory.
+  // The kind of work and the reads of global memory, for timed launches.
   AsyncWork::Kind work = AsyncWork::Kind::kBulkLoad;
   std::vector<GlobalRun> runs = {};
   // Bytes that the mbarrier counts, if they differ from the written bytes.

@@ -143,7 +143,7 @@ void DecodeWaitGroup(Decoder& d) {
   d.op.handler = WaitGroup;
 }
 
-// As commit_group followed by wait_group 0.
+// Acts as commit_group followed by wait_group 0.
 Flow WaitAll(Warp& w, const Op& op, uint32_t mask) {
   Commit(w, op, mask);
   FinishAndLearn(w, mask, 0);

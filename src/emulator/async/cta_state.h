@@ -32,8 +32,8 @@ struct BarrierRef {
 struct BarrierEntry {
   Mbarrier object;
   Issuer created_by;
-  // For the sanitizer: what arrivals of the running phase and of completed phases made known,
-  // and the actor whose steps are the phases in which bulk copies complete.
+  // Used by the sanitizer: the knowledge that arrivals of the running phase and of completed phases
+  // have released, and the actor whose steps are the phases in which bulk copies complete.
   Knowledge gathering;
   Knowledge completed;
   ActorId transactions = kNoActor;

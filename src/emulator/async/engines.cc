@@ -7,8 +7,8 @@
 namespace tilelang::emulator {
 namespace {
 
-// With schedule "late" an operation that nobody waits for acts after so many rounds, so that a
-// thread which polls its result by ordinary loads makes progress.
+// The number of rounds after which an operation acts under the schedule "late" if nobody waits for
+// it. A thread that polls its result by ordinary loads therefore makes progress.
 constexpr uint64_t kPatience = 4096;
 
 bool IsMbarrierWait(const Split& split) {

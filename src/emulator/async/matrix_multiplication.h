@@ -55,7 +55,7 @@ class PlainMultiplication {
   void Row(int row, int columns, bool accumulate, uint32_t* cells) {
     multiplier_.Row(row, 0, columns, accumulate, cells);
   }
-  // On cells of tensor memory.
+  // Computes a row of results in cells of tensor memory.
   void RowInPlace(int row, int first_column, int columns, bool accumulate, uint32_t* cells) {
     multiplier_.Row(row, first_column, columns, accumulate, cells);
   }

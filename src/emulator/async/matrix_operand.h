@@ -21,8 +21,9 @@ uint32_t UnitElement(MatrixType type, const uint8_t* unit, int i);
 
 // An element of an operand where it lies: the index counts elements from `bytes` on.
 struct OperandElement {
-  // In units; two of four bits in a byte, the even one low; or in containers of tensor memory,
-  // whose four bits lie in the middle of their byte (bits 5:2, by the PTX ISA's figures).
+  // How elements are packed: one in a unit; two elements of four bits in a byte, the even one low;
+  // or in containers of tensor memory, whose four bits are in the middle of their byte (bits 5:2,
+  // by the PTX ISA's figures).
   enum class Packing : uint8_t { kUnit, kNibbles, kContainers };
   const uint8_t* bytes = nullptr;  // nullptr: zero
   int index = 0;

@@ -108,7 +108,7 @@ Type FloatOf(TensorType type) {
   }
 }
 
-// In the algebraic mode, before the bytes change.
+// Reduces the elements of the algebraic mode. Must be called before the bytes change.
 void ReduceElements(ReduceOp op, TensorType type, const uint8_t* source, uint8_t* destination,
                     uint32_t bytes) {
   ShadowMemory& memory = AlgebraState::Current()->memory;

@@ -70,8 +70,9 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
   return Flow::kNext;
 }
 
-// To global memory: at any time until the kernel ends, since nothing tells that it is done. What
-// the thread did before is known to whoever acquires a released value.
+// Stores to global memory, at any time until the kernel ends: no mechanism tells that the store is
+// complete. A thread that acquires a released value is ordered after the earlier accesses of the
+// storing thread.
 Flow StoreGlobal(Warp& w, const Op& op, uint32_t mask) {
   const auto& form = op.Extra<StoreForm>();
   Engines& engines = Engines::Of(w);

@@ -1,4 +1,4 @@
-// What tcgen05.ld and st read and write: registers of a warp and cells of tensor memory.
+// The registers of a warp and the cells of tensor memory that tcgen05.ld and st read and write.
 #ifndef TILELANG_EMULATOR_ASYNC_TCGEN05_ACCESS_H_
 #define TILELANG_EMULATOR_ASYNC_TCGEN05_ACCESS_H_
 
@@ -46,7 +46,7 @@ struct StoredCell {
 };
 using Cells = std::vector<StoredCell>;
 
-// In the algebraic mode: the elements of the floats that a load gives.
+// Loads the elements of floats in the algebraic mode.
 void LoadElements(Warp& w, const Op& op, const AccessForm& form, const Rectangles& place,
                   TensorMemory& tensor);
 // The element of the least or greatest of so many registers, which the register after them has got,
@@ -55,7 +55,7 @@ void ChooseElements(Warp& w, const Op& op, int registers, bool of_floats);
 // The elements of the floats that a store takes, by the places of its cells; nullptr if there are
 // none.
 std::shared_ptr<ShadowBlock> ElementsOf(Warp& w, const Op& op, const AccessForm& form);
-// When the store acts.
+// Stores the elements when the store acts.
 void StoreElements(TensorMemory& tensor, const Cells& cells, const ShadowBlock* elements);
 
 }  // namespace tilelang::emulator

@@ -80,7 +80,8 @@ struct TensorMap {
 
   // EmulatorError "tensor-map" naming the field and its legal values.
   void Validate() const;
-  // As the CUDA driver encodes maps for a Hopper GPU, but for its notes from word 8 on.
+  // Encodes the map as the CUDA driver does for a Hopper GPU, except the driver's notes from word 8
+  // on.
   void Encode(uint8_t* bytes) const;
   static TensorMap Decode(const uint8_t* bytes);
 };

@@ -388,7 +388,7 @@ void DecodeTransfer(Decoder& d, bool reduces) {
       if (!group.empty()) d.Illegal(".cta_group is for copies that complete on an mbarrier");
       TakeMap(d, form, d.operand(0));
       form.shared = d.Address(d.operand(1));
-      // Only the map, at run time, tells the type: they might be sums of floats.
+      // The type is in the map, which is known only at run time, so these may be sums of floats.
       if (reduces && !Commutes(form.reduce, TensorType::kF32)) d.MarkUnordered();
       d.op.handler = Store;
       return;

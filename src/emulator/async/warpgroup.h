@@ -40,7 +40,7 @@ class Warpgroup {
   const Op*& uncommitted(const Warp& warp) { return uncommitted_[warp.index - first_warp_]; }
 
   std::array<Warp*, kWarpgroupWarps> warps() const;
-  // In whose name operations are pending.
+  // Returns the issuer under which the pending operations of the warpgroup are recorded.
   Issuer Owner(const Op& op) const { return {&cta_, &op, static_cast<int>(first_warp_), 0}; }
   // Fails when an instruction was not executed by all warps and nobody is left to do so.
   void CheckComplete() const;

@@ -1,5 +1,5 @@
-// What the core needs of the algebraic mode, in which floats carry elements of a finite field
-// beside their bits; the algebra's room derives from this class.
+// The interface between the core and the algebraic mode, in which floats carry elements of a finite
+// field beside their bits; a class of the algebra room derives from it.
 #ifndef TILELANG_EMULATOR_CORE_ALGEBRA_H_
 #define TILELANG_EMULATOR_CORE_ALGEBRA_H_
 
@@ -23,7 +23,7 @@ class Algebra {
   virtual void Copy(void* to, const void* from, size_t bytes) = 0;
 };
 
-// That of the launch whose clusters this host thread runs; nullptr in the ordinary mode.
+// The algebra of the launch whose clusters this host thread runs; nullptr in the ordinary mode.
 inline thread_local Algebra* current_algebra = nullptr;
 
 // memcpy of bytes that may hold floats.

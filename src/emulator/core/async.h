@@ -30,7 +30,7 @@ class AsyncEngines {
   virtual Cycle NextSignal() const = 0;
   virtual void ActUntil(Cycle now) = 0;
   virtual Cycle LastReady() const = 0;
-  // For deadlock reports: one line for each pending operation; empty if none.
+  // Returns one line for each pending operation, for deadlock reports; empty if there is none.
   virtual std::string Describe() const = 0;
 };
 

@@ -91,7 +91,7 @@ void CallStack::Enter(int lane, const CallSite& site, const DeviceFunction& func
                       uint32_t return_pc) {
   Lane& here = lanes_[lane];
   Call call{&site, &function, return_pc, 0, here.top};
-  // Before the registers of the caller change, which may be this function.
+  // Reads the arguments before the registers of the caller change: the caller may be this function.
   passed_.clear();
   for (const ValuePlace& argument : site.arguments) {
     Read(lane, argument, Memory(lane, argument), &passed_);

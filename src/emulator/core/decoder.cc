@@ -64,7 +64,7 @@ Space Modifiers::TakeSpace() {
       {"local", Space::kLocal},        {"param", Space::kParam},
       {"param::entry", Space::kParam}, {"param::func", Space::kParam},
       {"const", Space::kConst}};
-  // In source order: copies name their destination first.
+  // Takes the state spaces in source order, because copies name their destination first.
   for (const std::string& present : names_) {
     for (const auto& [name, space] : kSpaces) {
       if (present != name) continue;

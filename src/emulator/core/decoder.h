@@ -112,7 +112,7 @@ class Decoder {
   [[noreturn]] void Unsupported();  // this instruction with these modifiers
   [[noreturn]] void Illegal(const std::string& what);
 
-  // After the family's decode function: it has taken every modifier and operand.
+  // Refuses an instruction if the family's decode function has left a modifier or an operand.
   void CheckComplete();
 
   FunctionDecoder& function() { return function_; }

@@ -14,12 +14,12 @@ namespace tilelang::emulator {
 namespace {
 
 constexpr const char* kTooLarge = "too-large";
-// In bytes: the parameters of a kernel (PTX ISA, .param); a thread's local memory, where each call
-// has a place of its own for its parameters; what an address in a shared window can name.
+// Limits in bytes: the parameters of a kernel (PTX ISA, .param); a thread's local memory, which has
+// separate parameters for each call; the size of a shared window.
 constexpr uint32_t kMaxParameters = 32764;
 constexpr uint32_t kMaxLocal = 16 << 20;
 constexpr uint32_t kMaxShared = (1 << 24) - kSharedReserved;
-// What no compiler comes near and hosts can still hold.
+// Limits that no compiler comes near and that hosts can still hold.
 constexpr uint32_t kMaxFileBytes = 256 << 20;
 constexpr size_t kMaxInstructions = 1 << 20;
 
@@ -124,7 +124,8 @@ std::string ElementName(std::string name) {
   return name;
 }
 
-// Whether `name` is a register of the declaration that covers `base`, the name before its dot.
+// Returns whether `name` is a register of the declaration that covers `base`, the name before its
+// dot.
 bool IsElement(const NameScope::Declaration& declaration, const std::string& name,
                const std::string& base) {
   if (!declaration.is_register) return false;

@@ -20,7 +20,8 @@
 
 namespace tilelang::emulator {
 
-// When asynchronous operations act: as late as allowed, at once, or in a seeded legal order.
+// The time at which asynchronous operations act: as late as allowed, at once, or in a seeded legal
+// order.
 enum class Schedule : uint8_t { kLate, kEager, kRandom };
 
 // Reports that the user does not want: reports of a kind in which the instruction, or the earlier

@@ -118,7 +118,7 @@ class Warp {
   uint32_t Pc() const;
   bool Converged() const { return split().mask == live; }
 
-  // For handlers. Each returns the Flow to return.
+  // Functions for handlers. Each returns the Flow that the handler must return.
   Flow WaitOn(const WaitInfo& info) {
     split().wait = info;
     return Flow::kWait;
@@ -136,8 +136,9 @@ class Warp {
   // The lanes leave the current split and continue at `pc`, so many calls deeper.
   void SplitOff(uint32_t lanes, uint32_t pc, int deeper = 0);
   Flow Exit(uint32_t lanes);
-  // For `.aligned` instructions; call it first: `if (auto flow = w.Align(mask); flow != kNext)
-  // return flow;`. Waits until all live lanes of the warp are here; a partial guard is an error.
+  // Waits until all live lanes of the warp are here; a partial guard is an error. Handlers of
+  // `.aligned` instructions call it first: `if (auto flow = w.Align(mask); flow != kNext) return
+  // flow;`.
   Flow Align(uint32_t mask);
   // These lanes have waited for each other: tells the observer, if there is one.
   void Met(uint32_t lanes);

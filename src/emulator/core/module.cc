@@ -110,7 +110,7 @@ class Loader {
     }
   }
 
-  // Only external declarations repeat.
+  // Refuses a variable that is declared twice; external declarations may repeat.
   void CheckNew(const ptx::Variable& variable) {
     const auto [entry, inserted] = variables_.try_emplace(variable.name, &variable);
     if (inserted || (entry->second->is_extern && variable.is_extern)) return;

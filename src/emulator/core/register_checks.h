@@ -14,9 +14,10 @@ struct Op;
 class RegisterChecks {
  public:
   virtual ~RegisterChecks() = default;
-  // Before `op` executes for `lanes`.
+  // Called before `op` executes for `lanes`.
   virtual void Before(const Warp& warp, const Op& op, uint32_t lanes) = 0;
-  // When it has: an instruction that waits for lanes of the warp has no effect before.
+  // Called after `op` has executed. An instruction that waits for lanes of the warp has no effect
+  // before that.
   virtual void After(const Warp& warp, const Op& op, uint32_t lanes) = 0;
   // `op` loads into a lane's register what nothing has written, in shared or global memory.
   virtual void LoadsUndefined(const Op& op, uint32_t slot, int lane, uint64_t address,

@@ -15,7 +15,7 @@ constexpr size_t kMaxListed = 64;
 // Instructions that one split of a diverged warp may run before the others get their turn.
 constexpr uint64_t kSplitQuantum = 512;
 constexpr uint64_t kWarpQuantum = 4096;
-// With a random schedule a warp leaves once in so many times, for 1, 2, 4, ... or 512 rounds.
+// Under a random schedule a warp pauses once in kStays times, for 1, 2, 4, ... or 512 rounds.
 constexpr uint64_t kStays = 8;
 constexpr uint64_t kLengths = 10;
 

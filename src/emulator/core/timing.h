@@ -75,7 +75,7 @@ class Timing {
   virtual Cycle Clock(const Warp& warp) const = 0;
   virtual double Nanoseconds(const Warp& warp) const = 0;
 
-  // When the operation that is issued now completes.
+  // Returns the time at which the operation that is issued now completes.
   virtual Cycle Start(const Issuer& issuer, const AsyncWork& work) = 0;
   // An engine acts now, until Leave is called with the result.
   virtual Cycle Enter(Cycle now) = 0;

@@ -84,7 +84,7 @@ class Analysis {
     }
   }
 
-  // Only what a block reads before it has written it itself can matter.
+  // Finds the registers that a block reads before it writes them; no others can matter.
   void FindCandidates(const std::vector<UnwrittenRegister>& declared) {
     for (uint32_t i = 0; i < declared.size(); ++i) number_[declared[i].slot / 32] = i;
     words_ = declared.size() / 64 + 1;

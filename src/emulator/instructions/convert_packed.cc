@@ -54,7 +54,7 @@ struct PackedConversion {
   bool scaled = false;       // .scaled::n2::ue8m0: each element has a scale factor
 };
 
-// To the nearest, ties to even; NaN becomes the largest.
+// Rounds to the nearest s2f6, ties to even; NaN becomes the largest number.
 uint32_t EncodeS2f6(double value) {
   const double units = std::isnan(value) ? 127 : std::nearbyint(value / kS2f6Unit);
   return static_cast<uint8_t>(static_cast<int8_t>(std::clamp(units, -128.0, 127.0)));

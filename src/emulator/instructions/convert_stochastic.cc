@@ -26,8 +26,9 @@ struct Format {
   std::array<Runs, 4> runs;  // of the sources in their order
 };
 
-// For two elements by the PTX ISA, cvt; for four it leaves the order of the bits open, which a
-// probe of a B200 has shown: two elements share their bits, one of them reversed.
+// The bits of the random operand for each element. For two elements they follow the PTX ISA, cvt.
+// For four elements the ISA leaves their order open, and a probe of a B200 has shown it: two
+// elements share their bits, one of them reversed.
 constexpr Runs kHigh{{{31, 16}, kNone}}, kLow{{{15, 0}, kNone}};
 constexpr Runs kHighUp{{{16, 31}, kNone}}, kLowUp{{{0, 15}, kNone}};
 constexpr Format kFormats[] = {

@@ -115,8 +115,8 @@ Handler TernaryOf(bool packed) {
   return packed ? Ternary<OnHalves<F>, uint32_t>() : Ternary<F, uint16_t>();
 }
 
-// Not 0 if the product of two pairs of bf16 (or of one, above which zeros are) may be inexact in
-// f32: by the sums of biased exponents, each in 16 bits.
+// Returns a number other than 0 if the product of two pairs of bf16 (or of one pair, below zeros)
+// may be inexact in f32. Tests the sums of biased exponents, each in 16 bits.
 inline uint32_t MayLose(uint32_t a, uint32_t b) {
   constexpr uint32_t kBoth = 0x00010001u, kTop = 0x8000u * kBoth;
   constexpr uint32_t kLeast = 2 * 127 - 100, kBeyond = 2 * 127 + 126;

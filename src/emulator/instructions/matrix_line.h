@@ -1,4 +1,4 @@
-// Where ldmatrix, stmatrix and movmatrix put the bytes of a matrix's lines.
+// The places of the bytes of a matrix's lines in ldmatrix, stmatrix and movmatrix.
 #ifndef TILELANG_EMULATOR_INSTRUCTIONS_MATRIX_LINE_H_
 #define TILELANG_EMULATOR_INSTRUCTIONS_MATRIX_LINE_H_
 

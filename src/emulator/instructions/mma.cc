@@ -116,7 +116,7 @@ void RunDouble(Warp& w, const Op& op) {
   });
 }
 
-// As the code that ptxas 13 makes of it for targets whose tensor cores do not have the shape.
+// Computes like the code of ptxas 13 for targets whose tensor cores do not have the shape.
 float QuadSum(AccumulatorType d_type, const float* a, const float* b, float c) {
   const bool half = d_type == AccumulatorType::kF16;
   float sum = std::fma(a[1], b[1], a[0] * b[0]);
@@ -151,7 +151,7 @@ Type RegisterType(const MmaForm& form, AccumulatorType type) {
                                          : Type::kB32;
 }
 
-// Before sm_120 kind::f8f6f4 is another name of the forms of e4m3 and e5m2.
+// Takes kind::f8f6f4 as another name of the forms of e4m3 and e5m2, which it is before sm_120.
 bool TakeAsPlain(Decoder& d, MmaSparsity sparsity) {
   const bool fp8 = d.mods.Has("e4m3") || d.mods.Has("e5m2");
   const char* shape = sparsity == MmaSparsity::kDense ? "m16n8k32" : "m16n8k64";

@@ -114,7 +114,7 @@ void CheckTypes(Decoder& d, const OperandRule& a, const OperandRule& b, const st
   if (!HasWord(shapes, shape)) {
     d.Illegal("the shape of " + name + " is ." + Spaced(shapes, ", .") + ", not ." + shape);
   }
-  // As ptxas 13 has it.
+  // ptxas 13 has the same rule.
   const bool f32_only =
       sparse && a.group == kFp8 &&
       (sparsity == MmaSparsity::kSparse || d.function().context().device.sm < 120);

@@ -1,4 +1,4 @@
-// From which lanes shfl takes values.
+// The lanes from which shfl takes values.
 #ifndef TILELANG_EMULATOR_INSTRUCTIONS_SHUFFLE_H_
 #define TILELANG_EMULATOR_INSTRUCTIONS_SHUFFLE_H_
 

@@ -52,7 +52,7 @@ struct Rcp64 { double operator()(double a) const { return 1.0 / a; } };
 struct Sqrt64 { double operator()(double a) const { return std::sqrt(a); } };
 // clang-format on
 
-// In the host's own rounding mode; flags holds the fenv constant.
+// Computes in the host's own rounding mode; flags holds the fenv constant.
 template <typename F>
 Flow F64Directed(Warp& w, const Op& op, uint32_t mask) {
   double* d = w.Reg<double>(op.a[0]);

@@ -34,7 +34,7 @@ Flow Gather(Warp& w, uint32_t mask, uint32_t slot, uint32_t* group) {
   }
   uint32_t unguarded = w.split().mask & ~same;
   if (unguarded) w.SplitOff(unguarded, w.Pc() + 1);
-  // Only splits that wait here with the same membermask merge.
+  // Splits merge only if they wait here with the same membermask.
   w.split().resume = uint64_t{1} << 32 | members;
   WaitInfo info;
   info.object = "the other lanes of its membermask";

@@ -4,7 +4,7 @@
 namespace tilelang::emulator::isa {
 namespace {
 
-// As ptxas 13 accepts them.
+// The targets for which ptxas 13 accepts each group of instructions.
 constexpr Targets kTensorMemory("sm_100a sm_100f sm_101a sm_101f sm_103a sm_103f sm_110a sm_110f");
 constexpr Targets kOneTensorMemory("sm_100a sm_101a sm_103a sm_110a");
 constexpr Targets kTcgen05Integers("sm_100a sm_101a sm_110a");

@@ -127,7 +127,7 @@ struct Form {
   constexpr Form(const Form (&forms)[count]) : shared(forms), shared_count(count) {}  // NOLINT
 };
 
-// How an instruction compares with a GPU.
+// How closely an instruction's results match those of a GPU.
 enum class Fidelity : uint8_t {
   kExact,        // the same bits, or the same effect on memory and order
   kApproximate,  // results may differ in their last bits

@@ -21,7 +21,7 @@ constexpr uint64_t kSharedWindow = 0x7'0000'0000;
 constexpr uint64_t kLocalWindow = 0x8'0000'0000;
 constexpr uint64_t kParamWindow = 0x9'0000'0000;
 constexpr uint64_t kConstWindow = 0xA'0000'0000;
-// Before this, addresses are taken for null pointers and offsets from them.
+// The least global address. Smaller ones count as null pointers and offsets from them.
 constexpr uint64_t kLeastAddress = uint64_t{1} << 16;
 // Global addresses have 49 bits, as on a GPU. The last slice is the heap of device code.
 constexpr uint64_t kHeapBase = (uint64_t{1} << 49) - (uint64_t{1} << kBufferShift);
@@ -54,7 +54,7 @@ struct HostRange {
   uintptr_t begin, end;
 };
 
-// Not changed while launches run (mapping happens before), hence read without locks.
+// The global memory of a device. Launches do not change the mapping, so they read it without locks.
 class GlobalMemory {
  public:
   GlobalMemory();
@@ -72,7 +72,7 @@ class GlobalMemory {
   void AllowRange(uint64_t address, uint64_t bytes, bool writable);
   void ForbidRange(uint64_t address, uint64_t bytes, bool writable);
   void Unmap(uint64_t address);
-  // From now on it is followed which bytes of the buffer mapped at `address` are written.
+  // Begins to record in `written` which bytes of the buffer mapped at `address` are written.
   void Follow(uint64_t address, uint8_t* written);
   // One byte for each byte from `address` to the end of its buffer, 0 where nothing has written it;
   // nullptr where that is not followed.

@@ -42,7 +42,7 @@ class TensorMemory {
   void CheckDeallocation(TmemAddress address, int64_t columns) const;
   void Relinquish() { relinquished_ = true; }
   bool HasAllocations() const;
-  // For example "columns 0..127, columns 256..287".
+  // Returns the allocated columns, for example "columns 0..127, columns 256..287".
   std::string DescribeAllocations() const;
 
   // Throws unless the rectangle of cells lies in allocated columns and existing lanes.
@@ -70,7 +70,7 @@ class TensorMemory {
   static constexpr uint8_t kWritten = 1, kUndefined = 2;  // 0: not written
   std::unique_ptr<uint32_t[]> cells_;
   std::unique_ptr<uint8_t[]> written_;
-  // For each chunk: 0 free, otherwise the first chunk of its allocation plus one.
+  // The owner of each chunk: 0 if it is free, otherwise the first chunk of its allocation plus one.
   std::array<uint8_t, kChunks> owner_{};
   std::array<uint8_t, kChunks> size_{};  // at the first chunk: chunks of the allocation
   int64_t largest_allowed_ = kColumns;

@@ -44,8 +44,8 @@ struct ScaledShape {
 // bits and added exactly; the sum is truncated to f32. Source: MMA-Sim.
 class ScaledMultiplier {
  public:
-  // As of MatrixMultiplier, places of a sparse A, too; ScaleA and ScaleB of every row, column and
-  // block follow the elements.
+  // These functions act like those of MatrixMultiplier, including the places of a sparse A. Call
+  // ScaleA and ScaleB for every row, column and block after the elements are set.
   void Start(const ScaledShape& shape);
   void StartA();
   void SetA(int row, int k, uint32_t bits);
@@ -60,8 +60,8 @@ class ScaledMultiplier {
 
   ScaledShape shape_;
   MatrixMultiplier fused_;  // of kind::mxf8f6f4
-  // For e2m1: twice the elements, and the scale factors, by line: rows of A; blocks, then columns
-  // of B.
+  // Used for e2m1: twice the elements, and the scale factors, by line: rows of A; blocks, then
+  // columns of B.
   std::vector<int16_t> a_, b_;
   std::vector<int32_t> places_;
   std::vector<float> a_significand_, b_significand_;

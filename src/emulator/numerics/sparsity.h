@@ -80,7 +80,7 @@ struct WarpMetadata {
   }
 };
 
-// For rows of `stored` elements of so many bits.
+// Returns the metadata of a warp for rows of `stored` elements of `element_bits` bits.
 constexpr WarpMetadata MetadataOfWarp(SparsePattern pattern, int element_bits, int stored) {
   return {element_bits >= 16, stored / StoredInChunk(pattern) * kIndexBits / 16, 0};
 }

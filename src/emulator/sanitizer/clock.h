@@ -15,7 +15,7 @@ namespace tilelang::emulator {
 using ActorId = uint16_t;
 constexpr ActorId kNoActor = 0xFFFF;
 
-// For each actor the latest of its steps that is known to have happened; 0 is nothing.
+// Maps each actor to the latest of its steps that is known to have happened; 0 means none.
 class VectorClock {
  public:
   uint32_t At(ActorId actor) const { return actor < steps_.size() ? steps_[actor] : 0; }

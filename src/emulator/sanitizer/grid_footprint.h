@@ -63,7 +63,7 @@ class GridFootprint {
   }
 
  private:
-  // For writing and strong accesses: which bytes, and the instruction of one of them.
+  // The bytes of writing and of strong accesses, and the instruction of one access of each kind.
   struct Line {
     std::array<std::array<uint64_t, 2>, 2> bytes{};
     std::array<std::array<uint32_t, 2>, 2> op{};

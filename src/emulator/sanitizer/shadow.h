@@ -93,7 +93,7 @@ struct Touch {
   bool write = false;
   // The step of the warp up to which each of its lanes has met the others; null: not followed.
   const uint32_t* met = nullptr;
-  // For a plain store to shared memory: the bytes to be written, and the bytes in memory; or null.
+  // The bytes that a plain store to shared memory writes, and the bytes in memory; otherwise null.
   const uint8_t* values = nullptr;
   const uint8_t* memory = nullptr;
 };

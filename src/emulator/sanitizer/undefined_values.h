@@ -31,7 +31,7 @@ class UndefinedValues {
   void MarkUnwritten(const Kernel& kernel, uint32_t slot, int lane, uint8_t mark);
   // See UnwrittenMark of core/unwritten_marks.h.
   uint8_t MarkOf(const Kernel& kernel, uint32_t slot, int lane) const;
-  // At the start of a thread.
+  // Marks all registers as unwritten, at the start of a thread.
   void MarkRegisters(const Kernel& kernel, uint32_t lanes);
   // Must be called before `op` executes for the lanes of `mask`.
   void Check(const Warp& warp, const Op& op, uint32_t mask);
@@ -58,7 +58,7 @@ class UndefinedValues {
   // uses.
   Value CheckLoaded(const Warp& warp, const Op& op, uint32_t mask);
   Value CheckRegisters(const Warp& warp, const Op& op, uint32_t mask);
-  // From accumulators to results of mma.
+  // Passes the marks of accumulators to the results of mma.
   void Accumulate(const OperandUse& use, uint32_t mask);
   Value* Find(uint32_t slot, bool is_register);
   void Write(uint32_t slot, uint32_t mask, const Value& result);

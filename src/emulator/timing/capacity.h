@@ -17,11 +17,11 @@ class Capacity {
   // `width`: cycles of a bin, a power of two.
   Capacity(double rate, int width);
 
-  // When the last of `units` is served, if the first may be at `from`.
+  // Returns the time at which the last of `units` is served, if the first may be served at `from`.
   Cycle Claim(Cycle from, double units) {
     return units == 0 ? from : ClaimCycles(from, units * cycles_per_unit_);
   }
-  // The same of what takes so long. Mostly the first bin has room for all of it.
+  // Does the same for work that takes `takes`. In most cases the first bin has room for all of it.
   Cycle ClaimCycles(Cycle from, Cycle takes) {
     const Parts need = takes.parts(), at = std::max(from.parts(), open_);
     Parts& used = used_[IndexOf(at)];
@@ -66,7 +66,7 @@ class Capacity {
   Parts NextOpen(Parts time) const;
   // Takes so much from the bin of that time.
   void Fill(Parts time, Parts parts);
-  // That bin is full.
+  // Records that the bin of this time is full.
   void Close(Parts time);
 
   double rate_, cycles_per_unit_;

@@ -57,7 +57,7 @@ class ClusterTiming final : public Timing {
   Cycle now() const { return now_; }
   // Since the last call every warp has polled, or waits.
   bool OnlyPolls();
-  // When the last warp has ended.
+  // Returns the time at which the last warp has ended.
   Cycle LastEnd() const;
 
   void Run(Warp& warp, uint64_t budget, bool boosted, WarpSlice* slice) override;

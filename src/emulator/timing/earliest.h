@@ -43,7 +43,7 @@ class Earliest {
   // Returns the first event. Of several at the same time it is the one with the lowest number.
   size_t First() const { return nodes_[1].winner; }
   Cycle FirstTime() const { return nodes_[1].time; }
-  // When the next one comes.
+  // Returns the time of the second event.
   Cycle SecondTime() const {
     Cycle second = kNever;
     for (size_t node = First() + leaves_; node > 1; node /= 2) {

@@ -157,7 +157,7 @@ const std::vector<const Figures*>& TimedGpus();
 // The usual GPU of "sm_90a" and so on; that of a name, "H200". nullptr: there is none.
 const Figures* UsualGpu(const std::string& arch);
 const Figures* FindGpu(const std::string& name);
-// With the latencies, in cycles of the SMs, at another clock of theirs.
+// Returns the figures at another clock of the SMs; latencies in cycles change with it.
 Figures AtClock(Figures figures, double clock_mhz);
 // Returns the bytes that L2 gives all SMs in a cycle of their clock.
 inline double L2BytesAt(const Figures& f, double clock_mhz) {
@@ -166,8 +166,8 @@ inline double L2BytesAt(const Figures& f, double clock_mhz) {
 // Returns the figures that the costs of schedules use, as JSON: the work that an SM does in a
 // cycle.
 std::string DescribeFigures(const Figures& figures);
-// As if some things cost nothing: "bank conflicts", "memory" (latencies and bandwidths of global
-// memory), "tensor pipe", "MUFU", "barriers".
+// Returns the figures as if the named costs were zero: "bank conflicts", "memory" (latencies and
+// bandwidths of global memory), "tensor pipe", "MUFU", "barriers".
 Figures Without(Figures figures, const std::set<std::string>& ablate);
 
 }  // namespace tilelang::emulator

@@ -29,15 +29,15 @@ class MemorySystem {
   // `timed`: SMs whose accesses come here, of `active` that work at the same time and share L2.
   MemorySystem(const Figures& figures, int timed, int active, bool warm, double clock_mhz);
 
-  // When the sectors are there that a load asks for at `from`.
+  // Returns the time at which the sectors arrive that a load requests at `from`.
   // `wide`: a multicast to four CTAs or more.
   Cycle Load(Cycle from, const LineAccess& access, Asker asker = Asker::kThread, bool wide = false);
-  // When a store has left.
+  // Returns the time at which a store has left the SM.
   Cycle Store(Cycle from, const LineAccess& access);
   Cycle Atomic(Cycle from, const LineAccess& access);
   void Forget(Cycle time);
-  // The SMs have so much of the clock that they have without a limit of power. HBM, and L2 where it
-  // has its own clock, serve as much a second as before.
+  // Sets the clock of the SMs, as a share of the clock without a power limit. HBM, and an L2 with
+  // its own clock, keep their rates per second.
   void SlowDown(double share) { clock_ = share; }
 
   Sharing sharing;

@@ -74,7 +74,7 @@ struct alignas(64) OpCost {
   bool passable = false;    // arithmetic moves across it, though it is in order
   bool ends_block = false;  // a basic block
   bool waits_tensor_loads = false;
-  // For the cp.async of its warp: until they are complete; until the unit of loads has them.
+  // Waits for the cp.async of its warp: until they are complete; until the unit of loads has them.
   bool waits_copies = false, after_copies = false;
   bool after_mufu = false;  // an operand may be a result of the MUFU
   bool unrolled = false;    // once in some turns of its loop

@@ -63,7 +63,8 @@ class Sharing {
   // Returns whether lines stay in L2 until all other lines of the buffer have been read.
   bool Keeps(const Buffer& buffer) const;
 
-  // Who has read a line last, and which pairs of its sectors it, its cluster, and all have read.
+  // The CTA that has read a line last, and the pairs of sectors that this CTA, its cluster, and all
+  // CTAs have read.
   struct Readers {
     uint64_t cta = 0;
     uint32_t own = 0, of_cluster = 0, all = 0;

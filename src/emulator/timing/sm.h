@@ -75,10 +75,11 @@ class Sm {
   // L1 to shared memory is written there by the caller.
   enum class Route : uint8_t { kL1, kL2, kToShared };
   Cycle LoadLines(Cycle from, const std::vector<LineAccess>& lines, Route route);
-  // When the SM has sent them.
+  // Returns the time at which the SM has sent the lines.
   Cycle StoreLines(Cycle from, const std::vector<LineAccess>& lines);
   Cycle AtomicLines(Cycle from, const std::vector<LineAccess>& lines);
-  // When the unit of loads has the lines of all cp.async so far: what comes after waits for it.
+  // Returns the time at which the unit of loads has the lines of all cp.async so far. Later loads
+  // wait for it.
   Cycle copies_taken() const { return copies_taken_; }
   bool loaded = false;                       // something, by TMA
   double copied() const { return copied_; }  // bytes of cp.async

@@ -18,12 +18,12 @@ class WarpClock {
   WarpClock(const CostTable& costs, const Figures& figures);
   void Restart(Cycle at, Recorder::Account* of, int sub_core);
 
-  // When the first operands of an instruction are there: all of one that is quick.
+  // Returns the time at which the first three operands are ready; quick instructions have no more.
   Cycle ReadyOf(const OpCost& cost) const {
     const Cycle a = ready_[cost.reads[0]], b = ready_[cost.reads[1]], c = ready_[cost.reads[2]];
     return std::max(std::max(a, b), c);
   }
-  // When all are.
+  // Returns the time at which all operands are ready.
   Cycle AllReadyOf(const OpCost& cost) const {
     Cycle ready = ReadyOf(cost);
     for (const uint32_t reg : costs_.MoreReads(cost)) ready = std::max(ready, ready_[reg]);
