@@ -159,5 +159,8 @@ def _unknown(description: Any) -> TargetError:
     names = ", ".join(f'"{name}"' for name in architectures())
     return TargetError(
         f"unknown target {description!r}",
-        notes=[f'the targets are {names}, and "auto" for the GPU of this machine'],
+        notes=[
+            f'use one of {names}, or "auto" for the GPU of this machine; only NVIDIA GPUs '
+            "are supported"
+        ],
     )

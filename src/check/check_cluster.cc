@@ -159,8 +159,9 @@ class ClusterChecker : public ir::StmtVisitor {
       TL_USER_ERROR(kShape, op->span,
                     "clusters of " << dims[i] << " blocks along " << kClusterAxes[i]
                                    << " do not divide the grid, which has " << *blocks
-                                   << " there; round the extent of the grid up, and skip blocks "
-                                      "that lie outside of the problem");
+                                   << " blocks along " << kClusterAxes[i]
+                                   << "; round the extent of the grid up to a multiple of "
+                                   << dims[i] << ", and skip the blocks beyond the problem");
     }
   }
 
@@ -255,7 +256,7 @@ class ClusterChecker : public ir::StmtVisitor {
       bool is_result = operand->IsResult();
       if (buffer.IsTmem() || (!is_result && buffer.IsShared())) continue;
       TL_USER_ERROR(kScope, op->span,
-                    name << ": " << operand->name() << " is in " << Describe(buffer)
+                    name << ": " << operand->name() << " is " << Describe(buffer)
                          << ". Only the even block issues the gemm, so it does not find an operand "
                             "there that the odd block holds: "
                          << (is_result ? "accumulate into T.alloc_tmem and T.copy from it later"

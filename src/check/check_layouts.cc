@@ -65,7 +65,7 @@ void CheckGivenLayouts(const Stmt& stmt, const op::ThreadRange& threads,
   if (const auto* loop = stmt.as<ir::ParallelForNode>()) CheckLoopLayout(loop, threads);
   for (const Buffer& buffer : Fragments(stmt).list) {
     if (!annotated.Has(buffer)) continue;
-    CheckOwners("the annotated layout of fragment " + Describe(buffer), "elements",
+    CheckOwners("the annotated layout of " + Describe(buffer), "elements",
                 *annotated.GetFragment(buffer), threads, stmt.span());
   }
 }

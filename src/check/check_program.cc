@@ -1,17 +1,18 @@
 #include "check/check_program.h"
 
 #include "check/check_parts.h"
+#include "ir/memory_name.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
 
 namespace tilelang::check {
 
 std::string Describe(const ir::Buffer& buffer) {
-  std::string text = std::string(buffer->name) + " (";
+  std::string text = std::string(buffer->name) + " (" + ir::ToString(buffer->dtype) + "[";
   for (size_t i = 0; i < buffer->shape.size(); ++i) {
     text += (i == 0 ? "" : ", ") + ir::Print(buffer->shape[i]);
   }
-  return text + ") " + ir::ToString(buffer->dtype) + " in " + std::string(buffer->scope);
+  return text + "] in " + ir::MemoryName(buffer) + ")";
 }
 
 const char* TileOpName(const ir::Stmt& s) {
@@ -38,8 +39,8 @@ static void CheckLaunches(const ir::Func& func) {
     if (s->kind == ir::StmtKind::kStore) {
       TL_USER_ERROR(kScope, s.span(),
                     Describe(s.as<ir::StoreNode>()->buffer)
-                        << " is written outside of `with T.Kernel(...)`; code that runs on the GPU "
-                           "must be inside of a T.Kernel block");
+                        << " is written outside of `with T.Kernel(...)`; move the statement into "
+                           "a T.Kernel block, because only these run on the GPU");
     }
     if (s->kind != ir::StmtKind::kKernelLaunch) return true;
     launches = true;

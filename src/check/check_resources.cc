@@ -79,9 +79,16 @@ class ResourceChecker : public ir::StmtVisitor {
       for (int64_t n : *dims) size *= n;
     }
     if (size >= 1 && size <= target_->max_cluster_size) return;
+    if (target_->max_cluster_size == 1) {
+      TL_USER_ERROR(kResource, op->span,
+                    "cluster_dims: " << std::string(target_->arch)
+                                     << " has no clusters; leave cluster_dims out, or compile with "
+                                        "target=\"sm_90a\" or target=\"sm_100a\"");
+    }
     TL_USER_ERROR(kResource, op->span,
-                  "a cluster of " << size << " blocks, but " << std::string(target_->arch)
-                                  << " takes from 1 to " << target_->max_cluster_size);
+                  "cluster_dims: a cluster of " << size << " blocks, but clusters of "
+                                                << std::string(target_->arch) << " have 1 to "
+                                                << target_->max_cluster_size << " blocks");
   }
 
   void CheckFragment(const ir::AllocNode* op) {
@@ -92,10 +99,10 @@ class ResourceChecker : public ir::StmtVisitor {
     int64_t file = int64_t{target_->registers_per_sm} * kRegisterBytes;
     if (bytes > file) {
       TL_USER_ERROR(kResource, op->span,
-                    "fragment " << Describe(op->buffer) << " is " << bytes
-                                << " bytes large, but the register file has only " << file
-                                << " bytes; make the tile smaller or keep it in shared memory"
-                                << Rewrite(op->buffer));
+                    Describe(op->buffer)
+                        << " is " << bytes << " bytes large, but the register file has only "
+                        << file << " bytes; make the tile smaller or keep it in shared memory"
+                        << Rewrite(op->buffer));
     }
   }
 

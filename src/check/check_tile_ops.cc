@@ -75,9 +75,10 @@ class TileOpChecker : public ir::StmtVisitor {
     Extents src = Significant(op->src), dst = Significant(op->dst);
     if (!Differ(src, dst)) return;
     TL_USER_ERROR(kShape, op->span,
-                  "T.copy of a tile of shape "
-                      << Text(src) << " to one of shape " << Text(dst) << ": " << ir::Print(op->src)
-                      << " to " << ir::Print(op->dst) << "; slice both to the same extents");
+                  "T.copy: the source " << ir::Print(op->src) << " has shape " << Text(src)
+                                        << ", but the destination " << ir::Print(op->dst)
+                                        << " has shape " << Text(dst)
+                                        << "; slice both to the same extents");
   }
 
   void Visit(const ir::FillNode* op) override { RefuseBarrier("T.fill", op->dst, op->span); }
@@ -242,16 +243,19 @@ class TileOpChecker : public ir::StmtVisitor {
     bool mixed = (ir::IsFloat8(a) && ir::IsFloat8(b)) || (ir::IsIntegral(a) && ir::IsIntegral(b));
     if (!IsOperand(a) || !IsOperand(b) || (a != b && !mixed)) {
       TL_USER_ERROR(kDType, op->span,
-                    "T.gemm of A " << ir::ToString(a) << " and B " << ir::ToString(b)
-                                   << "; A and B must have the same float type, both float8 types, "
-                                      "or both integer types of at least 8 bits");
+                    "T.gemm: A is " << ir::ToString(a) << " and B is " << ir::ToString(b)
+                                    << "; both must have the same float type, float8 types, or "
+                                       "integer types of at least 8 bits. T.copy to a tile of "
+                                       "another type converts the elements");
     }
     if (Accumulates(a, c)) return;
     TL_USER_ERROR(
         kDType, op->span,
-        "T.gemm of " << ir::ToString(a) << " into C " << ir::ToString(c) << "; "
-                     << (ir::IsIntegral(a) ? "integers are summed in int32, or as wide as they are"
-                                           : "floats are summed in float32 or float64"));
+        "T.gemm: C is " << ir::ToString(c) << ", but a product of " << ir::ToString(a)
+                        << " is accumulated in "
+                        << (ir::IsIntegral(a) ? "int32, or in the type of wider operands"
+                                              : "float32 or float64")
+                        << ". Allocate C with that type, and convert it when you store it");
   }
 };
 

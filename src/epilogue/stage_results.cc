@@ -110,10 +110,10 @@ class ResultStager : public analysis::ScopedMutator {
                     nullptr,         &analyzer_};
     bool all = ctx.threads.begin == 0 && ctx.threads.count == threads_.count;
     if (!all || !op::TmaStore()->Obstacle(store.get(), &ctx).empty() || !Fits(op)) return self;
-    RemarkCopy(op, std::string("goes through shared memory, ") +
+    RemarkCopy(op, std::string("is staged in shared memory, ") +
                        (in_tiles_ ? "beside" : "in the bytes of") +
-                       " the operands: the tensor memory accelerator stores whole rows. The pass "
-                       "option tl.disable_result_staging turns this off");
+                       " the operands, because TMA then stores whole rows. The pass option "
+                       "tl.disable_result_staging turns this off");
     return ir::Seq({ir::Alloc(tile, op->span), ir::Copy(op->src, whole, op->span), store},
                    op->span);
   }

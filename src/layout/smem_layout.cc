@@ -24,13 +24,13 @@ int64_t Log2(int64_t value) { return std::countr_zero(static_cast<uint64_t>(valu
 std::string WhyNot(const Coord& extents, int64_t element_bits, int64_t swizzle_bytes) {
   int64_t width_bits = extents.back() * element_bits;
   if (width_bits % (swizzle_bytes * 8) != 0) {
-    return "its rows of " + std::to_string(width_bits) + " bits are no multiple of " +
+    return "its rows of " + std::to_string(width_bits) + " bits are not a multiple of " +
            std::to_string(swizzle_bytes) + " bytes";
   }
   int64_t rows = extents.size() > 1 ? extents[extents.size() - 2] : 1;
   bool several = width_bits > swizzle_bytes * 8 || extents.size() > 2;
   if (several && rows % kAtomRows != 0 && Product(extents) != extents.back()) {
-    return "its " + std::to_string(rows) + " rows are no multiple of 8";
+    return "its " + std::to_string(rows) + " rows are not a multiple of 8";
   }
   return "";
 }

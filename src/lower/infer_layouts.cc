@@ -468,9 +468,11 @@ class Conversions {
     std::string where =
         user.defined() ? " (fixed at line " + std::to_string(user->line) + ")" : " (annotated)";
     Remark(mismatch.access.span, "layout",
-           "fragment " + std::string(buffer->name) + " goes through shared memory for this loop: " +
-               "it has layout " + (*ctx->layouts->GetFragment(buffer))->ToString() + where +
-               ", the loop runs with " + layout->ToString() + ", and " + mismatch.reason);
+           "this loop reads elements of fragment " + std::string(buffer->name) +
+               " that other threads hold, so they are exchanged through shared memory: " +
+               mismatch.reason + ". The fragment has layout " +
+               (*ctx->layouts->GetFragment(buffer))->ToString() + where + ", the loop " +
+               layout->ToString());
   }
 
   static bool IsWritten(const op::ParallelInfo& info, const Buffer& buffer) {

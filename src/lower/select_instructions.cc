@@ -18,6 +18,7 @@
 #include "ir/aliases.h"
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/memory_name.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
 #include "lower/named_elements.h"
@@ -221,7 +222,7 @@ class Selector : public analysis::ScopedMutator {
     }
     TL_USER_ERROR(kLayout, op->span,
                   "T.gemm on " << std::string(target_->arch) << ": C is " << ir::Print(op->result())
-                               << " in " << std::string(op->result()->buffer->scope)
+                               << " in " << ir::MemoryName(op->result()->buffer)
                                << "; it must be a fragment (T.alloc_fragment)");
   }
 
@@ -230,8 +231,8 @@ class Selector : public analysis::ScopedMutator {
     if (!target_->has_tma) {
       TL_USER_ERROR(kTarget, op->span,
                     name << ": " << std::string(target_->arch)
-                         << " has no tensor memory accelerator; compile with target=\"sm_90a\" or "
-                            "target=\"sm_100a\"");
+                         << " has no TMA; use T.copy or T.async_copy, or compile with "
+                            "target=\"sm_90a\" or target=\"sm_100a\"");
     }
     std::string reason = obstacle_;
     if (!use_tma_) reason = "the pass option tl.disable_tma_lower is set";
@@ -270,8 +271,8 @@ class Selector : public analysis::ScopedMutator {
         obstacle = is_tma ? CopyObstacle(op, instruction, &ctx) : instruction->Obstacle(op, &ctx);
       }
       if (is_tma) {
-        RemarkCopy(op::AsCopy(op), obstacle.empty() ? "is done by the tensor memory accelerator"
-                                                    : "is done by threads: " + obstacle);
+        RemarkCopy(op::AsCopy(op),
+                   obstacle.empty() ? "is done by TMA" : "is done by threads: " + obstacle);
       }
       if (instruction == op::Wgmma() && !obstacle.empty())
         DeclineWgmma(op::AsGemm(op), obstacle, ctx);
@@ -335,7 +336,8 @@ class Selector : public analysis::ScopedMutator {
     if (op::IsTmaLoad(op) || uses.writes == uses.sums) return ffi::GetRef<Stmt>(op);
     std::string again = StoredAgain(op, uses);
     if (again.empty()) return ffi::GetRef<Stmt>(op);
-    RemarkCopy(op, "must have been written before the next store, not only read: " + again);
+    RemarkCopy(op, "waits until TMA has written the tensor, not only until it has read the tile: " +
+                       again);
     return ir::Copy::Saying(op,
                             [](ir::CopyOptionsNode* options) { options->waits_for_writes = true; });
   }
@@ -382,7 +384,7 @@ class Selector : public analysis::ScopedMutator {
       Remark(promise.span, "argument",
              "T.assume_disjoint of " + promise.tensor +
                  " has no effect: the iterations of the loop store to different elements anyway, "
-                 "or not all of their stores are made by the tensor memory accelerator, one after "
+                 "or not all of their stores are made by TMA, one after "
                  "the other");
     }
   }

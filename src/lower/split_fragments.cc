@@ -86,19 +86,20 @@ void CheckApart(const Buffer& buffer, const std::vector<Group>& groups) {
     for (size_t j = 0; j < i; ++j) {
       if (!Overlap(groups[i].threads, groups[j].threads)) continue;
       TL_USER_ERROR(kSemantics, groups[i].first,
-                    "fragment " << check::Describe(buffer) << " is used by " << Text(groups[j])
-                                << " and by " << Text(groups[i])
-                                << ": the registers of only one of these groups can hold its "
-                                   "elements. Use a fragment for each group, and pass values from "
-                                   "one group to the other through shared memory");
+                    check::Describe(buffer)
+                        << " is used by " << Text(groups[j]) << " and by " << Text(groups[i])
+                        << ": the registers of only one of these groups can hold its "
+                           "elements. Use a fragment for each group, and pass values from "
+                           "one group to the other through shared memory");
     }
     if (groups[i].writes) continue;
     TL_USER_ERROR(kSemantics, groups[i].first,
-                  "fragment " << check::Describe(buffer) << " is read by " << Text(groups[i])
-                              << ", which never write it, and also used by "
-                              << Text(groups[i == 0 ? 1 : 0])
-                              << ": a thread cannot read the registers of another one. Pass the "
-                                 "values through shared memory");
+                  check::Describe(buffer)
+                      << " is read by " << Text(groups[i])
+                      << ", but these threads never write it. It is also used by "
+                      << Text(groups[i == 0 ? 1 : 0])
+                      << ". A thread cannot read the registers of another thread: pass the "
+                         "values through shared memory (T.alloc_shared)");
   }
 }
 

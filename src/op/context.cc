@@ -1,6 +1,7 @@
 #include "op/context.h"
 
 #include "ir/error.h"
+#include "ir/memory_name.h"
 #include "ir/printer.h"
 
 namespace tilelang::op {
@@ -48,7 +49,7 @@ Coord StaticShape(const Buffer& buffer) {
   auto shape = ir::AsInts(buffer->shape);
   if (shape) return *shape;
   TL_USER_ERROR(kShape, buffer->span,
-                "buffer " << std::string(buffer->name) << " in " << std::string(buffer->scope)
+                "buffer " << std::string(buffer->name) << " in " << ir::MemoryName(buffer)
                           << " has a shape known only at run time; registers, shared and tensor "
                              "memory need constant shapes");
 }

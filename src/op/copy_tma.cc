@@ -363,7 +363,7 @@ class TmaInstruction : public TileInstruction {
  public:
   explicit TmaInstruction(Engine engine) : engine_(engine) {}
 
-  const char* Name() const override { return "the tensor memory accelerator"; }
+  const char* Name() const override { return "TMA"; }
   Engine engine() const override { return engine_; }
 
   bool IsFor(const ir::TileOpNode* op) const override {

@@ -1,6 +1,7 @@
 #include "op/gemm_metadata.h"
 
 #include "ir/error.h"
+#include "ir/memory_name.h"
 #include "op/effect.h"
 #include "op/gemm_operands.h"
 #include "op/matrix_descriptor.h"
@@ -128,7 +129,7 @@ ir::GemmOperand MetadataToTmem(const ir::GemmNode* op, std::vector<Stmt>* stmts)
   if (!Given(op)->buffer().IsShared()) {
     TL_USER_ERROR(kLayout, op->span,
                   "T.gemm_sp by tcgen05: E is " << std::string(Given(op)->buffer()->name) << " in "
-                                                << std::string(Given(op)->buffer()->scope)
+                                                << ir::MemoryName(Given(op)->buffer())
                                                 << "; it must be in shared memory");
   }
   Extents extents = ExtentsOf(op);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "ir/error.h"
+#include "ir/memory_name.h"
 #include "ir/printer.h"
 #include "layout/smem_layout.h"
 #include "op/effect.h"
@@ -143,8 +144,7 @@ MmaShape Analyze(const ir::GemmNode* op, const Context& ctx) {
 [[noreturn]] void Refuse(const ir::GemmNode* op, const std::string& reason) {
   const char* name = op->IsSparse() ? "T.gemm_sp: " : "T.gemm: ";
   auto one = [](const Region& r) {
-    return ir::ToString(r->buffer->dtype) + " " + ir::Print(r) + " in " +
-           std::string(r->buffer->scope);
+    return ir::ToString(r->buffer->dtype) + " " + ir::Print(r) + " in " + ir::MemoryName(r->buffer);
   };
   TL_USER_ERROR(kLayout, op->span,
                 name << reason << ". A = " << one(MatrixA(op))

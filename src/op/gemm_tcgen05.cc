@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ir/error.h"
+#include "ir/memory_name.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
 #include "layout/smem_layout.h"
@@ -27,8 +28,7 @@ namespace {
 
 std::string Describe(const ir::GemmNode* op) {
   auto one = [](const Region& r) {
-    return ir::ToString(r->buffer->dtype) + " " + ir::Print(r) + " in " +
-           std::string(r->buffer->scope);
+    return ir::ToString(r->buffer->dtype) + " " + ir::Print(r) + " in " + ir::MemoryName(r->buffer);
   };
   return "A = " + one(MatrixA(op)) + (IsTransposedA(op) ? " (transposed)" : "") +
          ", B = " + one(MatrixB(op)) + (IsTransposedB(op) ? " (transposed)" : "") +
@@ -120,9 +120,11 @@ UmmaTiling Tile(const ir::GemmNode* op, const UmmaProblem& problem) {
 
 // What to do about a layout that `user` fixed, or an annotation.
 std::string Remedy(const Span& user) {
-  if (!user.defined()) return "annotate make_swizzled_layout or leave the choice to the compiler";
+  if (!user.defined()) {
+    return "remove T.annotate_layout, or annotate it with tilelang.layout.make_swizzled_layout";
+  }
   return "line " + std::to_string(user->line) +
-         " uses the buffer as the other kind of operand; copy it to a second one";
+         " uses the buffer as the other kind of operand; copy it to a second buffer";
 }
 
 void InferShared(const ir::GemmNode* op, const Region& region, bool mn_major, Context* ctx) {
@@ -131,8 +133,8 @@ void InferShared(const ir::GemmNode* op, const Region& region, bool mn_major, Co
     auto described = DescribeOperand(buffer, *known, mn_major);
     if (!described.operand) {
       Refuse(op, ir::ErrorClass::kLayout,
-             "shared buffer " + std::string(buffer->name) + " has layout " + (*known)->ToString() +
-                 ", which tcgen05.mma cannot read: " + described.reason + "; " +
+             "tcgen05.mma cannot read shared buffer " + std::string(buffer->name) +
+                 " in its layout " + (*known)->ToString() + ": " + described.reason + "; " +
                  Remedy(ctx->layouts->UserOf(buffer)));
     }
     return;
@@ -161,9 +163,11 @@ void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Cont
   if (!user.defined()) return;
   Refuse(op, ir::ErrorClass::kLayout,
          "tensor memory " + std::string(buffer->name) + " is " +
-             (role == TmemRole::kOperandA ? "A here (packed)" : "C here (a column an element)") +
-             ", but line " + std::to_string(user->line) +
-             " uses it the other way; use two buffers");
+             (role == TmemRole::kOperandA ? "operand A here, whose elements are packed"
+                                          : "the result C here, with a column for each element") +
+             ", but line " + std::to_string(user->line) + " uses it as " +
+             (role == TmemRole::kOperandA ? "a result" : "an operand") +
+             "; use two buffers, and copy from one to the other");
 }
 
 // Checks that each instruction finds its part of the region where it looks for it.
@@ -469,7 +473,7 @@ std::string OperandLacks(const Region& region, bool mn_major, const LayoutMap& a
   }
   if (layout::OperandLayout(StaticShape(buffer), buffer->dtype.bits, !mn_major)) return "";
   return "rows of " + std::string(buffer->name) +
-         " are no multiple of 16 bytes, or their number none of 8";
+         " are not a multiple of 16 bytes, or their number is not a multiple of 8";
 }
 
 }  // namespace

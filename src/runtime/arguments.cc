@@ -281,8 +281,8 @@ void Signature::Bind(ffi::PackedArgs args, CallState* state) const {
     for (const Param& param : params_) {
       if (!param.is_output) names += (names.empty() ? "" : ", ") + param.name;
     }
-    Fail("the kernel takes ", passed_count_, " arguments (", names, "), but ", args.size(),
-         " were given");
+    Fail("the kernel takes ", passed_count_, passed_count_ == 1 ? " argument (" : " arguments (",
+         names, "), but the call passes ", args.size());
   }
   state->values.resize(slot_count_);
   state->tensors.resize(params_.size() + workspaces_.size());
@@ -452,8 +452,9 @@ void Signature::CheckTensor(const Param& param, const DLTensor& tensor,
                             const CallState& state) const {
   bool is_bytes = param.is_packed && tensor.dtype.bits * tensor.dtype.lanes == param.dtype.bits;
   if (tensor.dtype != param.dtype && !is_bytes) {
-    Fail("argument '", param.name, "' must have dtype ", ir::ToString(param.dtype), ", but has ",
-         ir::ToString(tensor.dtype));
+    Fail("argument '", param.name, "' has dtype ", ir::ToString(tensor.dtype),
+         ", but the kernel declares ", ir::ToString(param.dtype),
+         "\n@note convert the tensor before the call, or compile the kernel for its dtype");
   }
   if (tensor.data == nullptr && ffi::GetDataSize(tensor) > 0) {
     Fail("argument '", param.name,
@@ -463,9 +464,8 @@ void Signature::CheckTensor(const Param& param, const DLTensor& tensor,
     const Extent& extent = param.shape[i];
     int64_t expected = extent.program.Evaluate(state.values.data());
     if (tensor.shape[i] != expected) {
-      Fail("dimension ", i, " of argument '", param.name, "' must be ",
-           Expectation(extent, expected), ", but is ", tensor.shape[i], ", in shape ",
-           TupleText(tensor.shape, tensor.ndim));
+      Fail("argument '", param.name, "' has shape ", TupleText(tensor.shape, tensor.ndim),
+           ", but its dimension ", i, " must be ", Expectation(extent, expected));
     }
     CheckFits(param, extent, "dimension", i, expected);
   }
@@ -509,18 +509,23 @@ void Signature::CheckStrides(const Param& param, const DLTensor& tensor,
     }
     if (actual != expected && used) {
       if (param.strides.empty()) {
-        Fail("argument '", param.name, "' must be contiguous, but has strides ",
-             TupleText(tensor.strides, tensor.ndim), " with shape ",
-             TupleText(tensor.shape, tensor.ndim),
-             "\n@note pass a contiguous copy (`.contiguous()`), or declare the parameter with "
-             "T.StridedTensor");
+        Fail(
+            "argument '", param.name, "' is not contiguous: it has strides ",
+            TupleText(tensor.strides, tensor.ndim), " and shape ",
+            TupleText(tensor.shape, tensor.ndim),
+            param.is_written
+                ? "\n@note pass a contiguous tensor, because the kernel writes to it, or declare "
+                  "the parameter with T.StridedTensor"
+                : "\n@note pass a contiguous copy (`.contiguous()`), or declare the parameter with "
+                  "T.StridedTensor");
       }
       Fail("stride ", i, " of argument '", param.name, "' must be ",
            Expectation(param.strides[i], expected), ", but is ", actual);
     }
     if (actual == 0 && used && param.is_written) {
       Fail("argument '", param.name, "' is written to, but dimension ", i,
-           " has stride 0: its elements share memory\n@note pass a copy of it (`.contiguous()`)");
+           " has stride 0: its elements share memory\n@note pass a tensor with memory for each "
+           "element, such as torch.empty(...)");
     }
     contiguous *= tensor.shape[i];
   }

@@ -40,10 +40,9 @@ constexpr uintptr_t kAbsentAddress = 4096;
 constexpr uint64_t kAbsentExtent = uint64_t{1} << 31;
 
 [[noreturn]] void Fail(const TensorMapSpec& spec, const std::string& problem) {
-  throw ffi::Error("tilelang.ArgumentError",
-                   "argument '" + std::string(spec->buffer->name) +
-                       "' cannot be copied by the tensor memory accelerator: " + problem,
-                   "");
+  throw ffi::Error(
+      "tilelang.ArgumentError",
+      "argument '" + std::string(spec->buffer->name) + "' cannot be copied by TMA: " + problem, "");
 }
 
 }  // namespace

@@ -484,7 +484,7 @@ std::string WhyNoRoles(const ir::KernelLaunchNode* launch, const TileLoops& tile
 
 // Returns why loops are not pipelined although roles are possible.
 const char* WhyNoLoads(const Target& target) {
-  return target->has_tma ? "no tile of the loop is loaded by the tensor memory accelerator alone"
+  return target->has_tma ? "TMA loads no tile of the loop alone"
                          : "threads copy no whole tile in the body of the loop";
 }
 

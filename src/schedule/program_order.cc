@@ -123,12 +123,13 @@ void FollowUsers(const ir::ForNode* loop, std::vector<TaskNode>* nodes) {
                               const TaskNode& later, bool next) {
   auto line = [](const TaskNode& node) { return node.task->stmts.back().span()->line; };
   std::string name = SharedName(earlier, later);
-  TL_USER_ERROR(
-      kSemantics, loop->span,
-      "T.Pipelined: with this order and stage, line "
-          << line(later) << (next ? " of the next iteration" : "") << " would run before line "
-          << line(earlier) << ", which it must follow: both use "
-          << (name.empty() ? "the same variable" : name) << ". Give it a later place or stage");
+  TL_USER_ERROR(kSemantics, loop->span,
+                "T.Pipelined: with this order and stage, line "
+                    << line(later) << (next ? " of the next iteration" : "")
+                    << " would run before line " << line(earlier)
+                    << ", although it must follow it: both use "
+                    << (name.empty() ? "the same variable" : name) << ". Give line " << line(later)
+                    << " a larger number in order= or stage=");
 }
 
 // If one node depends on another one of the same or the previous iteration, it must run later.

@@ -327,8 +327,8 @@ class RowRealigner : public analysis::ScopedMutator {
     bool always = ir::IsConst(realigns, 1);
     Remark(op->span, "copy",
            "T.Kernel: another launch copies " + names +
-               " first, to memory of the call: the tensor memory accelerator loads tiles of rows "
-               "that are multiples of 16 bytes apart. Tensors with such rows need no copy; " +
+               " first, to memory that the call allocates: TMA needs rows that are multiples of 16 "
+               "bytes apart. Tensors with such rows need no copy; " +
                (always ? "" : TextOfOthers()) +
                "the pass option tl.disable_row_realignment turns this off");
   }

@@ -274,10 +274,10 @@ class SizeVersioner : public ir::StmtMutator {
                                 "the pass option tl.disable_split_k leaves each tile to one block. "
                               : "";
     Remark(op->span, "tiles",
-           "T.Kernel: which tiles are best depends on sizes of the call: there are " +
-               std::to_string(versions.size()) + " kernels, of " + tiles +
-               " elements, of which each launch chooses one. " + sums +
-               "The pass option tl.disable_launch_versions leaves the one for all sizes");
+           "T.Kernel: the best tiles depend on the dynamic sizes. There are " +
+               std::to_string(versions.size()) + " kernels, with tiles of " + tiles +
+               " elements, and each call runs one of them. " + sums +
+               "The pass option tl.disable_launch_versions keeps one kernel for all sizes");
   }
 
   ir::Func func_;

@@ -263,11 +263,11 @@ class RoleResolver : public ir::StmtMutator {
 
   [[noreturn]] void RefuseUnknown(const Stmt& s, const char* name) const {
     TL_USER_ERROR(kSemantics, s.span(),
-                  name << " stands " << obstacle_->what << ", " << obstacle_->why
-                       << ". The compiler must know which threads execute it together. Separate "
-                          "the condition on threads from the condition on values: `if <threads>: "
-                          "if <value that all of them share>:`. If the whole block gets there, let "
-                          "it agree on one value: `if T.syncthreads_or(<value>):`");
+                  name << " is " << obstacle_->what << ", " << obstacle_->why
+                       << ". The compiler must know which threads execute it together. Write one "
+                          "`if` for the threads, and inside it an `if` on a value that all of "
+                          "these threads share. If the whole block reaches the operator, make the "
+                          "value equal first: `if T.syncthreads_or(<value>):`");
   }
 
   [[noreturn]] void Refuse(const Stmt& s, const char* name) const {
@@ -278,11 +278,12 @@ class RoleResolver : public ir::StmtMutator {
                 "memory, and T.tcgen05_mma_arrive; anything else is done by"
               : "Tile operators are executed by";
     TL_USER_ERROR(kSemantics, s.span(),
-                  name << " stands under `" << ir::Print(condition_) << "`, where only "
-                       << active_.ToString() << " of " << threads_.count() << " arrive. " << remedy
-                       << " consecutive whole warps: select those, as in `tid // 128 == 1`, "
-                          "`T.get_warp_idx() < 4` or `with T.ws(0):`, or put the operator where "
-                          "all threads pass");
+                  name << " is under the condition `" << ir::Print(condition_) << "`, so only "
+                       << active_.ToString() << " of " << threads_.count() << " reach it. "
+                       << remedy
+                       << " consecutive whole warps. Select whole warps, as in `tid // 128 == 1`, "
+                          "`T.get_warp_idx() < 4` or `with T.ws(0):`, or move the operator out of "
+                          "the condition");
   }
 
   analysis::Uniformity uniformity_;

@@ -115,9 +115,10 @@ class Buffer(tvm_ffi.Object):
         )
 
     def describe(self) -> str:
-        """Returns e.g. ``A: float16[128, 64] (shared.dyn)``."""
+        """Returns e.g. ``A (float16[128, 64] in shared memory)``."""
         shape = ", ".join(str(dim) for dim in self.shape)
-        return f"{self.name}: {self.dtype}[{shape}] ({self.scope})"
+        memory = _MEMORIES.get(self.scope, self.scope)
+        return f"{self.name} ({self.dtype}[{shape}] in {memory})"
 
     def __str__(self) -> str:
         return self.describe()
@@ -133,6 +134,12 @@ def _has_vector(value: Any) -> bool:
 
 
 _LOOP_HINT = ["loop over its indices with T.serial or T.Parallel"]
+#: Memories as errors name them, by scope.
+_MEMORIES = {
+    "global": "global memory", "shared": "shared memory", "shared.dyn": "shared memory",
+    "shared.tmem": "tensor memory", "shared.barrier": "shared memory",
+    "local.fragment": "a fragment", "local": "a local array", "local.var": "a variable",
+}  # fmt: skip
 
 
 _raw_dtype = raw_field(Buffer, "dtype")
@@ -241,7 +248,7 @@ def full_index(buffer: Buffer, index: Any) -> tuple[Any, ...]:
         parts = (*parts[:at], *[slice(None)] * missing, *parts[at + 1 :])
     if len(parts) > buffer.ndim:
         raise errors.ShapeError(
-            f"{len(parts)} indices for {buffer.describe()}, which has rank {buffer.ndim}",
+            f"{len(parts)} indices for {buffer.describe()}, which has {buffer.ndim} dimensions",
             span=span.here(),
         )
     return parts
@@ -314,7 +321,7 @@ def _check_bounds(buffer: Buffer, dim: int, low: Any, high: Any) -> None:
     what = f"index {low}" if high == low + 1 else f"slice {low}:{high}"
     notes = [f"negative indices count from the end: -1 to -{extent}"] if too_low else []
     raise errors.BoundsError(
-        f"{what} of dimension {dim} is outside {buffer.describe()}: its extent is {extent}",
+        f"{what} is out of bounds: dimension {dim} of {buffer.describe()} has extent {extent}",
         span=span.here(),
         notes=notes,
     )

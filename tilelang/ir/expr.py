@@ -172,7 +172,8 @@ class Operand:
         raise _not_known(
             self,
             "be used as a Python integer",
-            "use T.serial or a constant; a loop over a list itself is unrolled: "
+            "choose between values by T.if_then_else, loop by T.serial, or use a constant; "
+            "a loop over a list itself is unrolled: "
             "for n, value in enumerate(values)",
         )
 

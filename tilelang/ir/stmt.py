@@ -120,9 +120,9 @@ def emit_store(buffer: Buffer, index: Any, value: Any) -> None:
     if isinstance(value, (Buffer, Region)):
         name = value.name if isinstance(value, Buffer) else str(value)
         raise errors.ShapeError(
-            f"element `{target}` cannot hold all of {name}",
+            f"`{target}` is one element, but {name} on the right has several",
             span=span.here(),
-            notes=["use T.copy for tiles, or index the buffer on the right"],
+            notes=["index all dimensions on the right, or copy whole tiles by T.copy"],
         )
     if isinstance(value, str):
         raise errors.DTypeError(

@@ -82,7 +82,7 @@ def _order(buffer: Buffer, layout: Any) -> Any:
             "extents that are divided must be multiples of the divisor"
         )
     elif not layout.is_injective:
-        text = "its layout must be injective, but puts two elements in one place"
+        text = "the layout puts two elements in one place; each element needs its own"
     else:
         return place_formula(layout)
     raise errors.LayoutError(f"T.annotate_layout of {buffer.describe()}: {text}", span=span.here())
@@ -100,9 +100,7 @@ def _check_kind(buffer: Buffer, layout: Any) -> None:
     else:
         wanted = "Fragment" if buffer.scope == "local.fragment" else "Layout"
         text = f"it takes a T.{wanted}, not a {type(layout).__name__}"
-    raise errors.LayoutError(
-        f"T.annotate_layout: {buffer.name} is in {buffer.scope}; {text}", span=span.here()
-    )
+    raise errors.LayoutError(f"T.annotate_layout of {buffer.describe()}: {text}", span=span.here())
 
 
 #: Elements of a shared tile, or registers of a thread, that a layout may span; far more than any
@@ -135,7 +133,7 @@ def _cells(buffer: Buffer, layout: Any) -> Any:
             f"{cells.columns - 1}; tensor memory has {_LANES} lanes and {_COLUMNS} columns"
         )
     elif len(set(zip(cells.lane.values(), cells.bit.values(), strict=True))) < cells.lane.size:
-        text = "its layout must be injective, but puts two elements in one place"
+        text = "the layout puts two elements in one place; each element needs its own"
     else:
         return cells
     raise errors.LayoutError(f"T.annotate_layout of {buffer.describe()}: {text}", span=span.here())
@@ -157,8 +155,8 @@ def _checked_places(buffer: Buffer, layout: Any) -> Any:
         first = element_at.setdefault(place, element)
         if first is not element:
             raise errors.LayoutError(
-                f"the layout of {buffer.describe()} must be injective; both {first} and {element} "
-                f"map to {place}",
+                f"the layout of {buffer.describe()} puts two elements in one place: both {first} "
+                f"and {element} map to {place}",
                 span=span.here(),
             )
     return layout

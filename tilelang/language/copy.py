@@ -41,13 +41,14 @@ def copy_regions(what: str, src: Any, dst: Any) -> tuple[Region, Region]:
     )
     if differ:
         raise errors.ShapeError(
-            f"{what} of a tile of shape {shape_text(source.shape)} to one of shape "
-            f"{shape_text(target.shape)}",
+            f"{what}: the source has shape {shape_text(source.shape)}, but the destination has "
+            f"shape {shape_text(target.shape)}",
             span=span.here(),
             notes=[
                 f"source {source.buffer.describe()}",
                 f"destination {target.buffer.describe()}",
-                "slice both to the same extents; a corner A[i, j] takes them from the other side",
+                "slice both to the same extents, or give one side as a corner A[i, j]: a corner "
+                "has the extents of the other side",
             ],
         )
     return source, target

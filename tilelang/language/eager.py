@@ -134,11 +134,11 @@ class EagerParameters(Parameters):
         if self._found is None:
             return var(name, dtype)
         raise errors.SemanticsError(
-            f"nothing determines {name} of T.const",
+            f"no argument determines the value of {name}",
             span=span.here(),
             notes=[
-                f"declare a tensor with a dimension that is {name}, or a sum or product with "
-                f"{name} once in it, or pass it by name: {self.name}(..., {name}=64)"
+                f"pass it by name, {self.name}(..., {name}=64), or declare a tensor that has "
+                f"{name} in its shape"
             ],
         )
 
@@ -162,12 +162,13 @@ class EagerParameters(Parameters):
         text = f"{name} is declared as {described_type(declared)}"
         if argument.shape is None:
             raise errors.ArgumentError(
-                f"{text}, but the argument is no tensor: {argument.dtype}", span=self.places[name]
+                f"{text}, but the argument is not a tensor: {argument.dtype}",
+                span=self.places[name],
             )
         if len(argument.shape) != len(declared.shape):
             raise errors.ArgumentError(
-                f"{text}, of rank {len(declared.shape)}, but the argument has rank "
-                f"{len(argument.shape)}, shape {argument.shape}",
+                f"{text}, with {len(declared.shape)} dimensions, but the argument has "
+                f"{len(argument.shape)}: shape {argument.shape}",
                 span=self.places[name],
             )
         if declared.narrow is None and argument.dtype != str(declared.dtype):
@@ -175,7 +176,7 @@ class EagerParameters(Parameters):
                 f"{text}, but the argument has dtype {argument.dtype}",
                 span=self.places[name],
                 notes=[
-                    f"pass {name}.to({declared.dtype}), or make the type an argument of "
+                    f"convert the argument to {declared.dtype}, or make the dtype a parameter of "
                     f"{self.name}: dtype=T.{argument.dtype}"
                 ],
             )
@@ -368,7 +369,7 @@ def _check_equation(
         )
         text = f"{equation.expr} = {expected}" if used else str(expected)
         raise errors.ArgumentError(
-            f"{equation.what} is {equation.value}, but is declared as {text}"
+            f"{equation.what} is {equation.value}, but must be {text}"
             + (f" ({because})" if because else ""),
             span=equation.place,
         )

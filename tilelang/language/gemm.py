@@ -85,12 +85,12 @@ def _check_shapes(
     rows, columns = c[-2:]
     wrong = []
     if k != k_of_b:
-        wrong.append(f"A has K = {k}, B has K = {k_of_b}")
+        wrong.append(f"A has K = {k}, but B has K = {k_of_b}")
     if m != rows:
-        wrong.append(f"A has M = {m}, C has {rows} rows")
+        wrong.append(f"A has M = {m}, but C has {rows} rows")
     if n * (2 if in_pairs else 1) != columns:
-        half = ", that of both blocks of a pair 2 N" if in_pairs else ""
-        wrong.append(f"B has N = {n}{half}, C has {columns} columns")
+        half = f", which is {2 * n} for both blocks of a pair" if in_pairs else ""
+        wrong.append(f"B has N = {n}{half}, but C has {columns} columns")
     if wrong:
         raise errors.ShapeError(
             f"{what}: " + "; ".join(wrong),

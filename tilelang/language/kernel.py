@@ -159,7 +159,8 @@ def thread_extents(threads: Any) -> tuple[int, ...]:
         )
     if total > MAX_THREADS:
         raise errors.ResourceError(
-            f"threads={threads} of T.Kernel are {total} threads; a block has at most {MAX_THREADS}",
+            f"T.Kernel: threads={threads} asks for {total} threads; a block has at most "
+            f"{MAX_THREADS}",
             span=span.here(),
         )
     return extents

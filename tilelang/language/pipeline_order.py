@@ -49,6 +49,10 @@ class PipelineOrder:
     def _refuse(self, message: str, *notes: str) -> None:
         raise errors.SemanticsError(f"T.Pipelined: {message}", span=self.span, notes=list(notes))
 
+    @staticmethod
+    def _numbers(count: int) -> str:
+        return f"{count} number{'s' * (count != 1)}"
+
     def _integers(self, name: str, values: Any) -> list[int]:
         if values is None:
             return []
@@ -68,12 +72,17 @@ class PipelineOrder:
             for name, values in given.items():
                 if values and len(values) != len(self.group):
                     self._refuse(
-                        f"{name} has {len(values)} numbers for {len(self.group)} groups",
-                        f"give one of {name} for each group",
+                        f"{name}= has {self._numbers(len(values))}, but group= has "
+                        f"{len(self.group)} groups",
+                        f"give one number of {name}= for each group",
                     )
         for values in given.values():
             if values and len(values) != parts:
-                self._refuse(f"order has {len(self.order)} numbers, stage has {len(self.stage)}")
+                self._refuse(
+                    f"order= has {self._numbers(len(self.order))}, but stage= has "
+                    f"{self._numbers(len(self.stage))}",
+                    "both need one number for each statement of the body, or for each group",
+                )
         if self.order and self.stage:
             for number, (place, stage) in enumerate(zip(self.order, self.stage, strict=True)):
                 if (place == AHEAD) != (stage == AHEAD):
@@ -93,8 +102,8 @@ class PipelineOrder:
             if given != count:
                 name = "order" if self.order else "stage"
                 self._refuse(
-                    f"{name} has {given} numbers for {count} statements",
-                    "give one for each statement of the body, or join statements by group=",
+                    f"{name}= has {self._numbers(given)}, but the body has {count} statements",
+                    "give one number for each statement of the body, or join statements by group=",
                 )
             return [[i] for i in range(count)]
         listed = sorted(i for part in self.group for i in part)

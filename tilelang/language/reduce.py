@@ -81,9 +81,9 @@ def _dimensions(named: str, rank: int, dims: Sequence[Any]) -> list[int]:
     for dim in dims:
         if isinstance(dim, bool) or not isinstance(dim, int) or not -rank <= dim < rank:
             raise errors.ShapeError(
-                f"dim={dim} of a reduction of {named}, which has rank {rank}",
+                f"dim={dim} of a reduction of {named}, which has {rank} dimensions",
                 span=span.here(),
-                notes=[f"dim is from {-rank} to {rank - 1}"],
+                notes=[f"dim must be from {-rank} to {rank - 1}"],
             )
     if not dims:
         raise errors.ShapeError(f"reduction of {named} along no dimension", span=span.here())

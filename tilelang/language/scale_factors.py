@@ -246,14 +246,14 @@ def _tile(name: str, factors: _Factors, rows: int, blocks: int, by_leader: bool)
             check_multiple(f"{name} of T.gemm is in atoms", dim, extent, step)
         return region, False, form
     raise errors.ShapeError(
-        f"{name} of T.gemm has shape {shape_text(region.shape)}; {rows} {count} by {blocks} "
-        f"blocks of {block} along K are {shape_text((rows, blocks))}, or {atoms[0]} by {atoms[1]} "
-        f"atoms: {shape_text((*atoms, 32, 16))}",
+        f"{name} of T.gemm has shape {shape_text(region.shape)}, but there are {rows} {count} and "
+        f"{blocks} blocks of {block} elements along K: the shape must be "
+        f"{shape_text((rows, blocks))}, or {shape_text((*atoms, 32, 16))} in atoms",
         span=span.here(),
         notes=[
             region.buffer.describe(),
-            f"an atom is 512 bytes, of 128 along {side} and 4 blocks along K, as cuBLAS has "
-            "them; its bytes are the last dimension, (512,), or the last two, (32, 16) or (2, 256)",
+            f"an atom, as in cuBLAS, is 512 bytes: the factors of 128 elements along {side} and 4 "
+            "blocks along K. The last dimensions are its bytes: (512,), (32, 16) or (2, 256)",
             *([_AS_WORDS + shape_text((atoms[1], rows))] if form == UE8M0 else []),
         ],
     )

@@ -103,9 +103,9 @@ def refuse(name: str, available: Iterable[str]) -> errors.CompileError:
         )
     if name in _ELSEWHERE:
         return errors.UnknownNameError(
-            f"the language has no name T.{name}", span=place, notes=[_ELSEWHERE[name]]
+            f"T.{name} does not exist", span=place, notes=[_ELSEWHERE[name]]
         )
     close = [SHORT[name]] if name in SHORT else []
     close = close or difflib.get_close_matches(name, [*available, *KNOWN], n=3)
     notes = [f"did you mean {', '.join(f'T.{each}' for each in close)}?"] if close else []
-    return errors.UnknownNameError(f"the language has no name T.{name}", span=place, notes=notes)
+    return errors.UnknownNameError(f"T.{name} does not exist", span=place, notes=notes)

@@ -494,8 +494,8 @@ def _checked(what: str, source: Any, shape: Any, dtype: Any) -> View | Buffer:
     size = prod_or_none(dims)
     if bits[0] is not None and size is not None and size * kind.bits != bits[0] * bits[1]:
         raise errors.ShapeError(
-            f"{what} of {source.describe()} as {kind}{list(dims)}: {bits[0] * bits[1]} bits as "
-            f"{size * kind.bits}",
+            f"{what} of {source.describe()} as {kind}{list(dims)}: the view needs "
+            f"{size * kind.bits} bits, but the buffer has {bits[0] * bits[1]}",
             span=span.here(),
         )
     if source.scope == "shared.tmem":

@@ -39,8 +39,8 @@ def sides(what: str, src: Any, dst: Any) -> tuple[Side, Side]:
         found[1] = _at_corner(dst, found[0].shape)
     if significant(found[0].shape) != significant(found[1].shape):
         raise errors.ShapeError(
-            f"{what} of a tile of shape {shape_text(found[0].shape)} to one of shape "
-            f"{shape_text(found[1].shape)}",
+            f"{what}: the source has shape {shape_text(found[0].shape)}, but the destination has "
+            f"shape {shape_text(found[1].shape)}",
             span=span.here(),
             notes=["slice both to the same extents"],
         )

@@ -248,7 +248,7 @@ def _failure(status: Any, source: str, log: str, options: list[str]) -> Exceptio
         what, advice = missing
         return CompileError(f"{what}\n{log.strip()}\n{excerpt}", notes=[advice])
     if cause := _user_mistake(source, log):
-        return CompileError(f"{cause}\n{log.strip()}\n{excerpt}")
+        return CompileError(f"{cause}\n{_without_warnings(log)}\n{excerpt}")
     return InternalError(f"the generated CUDA code does not compile\n{log.strip()}\n{excerpt}")
 
 
@@ -316,6 +316,12 @@ def _user_mistake(source: str, log: str) -> str | None:
     if missing and f"{missing[1]}(" in source.split("\n")[at]:
         return f"no C++ source of the kernel defines {missing[1]}, which T.call_extern calls"
     return None
+
+
+def _without_warnings(log: str) -> str:
+    """Returns the errors of a log, each with its line and caret."""
+    parts = re.split(r"\n\s*\n", log.strip())
+    return "\n".join(part for part in parts if "warning #" not in part and "Remark:" not in part)
 
 
 def _lines_at_fault(source: str, log: str) -> list[str]:

@@ -256,7 +256,7 @@ def from_core(name: str, arch: str, launches: Sequence[Any], remarks: Sequence[R
 
 def _declines(remark: Remark) -> bool:
     """Not the remarks that say what a copy is done by."""
-    return not remark.message.endswith("is done by the tensor memory accelerator")
+    return not remark.message.endswith("is done by TMA")
 
 
 def _launch(core: Any) -> Launch:

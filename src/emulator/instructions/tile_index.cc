@@ -29,7 +29,7 @@ Flow CheckIndex(Warp& w, const Op& op, uint32_t mask) {
   Report(w.Here(lane), "outside-tile",
          "index " + std::to_string(index[lane]) + " is outside of tile '" + of.tile +
              "' in shared memory, whose indices go from 0 to " + std::to_string(of.size - 1) +
-             "; the access reaches what lies beside the tile");
+             "; the access reaches other memory beside the tile");
   return Flow::kNext;
 }
 

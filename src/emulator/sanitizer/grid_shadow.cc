@@ -9,7 +9,8 @@
 namespace tilelang::emulator {
 namespace {
 
-// In larger grids that synchronise through memory, the clocks of all clusters would cost too much.
+// The largest grid that may synchronise through memory; the clocks of more clusters would cost too
+// much.
 constexpr uint64_t kMaxFollowedClusters = 1024;
 
 bool Conflicting(const GridAccess& a, const GridAccess& b) {
@@ -244,14 +245,16 @@ std::string GridRaceMessage(const Launch& launch, const GridAccess& late, const 
                      launch.global.Describe(address) + ": it conflicts with the " + verb(early) +
                      " by " + DescribeAccess(launch, early) + ", and nothing orders the two; ";
   if (early.cluster == late.cluster) {
-    if (!early.engine && !late.engine) return text + "order them by a barrier";
+    if (!early.engine && !late.engine) {
+      return text + "put a barrier between them, or use atomic operations";
+    }
     return text +
            "wait for the asynchronous copy in the thread that issued it (cp.async.bulk.wait_group "
-           "without .read, or its mbarrier), then a barrier";
+           "without .read, or its mbarrier), and then execute a barrier";
   }
   return text +
-         "order CTAs by a release and an acquire of gpu scope on one location (atomics, or fences "
-         "around them), or use two launches";
+         "use atomic operations, order the CTAs by a release and an acquire of gpu scope on one "
+         "location, or use two launches";
 }
 
 }  // namespace tilelang::emulator

@@ -15,35 +15,39 @@ std::string Hex(uint64_t value) {
 const char* Advice(ActorKind kind, HazardKind hazard) {
   switch (kind) {
     case ActorKind::kWarp:
-      return "order the two by a barrier (bar.sync, or mbarrier arrive and wait)";
+      return "put a barrier between them (bar.sync, or an arrival at an mbarrier and a wait)";
     case ActorKind::kTransactions:
       return "wait for the mbarrier on which the bulk copy completes first";
     case ActorKind::kPipe:
       return hazard == HazardKind::kWriteAfterRead
-                 ? "the tensor core may still read it: tcgen05.commit to an mbarrier and wait for "
-                   "that before reusing it"
-                 : "its completion was not observed: tcgen05.commit to an mbarrier and wait for it";
+                 ? "the tensor core may still read it: let tcgen05.commit arrive at an mbarrier, "
+                   "and wait for that before you reuse it"
+                 : "the tensor core may not have completed: let tcgen05.commit arrive at an "
+                   "mbarrier, and wait for that first";
     case ActorKind::kBulkGroup:
-      return "the bulk store may still read it: cp.async.bulk.wait_group.read in the storing "
-             "thread, then a barrier";
+      return "the bulk store may still read it: execute cp.async.bulk.wait_group.read in the "
+             "storing thread, and then a barrier";
     case ActorKind::kBulkWrite:
-      return "the bulk store may not have written it: cp.async.bulk.wait_group (without .read) in "
-             "the storing thread, then a barrier";
+      return "the bulk store may not have written it: execute cp.async.bulk.wait_group (without "
+             ".read) in the storing thread, and then a barrier";
     case ActorKind::kCopyGroup:
-      return "cp.async.wait_group (or cp.async.mbarrier.arrive and a wait), then a barrier";
+      return "wait by cp.async.wait_group (or by cp.async.mbarrier.arrive and its mbarrier) in the "
+             "copying thread, and then execute a barrier";
     case ActorKind::kTensorAlloc:
-      return "a barrier after the allocation";
+      return "put a barrier after the allocation";
     case ActorKind::kTensorLoad:
-      return "tcgen05.wait::ld in the loading warp, then a barrier or mbarrier to the writer";
+      return "execute tcgen05.wait::ld in the loading warp, and then a barrier or an mbarrier that "
+             "the writer waits for";
     case ActorKind::kTensorStore:
-      return "tcgen05.wait::st in the storing warp, then a barrier or mbarrier to the reader";
+      return "execute tcgen05.wait::st in the storing warp, and then a barrier or an mbarrier that "
+             "the reader waits for";
     case ActorKind::kWarpgroup:
-      return "wgmma may still read it: wgmma.commit_group and wgmma.wait_group in the warpgroup, "
-             "then a barrier or mbarrier to the writer";
+      return "wgmma may still read it: execute wgmma.commit_group and wgmma.wait_group in the "
+             "warpgroup, and then a barrier or an mbarrier that the writer waits for";
     case ActorKind::kAsyncStore:
-      return "an acquire of what it released, or the end of the kernel";
+      return "acquire the value that it released, or end the kernel first";
     case ActorKind::kGrid:
-      return "griddepcontrol.wait before the access";
+      return "execute griddepcontrol.wait before the access";
   }
   return "";
 }
@@ -171,8 +175,9 @@ void Sanitizer::CheckPhaseWaits(const Issuer& issuer, const std::vector<PhaseWai
     Found(issuer, "missed-phase",
           "completes a phase of the mbarrier at " + Hex(address) +
               ", and nothing orders this after the wait " + Describe(epoch) +
-              " for the phase before: delayed there, that thread misses both phases and waits for "
-              "ever; let it arrive at a barrier or mbarrier after its wait, and wait for that here",
+              " for the previous phase. If that thread is late, it misses both phases and waits "
+              "forever. Let it arrive at a barrier or mbarrier after its wait, and wait for that "
+              "before this arrival",
           address, "shared memory", op);
   }
 }
@@ -440,7 +445,7 @@ void Sanitizer::Report(const Hazard& hazard, const Step& step, const std::string
   found(earlier == ActorKind::kWarp ? "race" : "missing-wait",
         relation + ", and nothing orders the two; " +
             (hazard.earlier.actor == step.in_order_with
-                 ? "lanes of one warp need bar.warp.sync (__syncwarp) in between"
+                 ? "put bar.warp.sync (__syncwarp) between accesses by lanes of one warp"
                  : Advice(earlier, hazard.kind)));
 }
 

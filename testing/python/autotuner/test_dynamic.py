@@ -122,7 +122,7 @@ def test_calls_that_do_not_fit_are_refused():
         kernel(1, b, c)
     with pytest.raises(ArgumentError, match="takes 3 arguments"):
         kernel()
-    with pytest.raises(ArgumentError, match="dimension 1 of argument 'A' must be 64"):
+    with pytest.raises(ArgumentError, match="its dimension 1 must be 64"):
         kernel(b, b, c)
     with pytest.raises(ConfigError, match=r"at\(n\): the sizes that calls choose are m"):
         kernel.at(n=3)

@@ -71,7 +71,9 @@ def case_some_gemms():
 
 
 def case_whole_b():
-    """ShapeError: T.gemm: B has N = 128, that of both blocks of a pair 2 N, C has 128 columns"""
+    """ShapeError: T.gemm: B has N = 128, which is 256 for both blocks of a pair, but C has 128
+    columns
+    """
     pair_kernel(
         lambda a, b, c, *_: T.gemm(
             a, a, T.alloc_fragment((128, 128), "float32"), transpose_B=True, use_2cta=True
@@ -150,7 +152,7 @@ def of_a_fragment(a, b, c, bx, s):
 
 
 def case_issued_gemms_of_fragments():
-    """ScopeError: T.tcgen05_gemm with use_2cta=True: A is in f (128, 64) float16 in local.fragment.
+    """ScopeError: T.tcgen05_gemm with use_2cta=True: A is f (float16[128, 64] in a fragment).
     Only the even block issues the gemm, so it does not find an operand there that the odd block
     holds: T.copy it to shared memory before
     """
@@ -165,7 +167,7 @@ def into_a_fragment(a, b, c, bx, s):
 
 
 def case_issued_gemms_into_fragments():
-    """ScopeError: T.gemm with use_2cta=True: C is in c (128, 64) float32 in local.fragment. Only
+    """ScopeError: T.gemm with use_2cta=True: C is c (float32[128, 64] in a fragment). Only
     the even block issues the gemm, so it does not find an operand there that the odd block holds:
     accumulate into T.alloc_tmem and T.copy from it later
     """
@@ -279,7 +281,7 @@ def multicast(alloc):
 
 def case_tile_for_both_on_a_barrier_of_the_cluster():
     """SemanticsError: T.tma_copy with cluster_mask= completes on the barrier of each block, but in
-    a kernel of pairs loaded (1) uint64 in shared.barrier is that of the even block: allocate it by
+    a kernel of pairs loaded (uint64[1] in shared memory) is that of the even block: allocate it by
     T.alloc_barrier
     """
     multicast(T.alloc_cluster_barrier)

@@ -94,7 +94,7 @@ def case_tma_copy_where_it_is_ruled_out():
 
 
 def case_no_accelerator():
-    """TargetError: T.tma_copy: sm_80 has no tensor memory accelerator"""
+    """TargetError: T.tma_copy: sm_80 has no TMA"""
     compiled(lambda A, out, a, b, bar: T.tma_copy(A, a, barrier=bar), size=None, target="sm_80")
 
 
@@ -104,7 +104,7 @@ def case_no_clusters():
 
 
 def case_tensor_to_another_block():
-    """ScopeError: T.copy_cluster with dst_block= of A (4, 64, 64) float16 in global to a"""
+    """ScopeError: T.copy_cluster with dst_block= of A (float16[4, 64, 64] in global memory) to a"""
     compiled(lambda A, out, a, b, bar: T.copy_cluster(A, a, dst_block=1))
 
 
@@ -121,7 +121,9 @@ def case_barrier_of_one_block():
 
 
 def case_clusters_that_do_not_divide_the_grid():
-    """ShapeError: clusters of 2 blocks along x do not divide the grid, which has 3 there"""
+    """ShapeError: clusters of 2 blocks along x do not divide the grid, which has 3 blocks along
+    x
+    """
     compiled(lambda A, out, a, b, bar: T.cluster_sync(), grid=3)
 
 

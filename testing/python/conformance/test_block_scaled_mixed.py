@@ -124,7 +124,7 @@ def test_the_accelerator_pads() -> None:
         main = gemm_of(128, 128, k, (128, 128, 128), kinds)
         texts = [str(each) for each in tilelang.lower(main, target=target).remarks]
         copies = [text for text in texts if "T.copy(A[" in text or "T.copy(B[" in text]
-        by = "by the tensor memory accelerator" if reason is None else "by threads"
+        by = "by TMA" if reason is None else "by threads"
         assert len(copies) == 2 and all(by in text for text in copies)
         assert reason is None or reason in copies[0]
 

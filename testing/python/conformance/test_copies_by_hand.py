@@ -280,7 +280,7 @@ def test_store_by_tma(elected: bool, fenced: bool, schedule: str | int, arch: st
     with emulator.options(schedule=schedule):
         equal(run(func, arch, a, poison(3, 64, 64, dtype="float16")), a * 2)
     remarks = [remark.message for remark in tilelang.compile(func, target=arch).remarks]
-    assert sum("is done by the tensor memory accelerator" in each for each in remarks) == 2
+    assert sum("is done by TMA" in each for each in remarks) == 2
 
 
 def handed_to(engine: str):

@@ -87,7 +87,7 @@ def test_warps_of_a_cta_race_in_global_memory():
     body = "st.global.u32 [%d2], %t; @SYNC@ xor.b32 %r9, %r0, 32; mul.wide.u32 %d4, %r9, 4;"
     body += "add.u64 %d4, %d4, %d0; ld.global.u32 %r8, [%d4];"
     message = race(body.replace("@SYNC@", ""), grid=1)
-    assert "order them by a barrier" in message
+    assert "put a barrier between them" in message
     launch(body.replace("@SYNC@", "bar.sync 0;"), grid=1)
 
 

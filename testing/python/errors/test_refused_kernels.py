@@ -79,7 +79,7 @@ def gemm(m, n, k, a_type="float16", b_type="float16"):
 
 
 def case_gemm_of_other_types():
-    """DTypeError: T.gemm of A float16 and B bfloat16"""
+    """DTypeError: T.gemm: A is float16 and B is bfloat16"""
     tilelang.compile(gemm(128, 64, 64, "float16", "bfloat16"), target="sm_100a")
 
 
@@ -111,7 +111,7 @@ def case_element_of_a_fragment():
 
 
 def case_index_beyond_a_loop():
-    """BoundsError: index 129 = i in dimension 0 of S (128) float32 in shared.dyn is out of"""
+    """BoundsError: index 129 = i in dimension 0 of S (float32[128] in shared memory) is out of"""
 
     @T.prim_func
     def main(A: T.Tensor((128,), "float32")):
@@ -141,7 +141,7 @@ def case_cluster():
 
 
 def case_fragment_of_fewer_elements_than_iterations():
-    """ShapeError: index 64 of dimension 0 is outside fragment F of shape (64)"""
+    """ShapeError: index 64 is out of bounds: dimension 0 of fragment F of shape (64)"""
     n = T.dynamic("n")
 
     @T.prim_func

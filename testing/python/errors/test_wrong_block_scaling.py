@@ -36,8 +36,8 @@ def by_hand(words=(128,), kind=T.uint32, columns=(128, 4), m=128, n=128, k=128, 
 
 
 def case_bytes():
-    """DTypeError: smem_src of T.tcgen05_cp_warpx4 is sf: uint8[512] (shared.dyn); factors are words
-    of uint32
+    """DTypeError: smem_src of T.tcgen05_cp_warpx4 is sf (uint8[512] in shared memory); factors are
+    words of uint32
     """
     by_hand(words=(512,), kind=T.uint8)
 

@@ -132,7 +132,7 @@ def case_name_of_another_language():
 
 
 def case_type_of_another_language():
-    """UnknownNameError: the language has no name T.bf16 ... did you mean T.bfloat16?"""
+    """UnknownNameError: T.bf16 does not exist ... did you mean T.bfloat16?"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), T.bf16)):  # WRONG
@@ -160,7 +160,7 @@ def case_index_too_far_from_the_end():
 
 
 def case_slice_of_a_tile_beyond_it():
-    """BoundsError: slice 32:96 of dimension 0 is outside tile"""
+    """BoundsError: slice 32:96 is out of bounds: dimension 0 of tile"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):

@@ -49,7 +49,7 @@ def test_a_wrong_rank():
     fails(
         lambda: product(half(4), half(4, 4)),
         errors.ArgumentError,
-        "A is declared as float16 tensor (M, K), of rank 2, but the argument has rank 1",
+        "A is declared as float16 tensor (M, K), with 2 dimensions, but the argument has 1",
         at="A: T.Tensor[[M, K], dtype]",
     )
 
@@ -58,7 +58,7 @@ def test_shapes_that_contradict_each_other():
     fails(
         lambda: product(half(4, 5), half(6, 7)),
         errors.ArgumentError,
-        "dimension 0 of B is 6, but is declared as K = 5 (dimension 1 of A is 5)",
+        "dimension 0 of B is 6, but must be K = 5 (dimension 1 of A is 5)",
         at="B: T.Tensor[[K, N], dtype]",
     )
 
@@ -75,14 +75,14 @@ def test_a_shape_that_no_product_has():
     fails(
         lambda: rows(torch.zeros(4, 2), torch.zeros(9)),
         errors.ArgumentError,
-        "dimension 0 of B is 9, but is declared as n * k = 8",
+        "dimension 0 of B is 9, but must be n * k = 8",
         "n is 4, as dimension 0 of A is 4",
         at="B: T.Tensor((n * k,), T.float32)",
     )
     fails(
         lambda: rows(torch.zeros(4, 3), torch.zeros(8)),
         errors.ArgumentError,
-        "dimension 1 of A is 3, but is declared as 2",
+        "dimension 1 of A is 3, but must be 2",
         at="A: T.Tensor((n, 2), T.float32)",
     )
 
@@ -92,7 +92,7 @@ def test_a_wrong_type():
         lambda: product(half(4, 4), A4),
         errors.ArgumentError,
         "B is declared as float16 tensor (K, N), but the argument has dtype float32",
-        "pass B.to(float16), or make the type an argument of product: dtype=T.float32",
+        "or make the dtype a parameter of product: dtype=T.float32",
         at="B: T.Tensor[[K, N], dtype]",
     )
 
@@ -101,17 +101,19 @@ def test_no_tensor():
     fails(
         lambda: product(half(4, 4), 3),
         errors.ArgumentError,
-        "B is declared as float16 tensor (K, N), but the argument is no tensor: int",
+        "B is declared as float16 tensor (K, N), but the argument is not a tensor: int",
         at="B: T.Tensor[[K, N], dtype]",
     )
-    fails(lambda: product(half(4, 4), [1]), errors.ArgumentError, "the argument is no tensor: list")
+    fails(
+        lambda: product(half(4, 4), [1]), errors.ArgumentError, "the argument is not a tensor: list"
+    )
 
 
 def test_a_tensor_that_is_not_contiguous():
     fails(
         lambda: product(half(4, 5).T, half(4, 4)),
         errors.ArgumentError,
-        "argument 'A' must be contiguous, but has strides (1, 5)",
+        "argument 'A' is not contiguous: it has strides (1, 5)",
         "T.StridedTensor",
         at="A: T.Tensor[[M, K], dtype]",
     )
@@ -145,7 +147,7 @@ def test_a_constant_that_nothing_determines():
     fails(
         lambda: tile(A4),
         errors.SemanticsError,
-        "nothing determines N of T.const",
+        "no argument determines the value of N",
         "tile(..., N=64)",
         at='T.const("M, N")',
     )
@@ -153,7 +155,7 @@ def test_a_constant_that_nothing_determines():
     fails(
         lambda: tile(A4, N=4),
         errors.ArgumentError,
-        "dimension 1 of A is 4, but is declared as 2",
+        "dimension 1 of A is 4, but must be 2",
     )
 
 
@@ -161,7 +163,7 @@ def test_compiling_without_all_constants():
     fails(
         lambda: product.compile(M=4, K=4),
         errors.SemanticsError,
-        "nothing determines N of T.const",
+        "no argument determines the value of N",
         at='T.const("M, N, K")',
     )
     fails(

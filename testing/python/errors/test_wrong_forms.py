@@ -8,8 +8,8 @@ N = 64
 
 
 def case_reshape_to_another_size():
-    """ShapeError: T.reshape of S: float32[64, 64] (shared.dyn) as float32[64, 32]: 131072 bits as
-    65536
+    """ShapeError: T.reshape of S (float32[64, 64] in shared memory) as float32[64, 32]: 131072 bits
+    as 65536
     """
 
     @T.prim_func
@@ -20,8 +20,8 @@ def case_reshape_to_another_size():
 
 
 def case_view_of_strided_memory():
-    """UnsupportedError: T.view of A: float32[64, 64] (global): a view needs a whole contiguous
-    buffer
+    """UnsupportedError: T.view of A (float32[64, 64] in global memory): a view needs a whole
+    contiguous buffer
     """
 
     @T.prim_func
@@ -32,7 +32,9 @@ def case_view_of_strided_memory():
 
 
 def case_index_outside_of_a_view():
-    """BoundsError: index 32 of dimension 0 is outside S: float32[32, 128] ... extent is 32"""
+    """BoundsError: index 32 is out of bounds: dimension 0 of S (float32[32, 128] ... has extent
+    32
+    """
 
     @T.prim_func
     def main(A: T.Tensor((N, N), "float32")):
@@ -192,7 +194,7 @@ def case_match_buffer_of_a_scalar():
 
 
 def case_access_ptr_of_another_type():
-    """DTypeError: T.tvm_access_ptr of float16 elements in A: float32[64] (global)"""
+    """DTypeError: T.tvm_access_ptr of float16 elements in A (float32[64] in global memory)"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):
@@ -223,8 +225,8 @@ def case_unknown_reducer():
 
 
 def case_tile_finalized_as_a_reducer():
-    """SemanticsError: T.finalize_reducer of `x: float32[64] (shared.dyn)`, which T.alloc_reducer
-    did not make
+    """SemanticsError: T.finalize_reducer of `x (float32[64] in shared memory)`, which
+    T.alloc_reducer did not make
     """
 
     @T.prim_func
@@ -266,8 +268,8 @@ def case_tensor_at_a_short_address():
 
 
 def case_asynchronous_copy_between_other_memories():
-    """ScopeError: T.async_copy from S: float32[64] (shared.dyn) to A: float32[64] (global): it
-    copies from global to shared memory
+    """ScopeError: T.async_copy from S (float32[64] in shared memory) to A (float32[64] in global
+    memory): it copies from global to shared memory
     """
 
     @T.prim_func
@@ -319,7 +321,7 @@ def case_barrier_number_below_0():
 
 
 def case_safe_value_of_a_tile():
-    """ScopeError: T.annotate_safe_value of `S: float32[64] (shared.dyn)`, which is no tensor"""
+    """ScopeError: T.annotate_safe_value of `S (float32[64] in shared memory)`, which is no tensor"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):

@@ -27,7 +27,7 @@ def case_no_kernel():
 
 
 def case_a_store_before_the_kernel():
-    """ScopeError: A (64) float32 in global is written outside of `with T.Kernel(...)`"""
+    """ScopeError: A (float32[64] in global memory) is written outside of `with T.Kernel(...)`"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):
@@ -108,7 +108,9 @@ def case_product_of_tiles():
 
 
 def case_function_of_a_tile():
-    """DTypeError: got Buffer `A: float32[64] (global)` ... element by element in T.Parallel"""
+    """DTypeError: got Buffer `A (float32[64] in global memory)` ... element by element in
+    T.Parallel
+    """
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):
@@ -126,7 +128,7 @@ def case_another_method_of_a_tensor():
 
 
 def case_name_of_another_language():
-    """UnknownNameError: no name T.program_id ... with T.Kernel(n) as bx"""
+    """UnknownNameError: T.program_id does not exist ... with T.Kernel(n) as bx"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):

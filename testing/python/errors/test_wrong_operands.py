@@ -9,7 +9,7 @@ LAYOUT = T.Layout((64, 32), lambda i, j: i * 32 + j)
 
 
 def case_rank_of_an_index():
-    """ShapeError: 3 indices for A: float16[128, 96] (global), which has rank 2"""
+    """ShapeError: 3 indices for A (float16[128, 96] in global memory), which has rank 2"""
 
     @T.prim_func
     def main(A: T.Tensor((M, N), "float16")):
@@ -27,7 +27,7 @@ def case_too_few_indices():
 
 
 def case_constant_index_outside():
-    """BoundsError: index 128 of dimension 0 is outside S: float32[128] ... its extent is 128"""
+    """BoundsError: index 128 is out of bounds: dimension 0 of S (float32[128] ... has extent 128"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float32")):
@@ -84,7 +84,7 @@ def case_negative_index():
 
 
 def case_slice_outside():
-    """BoundsError: slice 128:224 of dimension 0 is outside A ... its extent is 128"""
+    """BoundsError: slice 128:224 is out of bounds: dimension 0 of A ... has extent 128"""
 
     @T.prim_func
     def main(A: T.Tensor((M, N), "float16")):
@@ -122,8 +122,8 @@ def case_float_index():
 
 
 def case_copy_of_different_shapes():
-    """ShapeError: T.copy of a tile of shape (64, 32) to one of shape (64, 64) ... A_shared:
-    float16[64, 32]
+    """ShapeError: T.copy: the source has shape (64, 32), but the destination has shape (64, 64) ...
+    A_shared: float16[64, 32]
     """
 
     @T.prim_func
@@ -144,7 +144,9 @@ def case_copy_of_a_number():
 
 
 def case_corner_of_too_low_rank():
-    """ShapeError: a tile of shape (64, 32) at `A[0]`: A: float16[128] (global) has only 1"""
+    """ShapeError: a tile of shape (64, 32) at `A[0]`: A (float16[128] in global memory) has
+    only 1
+    """
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):
@@ -154,7 +156,7 @@ def case_corner_of_too_low_rank():
 
 
 def case_gemm_shapes():
-    """ShapeError: A has K = 64, B has K = 32 ... C (M, N) += A (M, K) @ B (K, N)"""
+    """ShapeError: A has K = 64, but B has K = 32 ... C (M, N) += A (M, K) @ B (K, N)"""
 
     @T.prim_func
     def main(A: T.Tensor((M, K), "float16")):
@@ -207,7 +209,7 @@ def case_partial_results_that_do_not_divide():
 
 
 def case_reduce_dimension():
-    """ShapeError: dim=2 of a reduction of x, which has rank 2 ... dim is from -2 to 1"""
+    """ShapeError: dim=2 of a reduction of x, which has 2 dimensions ... dim must be from -2 to 1"""
 
     @T.prim_func
     def main(A: T.Tensor((M, K), "float16")):
@@ -343,8 +345,9 @@ def case_layout_of_another_shape():
 
 
 def case_two_elements_in_one_place():
-    """LayoutError: the layout of S: float16[128] (shared.dyn) must be injective; both [0] and [64]
-    map to 0"""
+    """LayoutError: the layout of S (float16[128] in shared memory) puts two elements in one place:
+    both [0] and [64] map to 0
+    """
 
     @T.prim_func
     def main(A: T.Tensor((M,), "uint64")):
@@ -354,7 +357,7 @@ def case_two_elements_in_one_place():
 
 
 def case_place_far_away():
-    """LayoutError: the layout of S: float16[128] (shared.dyn) reaches place 127000000000"""
+    """LayoutError: the layout of S (float16[128] in shared memory) reaches place 127000000000"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "uint64")):
@@ -374,7 +377,7 @@ def case_layout_of_a_local_buffer():
 
 
 def case_element_of_a_tile_value():
-    """ShapeError: element `A[0]` cannot hold all of S"""
+    """ShapeError: `A[0]` is one element, but S on the right has several"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float32")):
@@ -384,7 +387,7 @@ def case_element_of_a_tile_value():
 
 
 def case_index_of_an_index():
-    """ShapeError: `A[0, 0:96]` is already a part of A: float16[128, 96] (global)
+    """ShapeError: `A[0, 0:96]` is already a part of A (float16[128, 96] in global memory)
     ... give all indices at once: A[i, j]
     """
 
@@ -417,7 +420,7 @@ def case_tile_operator_in_parallel():
 
 
 def case_atomic_on_a_fragment():
-    """ScopeError: T.atomic_add on x: float32[128] (local.fragment): only global and shared"""
+    """ScopeError: T.atomic_add on x (float32[128] in a fragment): only global and shared"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float32")):

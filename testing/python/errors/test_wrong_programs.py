@@ -10,7 +10,7 @@ M, N, K = 128, 96, 64
 
 
 def case_unknown_language_name():
-    """UnknownNameError: the language has no name T.alloc_shard ... did you mean T.alloc_shared"""
+    """UnknownNameError: T.alloc_shard does not exist ... did you mean T.alloc_shared"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):
@@ -50,7 +50,7 @@ def case_use_before_assignment():
 
 
 def case_too_many_threads():
-    """ResourceError: threads=(64, 32) of T.Kernel are 2048 threads; a block has at most 1024"""
+    """ResourceError: threads=(64, 32) asks for 2048 threads; a block has at most 1024"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):
@@ -77,7 +77,7 @@ def case_negative_grid_extent():
 
 
 def case_one_thread_too_many():
-    """ResourceError: threads=(5, 205) of T.Kernel are 1025 threads; a block has at most 1024"""
+    """ResourceError: threads=(5, 205) asks for 1025 threads; a block has at most 1024"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16")):
@@ -363,8 +363,8 @@ def case_statement_outside_of_tracing():
 
 
 def case_error_in_a_macro():
-    """ShapeError: T.copy of a tile of shape (64) to one of shape (32) ... in macro move,
-    called here
+    """ShapeError: T.copy: the source has shape (64), but the destination has shape (32) ... in
+    macro move, called here
     """
 
     @T.macro
@@ -405,7 +405,7 @@ def case_value_smuggled_out_of_a_loop():
 
 
 def case_buffer_smuggled_out_of_a_branch():
-    """ScopeError: S (4) int32 in shared.dyn is used after the block that allocates it"""
+    """ScopeError: S (int32[4] in shared memory) is used after the block that allocates it"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "int32")):

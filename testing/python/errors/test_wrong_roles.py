@@ -9,7 +9,7 @@ F32 = T.Tensor((128, 64), "float32")
 
 
 def case_every_other_thread():
-    """SemanticsError: T.copy stands under `tx % 2 == 0`, where only threads 0, 2, 4, 6, ...
+    """SemanticsError: T.copy is under the condition `tx % 2 == 0`, so only threads 0, 2, 4, 6, ...
     of 256 ... consecutive whole warps ... T.ws(0)
     """
 
@@ -25,8 +25,8 @@ def case_every_other_thread():
 
 
 def case_part_of_a_warp():
-    """SemanticsError: T.Parallel stands under `tx < 48`, where only threads 0 to 47 of 128 ...
-    consecutive whole warps
+    """SemanticsError: T.Parallel is under the condition `tx < 48`, so only threads 0 to 47 of 128
+    ... consecutive whole warps
     """
 
     @T.prim_func
@@ -40,7 +40,7 @@ def case_part_of_a_warp():
 
 
 def case_two_warpgroups_apart():
-    """SemanticsError: T.copy stands under ... threads 0 to 127 and 256 to 383 of 384"""
+    """SemanticsError: T.copy is under ... threads 0 to 127 and 256 to 383 of 384"""
 
     @T.prim_func
     def main(A: F32, B: F32):
@@ -66,9 +66,9 @@ def case_the_threads_around_a_role():
 
 
 def case_one_thread_copies():
-    """SemanticsError: T.copy stands under `tx == 0`, where only thread 0 of 128 arrive. One thread
-    alone can copy between global and shared memory, and issue T.gemm or T.tcgen05_gemm with mbar=
-    ... whole warps
+    """SemanticsError: T.copy is under the condition `tx == 0`, so only thread 0 of 128 reach it.
+    One thread alone can copy between global and shared memory, and issue T.gemm or T.tcgen05_gemm
+    with mbar= ... whole warps
     """
 
     @T.prim_func
@@ -83,7 +83,9 @@ def case_one_thread_copies():
 
 
 def case_one_thread_of_each_warpgroup():
-    """SemanticsError: T.gemm stands under `tx % 128 == 0`, where only threads 0 and 128 of 256"""
+    """SemanticsError: T.gemm is under the condition `tx % 128 == 0`, so only threads 0 and 128 of
+    256
+    """
 
     @T.prim_func
     def main(A: T.Tensor((128, 64), "bfloat16"), C: T.Tensor((128, 128), "float32")):
@@ -101,7 +103,7 @@ def case_one_thread_of_each_warpgroup():
 
 
 def case_one_thread_waits_for_its_gemm():
-    """SemanticsError: T.gemm stands under ... thread 0 of 128 ... with mbar="""
+    """SemanticsError: T.gemm is under ... thread 0 of 128 ... with mbar="""
 
     @T.prim_func
     def main(A: T.Tensor((128, 64), "bfloat16"), C: T.Tensor((128, 128), "float32")):
@@ -117,7 +119,7 @@ def case_one_thread_waits_for_its_gemm():
 
 
 def case_a_warpgroup_chosen_by_a_step():
-    """SemanticsError: T.copy stands under `tx // 128 == k % 2`, which is decided at run time and
+    """SemanticsError: T.copy is under `tx // 128 == k % 2`, which is decided at run time and
     may differ between threads ... `if <threads>: if <value that all of them share>:`. If the whole
     block gets there, let it agree on one value: `if T.syncthreads_or(<value>):`
     """
@@ -133,7 +135,7 @@ def case_a_warpgroup_chosen_by_a_step():
 
 
 def case_a_value_in_memory():
-    """SemanticsError: T.Parallel stands under ... decided at run time and may differ"""
+    """SemanticsError: T.Parallel is under ... decided at run time and may differ"""
 
     @T.prim_func
     def main(A: F32, B: F32):
@@ -146,7 +148,7 @@ def case_a_value_in_memory():
 
 
 def case_the_other_side_of_threads_and_a_value():
-    """SemanticsError: T.copy stands under ... on the side that some threads take by their index,
+    """SemanticsError: T.copy is under ... on the side that some threads take by their index,
     the others by a value known at run time
     """
 
@@ -162,7 +164,7 @@ def case_the_other_side_of_threads_and_a_value():
 
 
 def case_a_loop_of_different_lengths():
-    """SemanticsError: T.copy stands in a loop, which its threads may run a different number of
+    """SemanticsError: T.copy is in a loop, which its threads may run a different number of
     times
     """
 
@@ -176,7 +178,7 @@ def case_a_loop_of_different_lengths():
 
 
 def case_a_loop_that_a_role_leaves():
-    """SemanticsError: T.copy stands in a loop, which its threads ... leave"""
+    """SemanticsError: T.copy is in a loop, which its threads ... leave"""
 
     @T.prim_func
     def main(A: F32, B: F32):
@@ -207,7 +209,7 @@ def case_a_fragment_of_all_and_of_some():
 
 def case_registers_of_another_role():
     """SemanticsError: fragment f (128, 64) float32 ... is read by threads 128 to 255 (line ...
-    which never write it ... threads 0 to 127 (line ... shared memory
+    but these threads never write it ... threads 0 to 127 (line ... shared memory
     """
 
     @T.prim_func

@@ -58,12 +58,14 @@ def case_float4_along_its_rows():
 
 
 def case_float4_without_factors():
-    """DTypeError: A of T.gemm is x: float4_e2m1fn[128, 128] (shared.dyn), two elements in a byte"""
+    """DTypeError: A of T.gemm is x (float4_e2m1fn[128, 128] in shared memory), two elements in a
+    byte
+    """
     packed(factors=())
 
 
 def case_integers_with_factors():
-    """DTypeError: A of T.gemm is x: int4[128, 128] (shared.dyn), two elements in a byte"""
+    """DTypeError: A of T.gemm is x (int4[128, 128] in shared memory), two elements in a byte"""
     packed(kind=T.int4)
 
 
@@ -148,8 +150,8 @@ def case_three_bytes_in_parts():
 
 
 def case_an_element_of_three_bytes():
-    """UnsupportedError: 4 elements of A: float6_e2m3fn[4, 64] (global) share 3 of memory, which ...
-    T.copy it
+    """UnsupportedError: 4 elements of A (float6_e2m3fn[4, 64] in global memory) share 3 of memory,
+    which ... T.copy it
     """
 
     @T.prim_func
@@ -251,8 +253,8 @@ def in_tensor_memory(fill, kind=T.float4_e2m1fn, shape=(128, 128)):
 
 
 def case_packed_in_tensor_memory_by_threads():
-    """UnsupportedError: threads cannot write single elements of buf: float4_e2m1fn[128, 128]
-    (shared.tmem): they share columns of tensor memory ...
+    """UnsupportedError: threads cannot write single elements of buf (float4_e2m1fn[128, 128]
+    in tensor memory): they share columns of tensor memory ...
     T.copy the values to a T.alloc_shared(..., packed=True) tile, then T.copy it
     """
     in_tensor_memory(lambda tile, values: T.copy(values, tile))

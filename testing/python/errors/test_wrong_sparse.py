@@ -28,8 +28,8 @@ def sparse(kind="float16", meta="int16", shape=(64, 4), a=(64, 32), b=(64, 64), 
 
 
 def case_metadata_of_floats():
-    """DTypeError: E of T.gemm_sp is e: float32[64, 4] (shared.dyn); metadata are int8, uint8 ...
-    tilelang.utils.sparse.compress
+    """DTypeError: E of T.gemm_sp is e (float32[64, 4] in shared memory); metadata are int8, uint8
+    ... tilelang.utils.sparse.compress
     """
     sparse(meta="float32")
 
@@ -42,17 +42,19 @@ def case_metadata_of_another_size():
 
 
 def case_metadata_in_tensor_memory():
-    """ScopeError: E of T.gemm_sp is e: int16[64, 4] (shared.tmem); metadata lie in shared memory"""
+    """ScopeError: E of T.gemm_sp is e (int16[64, 4] in tensor memory); metadata lie in shared
+    memory
+    """
     sparse(scope=T.alloc_tmem)
 
 
 def case_turned_metadata_in_registers():
-    """ScopeError: E of T.gemm_sp is e: int16[4, 64] (local.fragment) with transpose_E=True"""
+    """ScopeError: E of T.gemm_sp is e (int16[4, 64] in a fragment) with transpose_E=True"""
     sparse(scope=T.alloc_fragment, shape=(4, 64), transpose_E=True)
 
 
 def case_whole_a():
-    """ShapeError: T.gemm_sp: A has K = 128, B has K = 64"""
+    """ShapeError: T.gemm_sp: A has K = 128, but B has K = 64"""
     sparse(a=(64, 64), shape=(64, 8))
 
 

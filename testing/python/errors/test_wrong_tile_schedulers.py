@@ -39,8 +39,8 @@ def case_table_of_the_static_scheduler():
 
 
 def case_table_of_another_type():
-    """DTypeError: table of T.Persistent is order: int64[64] (global); the numbers of tiles are
-    int32
+    """DTypeError: table of T.Persistent is order (int64[64] in global memory); the numbers of tiles
+    are int32
     """
 
     @T.prim_func
@@ -51,7 +51,9 @@ def case_table_of_another_type():
 
 
 def case_table_of_two_dimensions():
-    """ShapeError: table of T.Persistent is order: int32[8, 8] (global); it has one dimension"""
+    """ShapeError: table of T.Persistent is order (int32[8, 8] in global memory); it has one
+    dimension
+    """
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32"), order: T.Tensor((8, 8), "int32")):
@@ -61,8 +63,8 @@ def case_table_of_two_dimensions():
 
 
 def case_table_in_shared_memory():
-    """ScopeError: table of T.Persistent is order: int32[64] (shared.dyn); it is a tensor in global
-    memory
+    """ScopeError: table of T.Persistent is order (int32[64] in shared memory); it is a tensor in
+    global memory
     """
 
     @T.prim_func

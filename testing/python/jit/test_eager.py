@@ -367,7 +367,9 @@ def test_constants_given_by_name():
     a = torch.randn(5)
     for width in (2, 3, 2):
         assert torch.equal(tile(a, width=width), a.expand(width, 5))
-    with pytest.raises(tilelang.errors.SemanticsError, match=r"nothing determines width"):
+    with pytest.raises(
+        tilelang.errors.SemanticsError, match=r"no argument determines the value of width"
+    ):
         tile(a)
 
 

@@ -179,7 +179,7 @@ def test_the_way_through_shared_memory_is_remarked() -> None:
 
     (remark,) = tilelang.compile(kernel, target="sm_90a").remarks
     assert remark.topic == "layout"
-    assert "fragment f goes through shared memory for this loop" in remark.message
+    assert "this loop reads elements of fragment f that other threads hold" in remark.message
 
 
 def test_a_fragment_reversed_in_place_is_refused() -> None:

@@ -174,7 +174,7 @@ def test_swizzle_removes_the_conflicts_of_a_column_access():
         (lambda: make_full_bank_swizzled_layout((8, 40), element_bits=16), "no multiple of 128"),
         (
             lambda: make_full_bank_swizzled_layout((12, 128), element_bits=16),
-            "rows are no multiple",
+            "rows are not a multiple",
         ),
         (lambda: make_swizzled_layout((8, 64), element_bits=16, swizzle_bytes=48), "48 bytes"),
         (lambda: make_swizzled_layout((8, 64)), "element_bits"),

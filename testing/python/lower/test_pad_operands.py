@@ -189,7 +189,7 @@ def test_attention(target: str, depth: int) -> None:
     torch.testing.assert_close(out, want, rtol=0.02, atol=0.01)
     instruction = {"sm_100a": "tcgen05.mma", "sm_90a": "wgmma"}.get(target, "mma.sync")
     assert instruction in kernel.get_ptx()
-    assert "is done by" not in remarks(kernel).replace("is done by the tensor memory", "")
+    assert "is done by" not in remarks(kernel).replace("is done by TMA", "")
 
 
 def test_what_keeps_its_operands() -> None:

@@ -111,9 +111,9 @@ TENSORS = {
     "objects": (lambda: np.zeros(N, object), "has dtype object"),
     "text": (lambda: np.zeros(N, "U4"), "has dtype <U4"),
     "big-endian": (lambda: np.zeros(N, ">f4"), "in the other byte order"),
-    "strided": (lambda: torch.randn(2 * N)[::2], "must be contiguous.*T.StridedTensor"),
-    "reversed": (lambda: np.zeros(N, np.float32)[::-1], "must be contiguous"),
-    "expanded": (lambda: torch.zeros(1).expand(N), "must be contiguous"),
+    "strided": (lambda: torch.randn(2 * N)[::2], "is not contiguous.*T.StridedTensor"),
+    "reversed": (lambda: np.zeros(N, np.float32)[::-1], "is not contiguous"),
+    "expanded": (lambda: torch.zeros(1).expand(N), "is not contiguous"),
     "list": (lambda: [0.0] * N, "must be a tensor of float32, not a list or tuple"),
     "dict": (lambda: {"x": 1}, "must be a tensor of float32, not a dict"),
 }

@@ -214,13 +214,19 @@ def test_statements_are_counted_through_macros_and_without_names() -> None:
 
 
 WRONG = {
-    "order has 2 numbers for 6 statements": {"order": [0, 1]},
-    "order has 6 numbers, stage has 5": {"order": [0, 1, 2, 3, 4, 5], "stage": [0] * 5},
+    "order= has 2 numbers, but the body has 6 statements": {"order": [0, 1]},
+    "order= has 6 numbers, but stage= has 5 numbers": {
+        "order": [0, 1, 2, 3, 4, 5],
+        "stage": [0] * 5,
+    },
     "order holds 1 twice": {"order": [0, 1, 2, 3, 4, 1]},
     r"order holds `-2`; it must hold integers of at least -1": {"order": [0, 1, 2, 3, 4, -2]},
     r"order is `3`; it must be a list of integers": {"order": 3},
     r"order\[0\] is -1, but stage\[0\] is 0": {"order": [-1, 0, 1, 2, 3, 4], "stage": [0] * 6},
-    "order has 2 numbers for 3 groups": {"order": [0, 1], "group": [[0, 1], [2, 3], [4, 5]]},
+    "order= has 2 numbers, but group= has 3 groups": {
+        "order": [0, 1],
+        "group": [[0, 1], [2, 3], [4, 5]],
+    },
     r"group lists the statements \[0, 1, 2, 3, 4\]; the body has 6": {
         "order": [0, 1],
         "group": [[0, 1], [2, 3, 4]],
@@ -229,12 +235,12 @@ WRONG = {
         "order": [0, 1],
         "group": [[0, 2], [1, 3, 4, 5]],
     },
-    r"line \d+ would run before line \d+, which it must follow: both use s": {
+    r"line \d+ would run before line \d+, although it must follow it: both use s": {
         "order": [-1, 1, 0, 2, -1, 3],
         "stage": [-1, 0, 0, 0, -1, 0],
     },
     # P V of the block before would read p of this one.
-    r"of the next iteration would run before line \d+, which it must follow: both use p": {
+    r"of the next iteration would run before line \d+, although it must follow it: both use p": {
         "order": [-1, 0, 1, 2, -1, 3],
         "stage": [-1, 0, 0, 1, -1, 1],
     },
@@ -243,7 +249,7 @@ WRONG = {
         "stage": [-1, 0, 0, 40, -1, 40],
     },
     # Q K and the relu of the next block come before the relu of this one has been used.
-    r"of the next iteration would run before line \d+, which it must follow: both use [ps]": {
+    r"of the next iteration would run before line \d+, although it must follow it: both use [ps]": {
         "order": [-1, 0, 3, 1, -1, 2],
         "stage": [-1, 0, 0, 2, -1, 2],
     },

@@ -56,7 +56,10 @@ def through(m, n, dtype, to=None, shared=None, layout=None, part=None, threads=1
     [
         (through(64, 32, "float32"), "it writes all 128 lanes, and the tile has 64"),
         (through(64, 64, "bfloat16"), "it writes all 128 lanes, and the tile has 64"),
-        (through(128, 20, "bfloat16"), "rows of shared buffer source are no multiple of 16 bytes"),
+        (
+            through(128, 20, "bfloat16"),
+            "rows of shared buffer source are not a multiple of 16 bytes",
+        ),
         (through(128, 24, "bfloat16", part=12), "its rows do not fill units of 16 bytes"),
         (
             through(128, 64, "float16", layout=lambda b: make_padded_layout(b, 8)),

@@ -408,7 +408,7 @@ def test_annotated_layout_of_the_other_kind(k_major_b):
     def other(b):
         return make_swizzled_layout(b, k_major=not k_major_b)
 
-    with pytest.raises(errors.LayoutError, match="annotate make_swizzled_layout or leave"):
+    with pytest.raises(errors.LayoutError, match=r"remove T\.annotate_layout, or annotate it"):
         compile_sm100(annotated(other, k_major_b))
 
 

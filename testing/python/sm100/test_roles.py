@@ -530,7 +530,7 @@ def test_others_where_a_value_decides_for_some(chosen):
                 T.copy(A, C)
 
     if chosen != "a range":
-        with pytest.raises(errors.SemanticsError, match="Separate the condition on threads"):
+        with pytest.raises(errors.SemanticsError, match="Write one `if` for the threads"):
             tilelang.compile(kernel, target="sm_90a")
         return
     compiled = tilelang.compile(kernel, target="sm_90a")

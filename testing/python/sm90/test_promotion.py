@@ -218,12 +218,12 @@ def case_more_than_k():
 
 
 def case_accumulator_of_16_bits():
-    """DTypeError: promote_every=128 into c (64, 64) float16 in local.fragment; partial sums"""
+    """DTypeError: promote_every=128 into c (float16[64, 64] in a fragment); partial sums"""
     refused(c_dtype="float16", promote_every=128)
 
 
 def case_integers():
-    """DTypeError: promote_every=128 into c (64, 64) int32 in local.fragment"""
+    """DTypeError: promote_every=128 into c (int32[64, 64] in a fragment)"""
     refused("int8", "int32", promote_every=128)
 
 

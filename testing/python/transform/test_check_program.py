@@ -70,7 +70,11 @@ def test_grid():
 
 def test_cluster():
     func = kernel(attrs={"cluster_dims": [32, 1, 1]})
-    refuses(errors.ResourceError, "a cluster of 32 blocks, but sm_100a takes from 1 to 16", func)
+    refuses(
+        errors.ResourceError,
+        "a cluster of 32 blocks, but clusters of sm_100a have 1 to 16 blocks",
+        func,
+    )
     refuses(
         errors.ResourceError,
         "a cluster of 2 blocks, but sm_80",
@@ -165,7 +169,7 @@ def test_copy_shapes():
     loaded = copy(region(a, [128, 64]), region(s))
     refuses(
         errors.ShapeError,
-        r"tile of shape \(128, 64\) to one of shape \(128, 32\)",
+        r"source .*has shape \(128, 64\), but the destination .*has shape \(128, 32\)",
         kernel(*alloc(s), loaded, params=[a]),
     )
     b = buffer("B", [7, 128, 32], "float16")
@@ -330,7 +334,7 @@ def test_uninitialized_accumulator_is_remarked():
         return remarks_of("check_program", main)
 
     (remark,) = remarks(False, False)
-    assert "c (128, 128) float32 in local.fragment is read before" in remark.message
+    assert "c (float32[128, 128] in a fragment) is read before" in remark.message
     assert remark.span.line > 0
     assert remarks(True, False) == [] and remarks(False, True) == []
 

@@ -66,7 +66,7 @@ def test_dump_directory_that_cannot_be_written(tmp_path, monkeypatch):
 def test_remarks_have_place_topic_and_reason():
     (remark,) = remarks_of("check_program", _accumulate())
     assert remark.topic == "uninitialized"
-    assert "c (128) float32 in local.fragment is read before" in remark.message
+    assert "c (float32[128] in a fragment) is read before" in remark.message
     lines = Path(__file__).read_text().splitlines()
     assert remark.span.file == __file__
     assert lines[remark.span.line - 1].strip().startswith(("A[i] = c[i]", "for i in T.Parallel"))

@@ -49,7 +49,7 @@ def planned(offsets, total, *stmts):
 def test_names(stage):
     i, s = var("i"), shared("S", 8)
     fails("variable i has no value here", kernel(*alloc(s), store(s, [i])), stage)
-    fails(r"S \(8\) float32 in shared.dyn is neither", kernel(store(s, [0])), stage)
+    fails(r"S \(float32\[8\] in shared memory\) is neither", kernel(store(s, [0])), stage)
     twice = kernel(*alloc(s), loop(i, 2, loop(i, 2, store(s, [i]))))
     fails("variable i is defined twice", twice, stage)
     fails("S .* is defined twice", kernel(*alloc(s, s), store(s, [0])), stage)
