@@ -285,3 +285,12 @@ def described(value: object) -> str:
     if isinstance(shape := getattr(value, "shape", None), tuple):
         return f"{name} of shape {tuple(shape)}"
     return f"{name} `{value}`"
+
+
+def system_text(error: OSError) -> str:
+    """Returns an error of the system as a sentence: the file, and what is wrong with it."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        return f"no file or folder {error.filename}"
+    return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"

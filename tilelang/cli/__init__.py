@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 
 import click
@@ -44,6 +45,19 @@ class _Commands(click.Group):
                 module = importlib.import_module(f".{section[cmd_name]}", __package__)
                 return getattr(module, cmd_name)  # type: ignore[no-any-return]
         return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            advice = ""
+            if close := difflib.get_close_matches(args[0], self.list_commands(ctx), n=1):
+                advice = f" Did you mean {close[0]!r}?"
+            elif args[0].endswith((".py", ".cu", ".ptx")):
+                advice = f" To check a file: tilelang check {args[0]}"
+            raise click.UsageError(error.message + advice, ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in _SECTIONS.items():

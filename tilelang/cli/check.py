@@ -142,12 +142,24 @@ def overall(found: list[dict[str, Any]]) -> str:
     return next(each for each in STATUS if each is not None and each in verdicts)
 
 
+def _faults(runs: list[dict[str, Any]]) -> list[str]:
+    """Returns a line for each fault, with the schedules that have it."""
+    schedules: dict[str, list[str]] = {}
+    for run in runs:
+        if not run["ok"]:
+            schedules.setdefault(run["message"], []).append(str(run["schedule"]))
+    return [
+        f"  every schedule: {message}"
+        if len(having) == len(runs) > 1
+        else f"  schedule {', '.join(having)}: {message}"
+        for message, having in schedules.items()
+    ]
+
+
 def target_text(found: dict[str, Any], how: str, letters: str = "count") -> str:
     """Returns the text of the verdict of one target, with letters as ``--letters`` has it."""
     parts = [_headline(found, how)]
-    for run in found["runs"]:
-        if not run["ok"]:
-            parts.append(f"  schedule {run['schedule']}: {run['message']}")
+    parts += _faults(found["runs"])
     for each in found["unwritten"]:
         parts.append(
             f"  {each['kernel']}: {each['count']} of {each['elements']} elements of output "
@@ -182,7 +194,7 @@ def _headline(found: dict[str, Any], how: str) -> str:
         mark = good(verdict)
     shapes = "".join(f", {name}={value}" for name, value in found["shapes"].items())
     where = f"on {found['target']}{shapes}, schedules {names}"
-    return f"{mark} {where}: {how or 'compared with nothing'}"
+    return f"{mark} {where}: {how or 'results not compared'}"
 
 
 def _kernel_text(kernel: dict[str, Any], letters: str) -> str:

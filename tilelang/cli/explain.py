@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 from pathlib import Path
@@ -70,15 +71,34 @@ def explain(name: str | None, as_json: bool) -> None:
     elif name in known:
         found = [name]
     else:
-        raise UserError(f"there is no finding or remark {name!r}; there are {', '.join(known)}")
+        close = difflib.get_close_matches(name, known, n=3)
+        notes = [f"did you mean {', '.join(close)}?"] if close else []
+        raise UserError(
+            f"there is no finding or remark {name!r}",
+            notes=[*notes, "`tilelang explain` lists them all"],
+        )
     rows = [
         {"name": each, "level": "remark" if each in remarks() else level_of(each),
          "text": _FENCE.sub("", known[each]).strip(),
          "wrong": "", "right": "", **examples(each)}
         for each in found
     ]  # fmt: skip
-    text = "\n".join(found) if name is None else _text(rows[0])
+    text = _listed(rows) if name is None else _text(rows[0])
     emit(document("explain", ok=True, findings=rows), text, as_json)
+
+
+def _listed(rows: list[dict[str, Any]]) -> str:
+    """Returns the names with the first sentence of each, findings and remarks apart."""
+    lines: list[str] = []
+    for title, is_remark in (("Findings", False), ("Topics of remarks", True)):
+        lines += ["", click.style(title, bold=True)] if lines else [click.style(title, bold=True)]
+        of_kind = [row for row in rows if (row["level"] == "remark") == is_remark]
+        width = max(len(row["name"]) for row in of_kind)
+        for row in of_kind:
+            text = " ".join(row["text"].split()).removeprefix("Level *letter*. ")
+            sentence = text.partition(". ")[0].rstrip(".")
+            lines.append(f"  {row['name']:{width}}  {sentence}")
+    return "\n".join([*lines, "", "`tilelang explain NAME` shows a wrong and a right kernel."])
 
 
 def _text(row: dict[str, str]) -> str:

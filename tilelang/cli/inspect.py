@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from ..errors import UserError
+from ..errors import TileLangError, UserError
 from ..jit.kernel import JITKernel, compiling
 from . import passes_page
 from .options import chosen_target, request_of, request_options, shapes_option, target_option
 from .output import document, emit, guarded, json_option
 from .passes import changes, dumped
-from .programs import Request, answering, judged, program_of
+from .programs import Request, answering, judged, program_of, traced
 from .supervise import supervised
 
 _FORMS: dict[str, Callable[[JITKernel], str | bytes]] = {
@@ -37,7 +37,10 @@ def _compiled(request: Request, target: str) -> list[JITKernel]:
     with answering(), compiling(keep), contextlib.redirect_stdout(io.StringIO()):
         program.run(target)
     if not found:
-        raise UserError(f"{request.path.name} compiles no kernel")
+        raise UserError(
+            f"{request.path.name} compiles no kernel when it runs",
+            notes=[f"name a kernel of the file: {request.path}::NAME --shapes M=128,..."],
+        )
     return list(found.values())
 
 
@@ -125,6 +128,10 @@ def run(subject: str, target: str | None, as_json: bool, **options: Any) -> None
             judged(program.run(chosen_target(target, request.path)))
         except AssertionError as error:
             message = str(error) or "an assertion of the program failed"
+        except (TileLangError, OSError):
+            raise
+        except Exception as error:
+            message = traced(error, request.path)
     content = document(
         "run", ok=not message, subject=subject, output=printed.getvalue(), message=message
     )

@@ -230,7 +230,10 @@ def merge(folders: tuple[str, ...], as_json: bool) -> None:
     """
     paths = [path for each in folders for path in sorted(Path(each).glob("checks*.json"))]
     if not paths:
-        raise UserError(f"there is no checks*.json in {', '.join(folders)}")
+        raise UserError(
+            f"no results of a check in {', '.join(folders)}",
+            notes=["`tilelang check --shard 1/2 --json FOLDER/` writes them: checks*.json"],
+        )
     content = _merged({path: _read(path) for path in paths})
     emit(content, _text(content), as_json)
     raise SystemExit(_status(content))

@@ -74,7 +74,10 @@ def _measured(request: Request, target: str, rep: float) -> list[dict[str, Any]]
         rows.append({"kernel": kernel.name, "us": 1e3 * milliseconds, "how": "measured",
                      "gpu": torch.cuda.get_device_name()})  # fmt: skip
     if not rows:
-        raise UserError(f"{request.path.name} compiles no kernel")
+        raise UserError(
+            f"{request.path.name} compiles no kernel when it runs",
+            notes=[f"name a kernel of the file: {request.path}::NAME --shapes M=128,..."],
+        )
     return rows
 
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from ..checks.check import SCHEMA_VERSION
-from ..errors import InternalError, TileLangError
+from ..errors import InternalError, TileLangError, system_text
 
 #: Exit statuses: the results are right; they are wrong; the program could not run; tilelang has a
 #: defect; the program ran, but its results were compared with nothing.
@@ -93,8 +93,10 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
                 function(*args, **kwargs)
         except InternalError as error:
             refuse(f"a defect of tilelang: {error}", as_json, INTERNAL)
-        except (TileLangError, OSError) as error:
+        except TileLangError as error:
             refuse(str(error), as_json)
+        except OSError as error:
+            refuse(system_text(error), as_json)
 
     return call
 

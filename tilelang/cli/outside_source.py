@@ -45,15 +45,21 @@ class _Source:
             module = device.load_ptx(text_of(request.path))
         entry = request.name or request.entry
         if not entry and len(module.kernels) != 1:
-            raise UserError(f"choose a kernel, FILE::NAME: {', '.join(module.kernels)}")
+            raise UserError(
+                f"{request.path.name} has {len(module.kernels)} kernels: choose one by FILE::NAME",
+                notes=[f"they are {', '.join(module.kernels)}"],
+            )
         kernel = module[entry or next(iter(module.kernels))]
         args = [parse_argument(each, request.seed + i) for i, each in enumerate(request.args)]
         if not args and kernel.params:
-            wanted = ", ".join(f".{each.type} {each.name}" for each in kernel.params)
+            wanted = ", ".join(f".{each.type}" for each in kernel.params)
             raise UserError(
-                f"the kernel takes {len(kernel.params)} arguments ({wanted}): give each by --arg, "
-                "an array as f32[1000]:random, a number as 1000; and the launch by --grid and "
-                "--block"
+                f"the kernel takes {len(kernel.params)} arguments of the types {wanted}, but there "
+                "is no --arg",
+                notes=[
+                    "give each argument by --arg: an array as f32[1000]:random, a number as 1000",
+                    "give the launch by --grid and --block",
+                ],
             )
         before = [each.copy() if is_array(each) else each for each in args]
         recorder = current_recorder()

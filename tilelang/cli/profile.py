@@ -122,7 +122,13 @@ def reports_of(request: Request, target: str) -> list[Report]:
             raise
         return _reports_of_whole_launches(program, target)
     if not sampler.reports:
-        raise UserError(f"{request.path.name} launches no kernel on the emulator")
+        raise UserError(
+            f"{request.path.name} launches no kernel on the emulator",
+            notes=[
+                f"name a kernel of the file: {request.path}::NAME --shapes M=128,...",
+                "kernels with CUDA tensors run on the GPU; with CPU tensors they are emulated",
+            ],
+        )
     return sampler.reports
 
 

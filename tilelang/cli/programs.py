@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..env import default_target as target_of_environment
-from ..errors import TileLangError, UserError
+from ..errors import Note, TileLangError, UserError
 from ..target import device_target
 from .asserts import compares
 
@@ -149,8 +149,8 @@ def text_of(path: Path) -> str:
         UserError: there is no such file, or it is not in UTF-8.
     """
     if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise UserError(f"no file {str(path)!r}: it {what}")
+        folder = path.is_dir()
+        raise UserError(f"{str(path)!r} is a folder, not a file" if folder else f"no file {path}")
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -219,6 +219,14 @@ def raised(error: Exception) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         file, line, message = error.filename, error.lineno, error.msg
     return f"{type(error).__name__}: {message}" + (f" ({Path(file).name}:{line})" if file else "")
+
+
+def traced(error: Exception, path: Path) -> str:
+    """Returns the traceback of an exception from the program's file on."""
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next((i for i, frame in enumerate(frames) if Path(frame.filename) == path), 0)
+    lines = traceback.format_list(frames[first:]) + traceback.format_exception_only(error)
+    return "".join(["Traceback (most recent call last):\n", *lines]).rstrip()
 
 
 class Ended(UserError):
@@ -305,10 +313,28 @@ def names_of(request: Request) -> dict[str, Any]:
     with answering(), emulated(text, chosen), poisoned():
         names = load(request.path, request.argv, "__tilelang__")
     if not request.name:
-        raise UserError(f"which kernel? name it, as {request.path}::NAME")
+        raise UserError(
+            f"name a kernel of the file: {request.path}::NAME", notes=_kernels_note(request, names)
+        )
     if request.name not in names:
-        raise UserError(f"{request.path.name} defines no {request.name!r}")
+        raise UserError(
+            f"{request.path.name} defines no {request.name!r}", notes=_kernels_note(request, names)
+        )
     return names
+
+
+def _kernels_note(request: Request, names: Mapping[str, Any]) -> list[str]:
+    """Returns a note with the kernels that a file defines."""
+    from ..autotuner import AutotunedFunction
+    from ..jit import EagerFunction, JITFunction, JITKernel
+
+    kinds = EagerFunction | JITFunction | AutotunedFunction | JITKernel
+    found = [
+        name
+        for name, value in names.items()
+        if isinstance(value, kinds) or type(value).__name__ == "Func"
+    ]
+    return [f"{request.path.name} defines the kernels {', '.join(found)}"] if found else []
 
 
 def _named(request: Request) -> Program:
@@ -344,7 +370,7 @@ def kernel_of(found: Any, request: Request, target: str) -> Any:
     if isinstance(found, JITKernel):
         return found
     if isinstance(found, EagerFunction | JITFunction | AutotunedFunction):
-        with default_target(target):
+        with default_target(target), _shapes_explained(request):
             return found.compile(**request.shapes)
     if inspect.isfunction(found):
         found = found(**request.shapes)
@@ -357,6 +383,19 @@ def kernel_of(found: Any, request: Request, target: str) -> Any:
             f"the script that launches it, {request.path.name} without ::{request.name}"
         )
     raise UserError(f"{request.name} is a {type(found).__name__}, no kernel")
+
+
+@contextmanager
+def _shapes_explained(request: Request) -> Iterator[None]:
+    """Adds the option that gives a size to an error for a missing size."""
+    try:
+        yield
+    except TileLangError as error:
+        if missing := re.fullmatch(r"no argument determines the value of (\w+)", error.message):
+            error.notes = [Note(f"give its value: --shapes {missing[1]}=64")]
+            if request.shapes:
+                error.notes.append(Note(f"--shapes gave {', '.join(request.shapes)}"))
+        raise
 
 
 class NamedKernel:

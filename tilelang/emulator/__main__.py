@@ -13,7 +13,7 @@ import numpy as np
 
 from tilelang.emulator.device import Device, Kernel, LaunchReport, Module
 from tilelang.emulator.timing import Report, command_line
-from tilelang.errors import EmulatorError, TileLangError, UserError
+from tilelang.errors import EmulatorError, TileLangError, UserError, system_text
 
 _SANITIZE: dict[str, bool | str] = {"stop": True, "report": "report", "off": False}
 _ARRAY = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,x ]*)\](?::(?P<fill>.+))?")
@@ -94,7 +94,10 @@ def parse_argument(text: str, seed: int) -> Any:
     if match is None:
         value = _number(text)
         if value is None:
-            raise UserError(f"cannot read the argument {text!r}")
+            raise UserError(
+                f"--arg {text!r} is neither an array nor a number",
+                notes=["write an array as f32[1000]:random or i32[4,8]:zeros, a number as 1000"],
+            )
         return value
     shape = tuple(int(part) for part in re.split(r"[,x ]+", match["shape"]) if part)
     return _array(match["dtype"], shape, match["fill"] or "zeros", seed)
@@ -197,7 +200,10 @@ def load(options: argparse.Namespace, path: str) -> Module:
 
 def _kernel(module: Module, entry: str | None) -> Kernel:
     if entry is None and len(module.kernels) != 1:
-        raise UserError(f"choose a kernel by --entry: {', '.join(module.kernels)}")
+        raise UserError(
+            f"the file has {len(module.kernels)} kernels: choose one by --entry",
+            notes=[f"they are {', '.join(module.kernels)}"],
+        )
     return module[entry or next(iter(module.kernels))]
 
 
@@ -259,7 +265,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return 0 if _run(options) else 1
     except (TileLangError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        text = system_text(error) if isinstance(error, OSError) else str(error)
+        print(f"error: {text}", file=sys.stderr)
         return 1 if isinstance(error, EmulatorError) else 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

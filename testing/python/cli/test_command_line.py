@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 from cli.documents import command, document
+from click.testing import CliRunner
 
-from tilelang.cli import doctor
+from tilelang.cli import doctor, main
+from tilelang.cli.explain import explanations, remarks
 
 SCALE = """
 import tilelang
@@ -155,10 +157,10 @@ def test_ptx() -> None:
         ("notes.txt", "is expected"),
         ("bytes.py", "bytes.py is no text in UTF-8"),
         ("bytes.ptx", "bytes.ptx is no text in UTF-8"),
-        (".", "it is a folder"),
+        (".", "is a folder, not a file"),
         ("fails.py::scale", "the program raised ZeroDivisionError: division by zero (fails.py:1)"),
         ("prints.py", "prints.py launches no kernel on the emulator: none is judged"),
-        ("copy.cu", "give each by --arg"),
+        ("copy.cu", "there is no --arg"),
         ("k.py::scale --shapes N=64 --target sm_70", "sm_70"),
         ("k.py::scale --shapes N=64 --seeds -1", "--seeds"),
     ],
@@ -308,3 +310,42 @@ def test_a_program_in_triton_that_says_cuda() -> None:
     (found,) = verdict("t.py --target sm_80", 1)["targets"]
     race = next(each for each in found["kernels"][0]["findings"] if each["kind"] == "race")
     assert {race["place"].rpartition(":")[2], race["earlier"].rpartition(":")[2]} <= {"7", "8"}
+
+
+def test_the_kinds_and_topics_are_listed_with_a_sentence_each() -> None:
+    lines = CliRunner().invoke(main, ["explain"]).output.splitlines()
+    assert "Findings" in lines and "Topics of remarks" in lines
+    names = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert names == list(explanations() | remarks())
+    assert all(len(line.split()) > 4 for line in lines if line.startswith("  "))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("chek k.py", "Did you mean 'check'?"),
+        ("k.py", "To check a file: tilelang check k.py"),
+        ("explain rac", "did you mean race?"),
+        ("check k.py::other --shapes N=64", "k.py defines the kernels scale"),
+        ("check k.py::scale", "--shapes N=64"),
+        ("profile k.py::scale --shapes N=64 --trace nowhere/x.json", "no file or folder nowhere/x"),
+        ("emulate nothing.cu", "no file or folder nothing.cu"),
+    ],
+)
+def test_a_wrong_line_is_told_what_to_do(line: str, says: str, capfd) -> None:
+    scale()
+    found = CliRunner().invoke(main, line.split())
+    assert found.exit_code == 2 and says in found.output + capfd.readouterr().err
+
+
+def test_a_fault_of_all_schedules_is_told_once() -> None:
+    Path("fails.py").write_text("raise ValueError('boom')\n")
+    text = CliRunner().invoke(main, ["check", "fails.py"]).output
+    assert text.count("boom") == 1 and "every schedule: ValueError: boom (fails.py:1)" in text
+
+
+def test_a_traceback_of_run_begins_in_the_program() -> None:
+    Path("fails.py").write_text("def f():\n    raise ValueError('boom')\n\n\nf()\n")
+    found = CliRunner().invoke(main, ["run", "fails.py"])
+    assert found.exit_code == 1
+    assert found.output.count("File ") == 2 and "ValueError: boom" in found.output

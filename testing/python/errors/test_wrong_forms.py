@@ -321,7 +321,9 @@ def case_barrier_number_below_0():
 
 
 def case_safe_value_of_a_tile():
-    """ScopeError: T.annotate_safe_value of `S (float32[64] in shared memory)`, which is no tensor"""
+    """ScopeError: T.annotate_safe_value of `S (float32[64] in shared memory)`, which is no
+    tensor
+    """
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):
