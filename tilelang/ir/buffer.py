@@ -117,13 +117,17 @@ class Buffer(tvm_ffi.Object):
     def describe(self) -> str:
         """Returns e.g. ``A (float16[128, 64] in shared memory)``."""
         shape = ", ".join(str(dim) for dim in self.shape)
-        memory = _MEMORIES.get(self.scope, self.scope)
-        return f"{self.name} ({self.dtype}[{shape}] in {memory})"
+        return f"{self.name} ({self.dtype}[{shape}] in {memory_name(self.scope)})"
 
     def __str__(self) -> str:
         return self.describe()
 
     __repr__ = __str__
+
+
+def memory_name(scope: str) -> str:
+    """Returns the memory of a scope in words, such as "shared memory"."""
+    return _MEMORIES.get(scope, scope)
 
 
 def _has_vector(value: Any) -> bool:

@@ -46,7 +46,8 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
             layout = Layout(buffer.shape, layout)
         if tuple(layout.input_shape) != buffer.shape:
             raise errors.LayoutError(
-                f"layout of shape {tuple(layout.input_shape)} for {buffer.describe()}",
+                f"T.annotate_layout of {buffer.describe()}: the layout has shape "
+                f"{tuple(layout.input_shape)}; both shapes must be equal",
                 span=span.here(),
             )
         is_tensor = buffer.scope == "global"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .. import errors
 from ..ir import span
-from ..ir.buffer import Region, load, plain, shape_text, whole
+from ..ir.buffer import Region, load, memory_name, plain, shape_text, whole
 from ..ir.dtype import dtype_of
 from ..ir.expr import Expr, as_expr, cast
 from .allocate import alloc_scratch
@@ -391,7 +391,7 @@ def _factors(name: str, scale: Any, is_float4: bool) -> _Factors:
         codes = part.view.codes(part)
         if codes is not None and str(part.view.dtype) == "float8_e8m0fnu":
             return _Factors(codes, UE8M0, 32)
-        found = f"{part.view.dtype} in {part.view.scope}"
+        found = f"{part.view.dtype} in {memory_name(part.view.scope)}"
     else:
         region = as_region(f"{name} of T.gemm", scale)
         if region.buffer.dtype == _WORD:

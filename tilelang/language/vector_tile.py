@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.buffer import Buffer, Load, load, make_buffer
+from ..ir.buffer import Buffer, Load, load, make_buffer, memory_name
 from ..ir.stmt import emit, store
 from .builder import Block, in_kernel
 from .lanes import Lanes, VectorType, is_vector
@@ -45,7 +45,8 @@ class VectorTile:
     shape = property(lambda self: self.source.shape[:-1])
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}] ({self.scope})"
+        shape = ", ".join(map(str, self.shape))
+        return f"{self.name} ({self.dtype}[{shape}] in {memory_name(self.scope)})"
 
     __repr__ = __str__
 

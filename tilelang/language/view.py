@@ -16,6 +16,7 @@ from ..ir.buffer import (
     load,
     make_buffer,
     make_region,
+    memory_name,
     plain,
     shape_text,
 )
@@ -140,9 +141,9 @@ class View:
         return self.codec.bits if self.codec else int(self.dtype.bits)
 
     def describe(self) -> str:
-        """Returns e.g. ``A: int4[128, 64] (global)``."""
+        """Returns e.g. ``A (int4[128, 64] in global memory)``."""
         shape = ", ".join(map(str, self.shape))
-        return f"{self.name}: {self.dtype}[{shape}] ({self.scope})"
+        return f"{self.name} ({self.dtype}[{shape}] in {memory_name(self.scope)})"
 
     __str__ = __repr__ = describe
 

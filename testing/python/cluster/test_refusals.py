@@ -99,7 +99,7 @@ def case_no_accelerator():
 
 
 def case_no_clusters():
-    """ResourceError: a cluster of 2 blocks, but sm_80 takes from 1 to 1"""
+    """ResourceError: cluster_dims: sm_80 has no clusters"""
     compiled(lambda A, out, a, b, bar: T.cluster_sync(), target="sm_80")
 
 

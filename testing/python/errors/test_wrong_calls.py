@@ -151,7 +151,7 @@ def case_extent_of_a_float():
 
 
 def case_index_too_far_from_the_end():
-    """BoundsError: index -65 of dimension 0 ... negative indices count from the end: -1 to -64"""
+    """BoundsError: index -65 is out of bounds ... negative indices count from the end: -1 to -64"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):

@@ -8,8 +8,8 @@ N = 64
 
 
 def case_reshape_to_another_size():
-    """ShapeError: T.reshape of S (float32[64, 64] in shared memory) as float32[64, 32]: 131072 bits
-    as 65536
+    """ShapeError: T.reshape of S (float32[64, 64] in shared memory) as float32[64, 32]: the
+    view needs 65536 bits, but the buffer has 131072
     """
 
     @T.prim_func

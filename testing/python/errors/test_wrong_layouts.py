@@ -7,7 +7,7 @@ import tilelang.language as T
 
 
 def case_fragment_of_more_threads_than_there_are():
-    """LayoutError: the annotated layout of fragment f (float32[256] in a fragment) has elements
+    """LayoutError: the annotated layout of f (float32[256] in a fragment) has elements
     in threads 0 to 255, but threads 0 to 127 execute this operator
     ... threads=256"""
 

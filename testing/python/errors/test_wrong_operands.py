@@ -9,7 +9,7 @@ LAYOUT = T.Layout((64, 32), lambda i, j: i * 32 + j)
 
 
 def case_rank_of_an_index():
-    """ShapeError: 3 indices for A (float16[128, 96] in global memory), which has rank 2"""
+    """ShapeError: 3 indices for A (float16[128, 96] in global memory), which has 2 dimensions"""
 
     @T.prim_func
     def main(A: T.Tensor((M, N), "float16")):
@@ -75,7 +75,9 @@ def case_bits_of_a_type_without_arithmetic():
 
 
 def case_negative_index():
-    """BoundsError: index -129 of dimension 0 ... negative indices count from the end: -1 to -128"""
+    """BoundsError: index -129 is out of bounds ... negative indices count from the end:
+    -1 to -128
+    """
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float32")):
@@ -123,7 +125,7 @@ def case_float_index():
 
 def case_copy_of_different_shapes():
     """ShapeError: T.copy: the source has shape (64, 32), but the destination has shape (64, 64) ...
-    A_shared: float16[64, 32]
+    A_shared (float16[64, 32] in shared memory)
     """
 
     @T.prim_func
@@ -335,7 +337,7 @@ def case_barrier_array_as_one():
 
 
 def case_layout_of_another_shape():
-    """LayoutError: layout of shape (64, 32) for S: float16[64, 64]"""
+    """LayoutError: T.annotate_layout of S (float16[64, 64] ... has shape (64, 32)"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "uint64")):
@@ -367,7 +369,7 @@ def case_place_far_away():
 
 
 def case_layout_of_a_local_buffer():
-    """LayoutError: L is in local"""
+    """LayoutError: T.annotate_layout of L (uint64[4] in a local array)"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "uint64")):

@@ -120,7 +120,7 @@ def case_one_thread_waits_for_its_gemm():
 
 def case_a_warpgroup_chosen_by_a_step():
     """SemanticsError: T.copy is under `tx // 128 == k % 2`, which is decided at run time and
-    may differ between threads ... `if <threads>: if <value that all of them share>:`. If the whole
+    may differ between threads ... Write one `if` for the threads. If the whole
     block gets there, let it agree on one value: `if T.syncthreads_or(<value>):`
     """
 
@@ -192,8 +192,8 @@ def case_a_loop_that_a_role_leaves():
 
 
 def case_a_fragment_of_all_and_of_some():
-    """SemanticsError: fragment f (128, 64) float32 ... is used by threads 0 to 255 (line ... and
-    by threads 0 to 127 (line ... a fragment for each group
+    """SemanticsError: f (float32[128, 64] in a fragment) ... is used by threads 0 to 255 (line ...
+    and by threads 0 to 127 (line ... a fragment for each group
     """
 
     @T.prim_func
@@ -208,8 +208,8 @@ def case_a_fragment_of_all_and_of_some():
 
 
 def case_registers_of_another_role():
-    """SemanticsError: fragment f (128, 64) float32 ... is read by threads 128 to 255 (line ...
-    but these threads never write it ... threads 0 to 127 (line ... shared memory
+    """SemanticsError: f (float32[128, 64] in a fragment) ... is read by threads 128 to 255 (line
+    ... but these threads never write it ... threads 0 to 127 (line ... shared memory
     """
 
     @T.prim_func

@@ -300,14 +300,16 @@ def case_factors_in_registers():
 
 
 def case_factors_of_a_larger_tile():
-    """ShapeError: scale_B of T.gemm has shape (1, 2, 32, 16); 128 columns of B by 4 blocks ...
-    are (128, 4), or 1 by 1 atoms: (1, 1, 32, 16)
+    """ShapeError: scale_B of T.gemm has shape (1, 2, 32, 16), but there are 128 columns of B and 4
+    blocks ... the shape must be (128, 4), or (1, 1, 32, 16) in atoms
     """
     scaled(shapes=(ATOM, (1, 2, 32, 16)))
 
 
 def case_factors_in_rows():
-    """ShapeError: scale_A of T.gemm has shape (128, 3); 128 rows of A by 4 blocks of 32 along K"""
+    """ShapeError: scale_A of T.gemm has shape (128, 3), but there are 128 rows of A and 4 blocks of
+    32
+    """
     scaled(shapes=((128, 3), (128, 3)))
 
 

@@ -206,7 +206,7 @@ def test_run_time_dimensions_from_products():
     for n, k in ((3, 4), (1, 9), (5, 1)):
         a, b = torch.randn(n * k), torch.randn(n)
         torch.testing.assert_close(rows(a, b), a.reshape(n, k) + b[:, None])
-    with pytest.raises(tilelang.errors.ArgumentError, match=r"must be n \* k = 12, but is 13"):
+    with pytest.raises(tilelang.errors.ArgumentError, match=r"must be n \* k = 12"):
         rows(torch.randn(13), torch.randn(3))
     assert rows(torch.randn(0), torch.randn(0)).shape == (0, 0)
 

@@ -171,7 +171,7 @@ def test_swizzle_removes_the_conflicts_of_a_column_access():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: make_full_bank_swizzled_layout((8, 40), element_bits=16), "no multiple of 128"),
+        (lambda: make_full_bank_swizzled_layout((8, 40), element_bits=16), "not a multiple of 128"),
         (
             lambda: make_full_bank_swizzled_layout((12, 128), element_bits=16),
             "rows are not a multiple",

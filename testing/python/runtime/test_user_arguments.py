@@ -91,8 +91,8 @@ def quiet(make):
 
 
 TENSORS = {
-    "complex64": (lambda: torch.randn(N, dtype=torch.complex64), "but has complex64"),
-    "complex128": (lambda: np.zeros(N, np.complex128), "but has complex128"),
+    "complex64": (lambda: torch.randn(N, dtype=torch.complex64), "has dtype complex64"),
+    "complex128": (lambda: np.zeros(N, np.complex128), "has dtype complex128"),
     "meta": (lambda: torch.empty(N, device="meta"), "is on the meta device"),
     "sparse": (lambda: torch.randn(N).to_sparse(), "layout is sparse_coo.*to_dense"),
     "csr": (lambda: torch.randn(8, 8).to_sparse_csr(), "layout is sparse_csr"),

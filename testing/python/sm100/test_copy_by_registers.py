@@ -69,7 +69,7 @@ def through(m, n, dtype, to=None, shared=None, layout=None, part=None, threads=1
             through(128, 64, "float16", layout=lambda b: make_linear_layout(b)),
             "its rows are not 16 bytes apart",
         ),
-        (through(128, 64, "float16", shared=(132, 72)), "or their number none of 8"),
+        (through(128, 64, "float16", shared=(132, 72)), "or their number is not a multiple of 8"),
     ],
     ids=["64 rows", "64 packed rows", "40 bytes", "24 bytes", "padded", "row-major", "132 rows"],
 )

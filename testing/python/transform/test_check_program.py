@@ -85,13 +85,13 @@ def test_cluster():
 
 def test_fragment_larger_than_the_register_file():
     big = fragment("C", 512, 256)
-    refuses(errors.ResourceError, r"C \(512, 256\) float32 .* 524288 bytes", kernel(*alloc(big)))
+    refuses(errors.ResourceError, r"C \(float32\[512, 256\] .* 524288 bytes", kernel(*alloc(big)))
 
 
 @pytest.mark.parametrize("index", [8, -1, 100])
 def test_constant_index_out_of_bounds(index):
     a = buffer("A", [4, 8])
-    text = rf"index {index} in dimension 1 of A \(4, 8\) float32 in global"
+    text = rf"index {index} in dimension 1 of A \(float32\[4, 8\] in global memory"
     refuses(errors.BoundsError, text, kernel(store(a, [0, index]), params=[a]))
     refuses(errors.BoundsError, text, kernel(store(a, [0, 0], load(a, [0, index])), params=[a]))
 
@@ -99,7 +99,7 @@ def test_constant_index_out_of_bounds(index):
 def test_index_that_leaves_the_buffer_in_the_last_iteration():
     i, s = var("i"), shared("S", 64)
     func = kernel(*alloc(s), parallel([i], [64], store(s, [binary("+", i, imm(1))])))
-    refuses(errors.BoundsError, r"index 64 = i \+ 1 in dimension 0 of S \(64\)", func)
+    refuses(errors.BoundsError, r"index 64 = i \+ 1 in dimension 0 of S \(float16\[64\]", func)
     inside = binary("<", i, imm(63))
     guarded = node("If", inside, store(s, [binary("+", i, imm(1))]), None)
     check(kernel(*alloc(s), parallel([i], [64], guarded)))
@@ -146,7 +146,8 @@ def test_loops_without_an_iteration_may_be_out_of_bounds():
 def test_region_out_of_bounds():
     a, s = buffer("A", [256], "float16"), shared("S", 64)
     func = kernel(*alloc(s), copy(region(a, [64]), region(s, [64], [32])), params=[a])
-    refuses(errors.BoundsError, r"region S\[32:96\] ends at 96 in dimension 0 of S \(64\)", func)
+    text = r"region S\[32:96\] ends at 96 in dimension 0 of S \(float16\[64\]"
+    refuses(errors.BoundsError, text, func)
     ragged = copy(region(a, [64], [240]), region(s))
     check(kernel(*alloc(s), ragged, params=[a]))
     beyond = copy(region(a, [64], [256]), region(s))
@@ -214,12 +215,12 @@ def test_gemm_shapes(a, b, c, transposed, text):
 @pytest.mark.parametrize(
     ("a", "b", "c", "text"),
     [
-        ("float16", "bfloat16", "float32", "A float16 and B bfloat16"),
-        ("bool", "bool", "int32", "A bool and B bool"),
-        ("int32", "int32", "int16", "of int32 into C int16"),
-        ("int64", "int64", "int32", "of int64 into C int32"),
-        ("int8", "int8", "float32", "of int8 into C float32"),
-        ("bfloat16", "bfloat16", "float16", "of bfloat16 into C float16"),
+        ("float16", "bfloat16", "float32", "A is float16 and B is bfloat16"),
+        ("bool", "bool", "int32", "A is bool and B is bool"),
+        ("int32", "int32", "int16", "C is int16, but a product of int32"),
+        ("int64", "int64", "int32", "C is int32, but a product of int64"),
+        ("int8", "int8", "float32", "C is float32, but a product of int8"),
+        ("bfloat16", "bfloat16", "float16", "C is float16, but a product of bfloat16"),
     ],
 )
 def test_gemm_types(a, b, c, text):
@@ -258,7 +259,7 @@ def test_gemm_scopes():
     tile = product(a, b, c, clear=1)
     refuses(
         errors.ScopeError,
-        r"T.gemm on A \(64, 32\) float16 in global",
+        r"T.gemm on A \(float16\[64, 32\] in global memory",
         kernel(*alloc(b, c), tile, params=[a]),
     )
 

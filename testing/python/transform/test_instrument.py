@@ -75,7 +75,7 @@ def test_remarks_have_place_topic_and_reason():
 def test_compiled_kernels_keep_their_remarks():
     remarks = tilelang.compile(_accumulate(), target="sm_100a").remarks
     assert [remark.topic for remark in remarks] == ["uninitialized"]
-    assert str(remarks[0]).startswith(f"{__file__}:") and "[uninitialized] c (128)" in str(
+    assert str(remarks[0]).startswith(f"{__file__}:") and "[uninitialized] c (float32[128]" in str(
         remarks[0]
     )
 
@@ -102,7 +102,9 @@ def test_remarks_are_printed_on_request(tmp_path):
             [sys.executable, script], env=environment, capture_output=True, text=True, check=True
         )
         lines = [
-            line for line in done.stderr.splitlines() if "remark: [uninitialized] c (128)" in line
+            line
+            for line in done.stderr.splitlines()
+            if "remark: [uninitialized] c (float32[128]" in line
         ]
         assert len(lines) == expected
         assert all(line.startswith(f"{script}:9:") for line in lines)
