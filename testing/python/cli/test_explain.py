@@ -123,4 +123,4 @@ def test_the_command() -> None:
     listed = [line.split()[0] for line in command("explain").output.splitlines() if line[:1] == " "]
     assert listed == [*explanations(), *remarks()]
     assert document("explain pipeline")["findings"][0]["level"] == "remark"
-    assert "did you mean race?" in document("explain rase", 2)["error"]
+    assert "did you mean race" in document("explain rase", 2)["error"]

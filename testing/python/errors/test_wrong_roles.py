@@ -120,8 +120,8 @@ def case_one_thread_waits_for_its_gemm():
 
 def case_a_warpgroup_chosen_by_a_step():
     """SemanticsError: T.copy is under `tx // 128 == k % 2`, which is decided at run time and
-    may differ between threads ... Write one `if` for the threads. If the whole
-    block gets there, let it agree on one value: `if T.syncthreads_or(<value>):`
+    may differ between threads ... Write one `if` for the threads ... If the
+    whole block reaches the operator, make the value equal first: `if T.syncthreads_or(<value>):`
     """
 
     @T.prim_func

@@ -295,7 +295,7 @@ def case_factors_of_floats():
 
 
 def case_factors_in_registers():
-    """DTypeError: scale_A of T.gemm is float8_e8m0fnu in local.fragment; factors are"""
+    """DTypeError: scale_A of T.gemm is float8_e8m0fnu in a fragment; factors are"""
     scaled(scope=T.alloc_fragment)
 
 

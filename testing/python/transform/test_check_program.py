@@ -77,7 +77,7 @@ def test_cluster():
     )
     refuses(
         errors.ResourceError,
-        "a cluster of 2 blocks, but sm_80",
+        "sm_80 has no clusters",
         kernel(attrs={"cluster_dims": [2, 1, 1]}),
         "sm_80",
     )
