@@ -15,6 +15,8 @@
 #include "ir/visitor.h"
 #include "op/cta_pair.h"
 #include "op/gemm_tcgen05.h"
+#include "schedule/channel.h"
+#include "schedule/shared_bytes.h"
 
 namespace tilelang::lower {
 
@@ -28,7 +30,9 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kStepBits = 256;  // of K: what one tensor-core instruction multiplies
+constexpr int64_t kStepBits = 256;   // of K: what one tensor-core instruction multiplies
+constexpr int64_t kLineBytes = 128;  // the most that TMA swizzles
+constexpr int64_t kTmaBytes = 16;    // TMA loads rows that begin at multiples of these
 
 int64_t RoundUp(int64_t extent, int64_t step) { return (extent + step - 1) / step * step; }
 
@@ -47,6 +51,13 @@ bool HasWhole(const Region& region, size_t dim) {
   auto extent = ir::AsInt(region->extents[dim]);
   return ir::IsConst(region->mins[dim], 0) && extent.has_value() &&
          extent == ir::AsInt(region->buffer->shape[dim]);
+}
+
+// The boxes in which TMA loads a row of so many bytes: each is at most the bytes that it swizzles.
+int64_t BoxesOf(int64_t bytes) {
+  int64_t swizzle = kLineBytes;
+  while (swizzle > kTmaBytes && bytes % swizzle != 0) swizzle /= 2;
+  return bytes / swizzle;
 }
 
 // The dimensions of a region whose extents are not 1.
@@ -84,6 +95,7 @@ class Planner {
   Planner(const ir::KernelLaunchNode* launch, const Target& target)
       : launch_(launch), target_(target) {
     Refuse();
+    FindRoom();
     ir::WalkStmts(launch->body, [&](const Stmt& s) {
       const auto* gemm = s.as<ir::GemmNode>();
       if (gemm == nullptr || gemm->IsScaled() || gemm->IsSparse() || !op::WaitsItself(gemm) ||
@@ -92,6 +104,9 @@ class Planner {
       }
       PlanDepth(gemm);
       PlanColumns(gemm);
+      if (target_->has_tma) {
+        for (const ir::GemmOperandNode* input : gemm->Inputs()) PlanLines(input);
+      }
       return true;
     });
   }
@@ -176,6 +191,53 @@ class Planner {
     if (columns > *given && CanPad(b, ir::GemmDim::kN)) Pad(b, ir::GemmDim::kN, columns);
   }
 
+  // Pads rows to whole lines where TMA then loads them in half as many boxes or fewer.
+  void PlanLines(const ir::GemmOperandNode* operand) {
+    const Buffer& buffer = operand->buffer();
+    size_t last = buffer->shape.size() - 1;
+    ir::GemmDim dim = operand->DimAlong(ir::GemmDim::kK) == last   ? ir::GemmDim::kK
+                      : operand->DimAlong(ir::GemmDim::kM) == last ? ir::GemmDim::kM
+                                                                   : ir::GemmDim::kN;
+    if (operand->DimAlong(dim) != last || !CanPad(operand, dim) || !IsLoaded(buffer)) return;
+    auto planned = padded_.find(buffer.get());
+    int64_t extent = *ir::AsInt(buffer->shape[last]);
+    if (planned != padded_.end()) extent = std::max(extent, planned->second[last]);
+    int64_t bytes = extent * buffer->dtype.bits / 8;
+    int64_t lines = RoundUp(bytes, kLineBytes);
+    if (2 * BoxesOf(lines) > BoxesOf(bytes)) return;
+    int64_t rows =
+        schedule::TileBytes(buffer) * 8 / buffer->dtype.bits / *ir::AsInt(buffer->shape[last]);
+    int64_t more = (lines - bytes) * rows * most_stages_;
+    if (more > room_) return;
+    room_ -= more;
+    Pad(operand, dim, lines * 8 / buffer->dtype.bits);
+  }
+  // Finds how many more bytes of shared memory tiles can take.
+  void FindRoom() {
+    constexpr int64_t kOtherBytes = 2048;  // the driver's, barriers
+    ir::WalkStmts(launch_->body, [&](const Stmt& s) {
+      const auto* loop = s.as<ir::ForNode>();
+      if (loop != nullptr) most_stages_ = std::max(most_stages_, schedule::StagesOf(loop));
+      return true;
+    });
+    room_ = target_->shared_memory_per_block - kOtherBytes - schedule::SharedBytes(launch_);
+  }
+  // Returns whether TMA can write all of the buffer's rows, beyond the ends of their tensors too.
+  bool IsLoaded(const Buffer& buffer) const {
+    bool loaded = true;
+    ir::WalkEffects(launch_->body, [&](const ir::Effect& effect) {
+      if (!effect.buffer.same_as(buffer) || !effect.Writes()) return;
+      const auto* copy = effect.By<ir::CopyNode>();
+      loaded = loaded && copy != nullptr && EndsWithTensor(copy, buffer->shape.size() - 1) &&
+               HasAlignedRows(copy->src->buffer);
+    });
+    return loaded;
+  }
+  static bool HasAlignedRows(const Buffer& tensor) {
+    auto extent = ir::AsInt(tensor->shape.back());
+    return extent && tensor->strides.empty() && *extent * tensor->dtype.bits / 8 % kTmaBytes == 0;
+  }
+
   bool CanPad(const ir::GemmOperandNode* operand, ir::GemmDim dim) const {
     const Buffer& buffer = operand->buffer();
     return buffer.IsShared() && buffer->strides.empty() && buffer->attrs.empty() &&
@@ -191,6 +253,8 @@ class Planner {
 
   const ir::KernelLaunchNode* launch_;
   const Target& target_;
+  int64_t room_ = 0;         // of shared memory
+  int64_t most_stages_ = 1;  // of a loop
   std::unordered_set<const ffi::Object*> kept_;
   std::unordered_map<const ffi::Object*, Padding> padded_;
 };

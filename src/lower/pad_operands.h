@@ -18,6 +18,11 @@ namespace tilelang::lower {
 // many columns in tensor memory. On targets with wgmma, rows of B that lie along N get a multiple
 // of 32 bytes as well: TMA can swizzle such rows, and loads them in half as many boxes or fewer.
 //
+// Rows: TMA loads a row in boxes of the bytes that it swizzles, 128 at most, about as fast as it
+// loads boxes of 128 bytes. The pass pads rows to whole lines of 128 bytes where they are then half
+// as many boxes or fewer: 72 columns of bfloat16 get 128 instead of 80, two boxes instead of five.
+// The gemm does not read the new columns. Rows stay as they are where shared memory has no room.
+//
 // A copy from a tensor whose dimension ends where the tile ends is extended: elements outside of
 // the tensor are zeros. After any other write of the tile, the pass fills the new elements itself.
 //

@@ -61,6 +61,49 @@ def test_whole_depth(target: str, trans_a: bool, trans_b: bool, depth: int) -> N
     assert TENSOR_CORE.search(kernel.get_ptx())
 
 
+def boxes(depth: int, target: str = "sm_90a", columns: int = 64) -> int:
+    """How many loads by TMA bring a tile of `columns` rows of `depth` columns, and the other."""
+
+    @T.prim_func
+    def gemm(
+        A: T.Tensor((128, depth), "bfloat16"),
+        B: T.Tensor((columns, depth), "bfloat16"),
+        C: T.Tensor((128, columns), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, depth), "bfloat16")
+            b = T.alloc_shared((columns, depth), "bfloat16")
+            c = T.alloc_fragment((128, columns), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(c)
+            T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C)
+
+    kernel = tilelang.compile(gemm, target=target)
+    a, b = random(128, depth), random(columns, depth)
+    c = torch.full((128, columns), float("nan"))
+    kernel(a, b, c)
+    torch.testing.assert_close(c.double(), a.double() @ b.double().T, rtol=1e-4, atol=1e-4)
+    return str(kernel.get_kernel_source()).count("tl::tma_load(")
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize(
+    ("depth", "lines"),
+    [(40, 1), (72, 2), (80, 2), (104, 2), (112, 2), (136, 3), (48, 1), (64, 1), (128, 2)],
+)
+def test_rows_of_whole_lines(target: str, depth: int, lines: int) -> None:
+    assert boxes(depth, target) == 2 * lines
+
+
+def test_rows_stay_where_no_memory_is_left() -> None:
+    # 128 and 256 rows of 240 columns take 180 KiB, whole lines of 256 columns 192 KiB.
+    assert boxes(240, columns=256) == 2 * 4
+    # 128 and 256 rows of 272 columns take 204 KiB. Lines of 320 columns take 12 and 24 KiB more.
+    assert boxes(272, columns=256) == 5 + 17
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("dtype", "torch_dtype", "depth", "out"),

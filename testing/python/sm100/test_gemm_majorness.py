@@ -154,7 +154,7 @@ NONE, BY_32, BY_64, BY_128, BY_128_OF_32 = range(5)
         ("float32", "tn", 128, 64, 8, [BY_128_OF_32, BY_128_OF_32]),
         ("float32", "tt", 64, 64, 32, [BY_128_OF_32, BY_128]),
         ("float32", "nn", 64, 96, 32, [BY_128, BY_128_OF_32]),
-        ("float32", "nn", 64, 40, 32, [BY_128]),  # rows of 160 bytes are padded: threads
+        ("float32", "nn", 64, 40, 32, [BY_128, BY_128_OF_32]),  # rows of B get 256 bytes
         ("float16", "tn", 128, 32, 32, [BY_128, BY_64]),
         ("float16", "tn", 64, 16, 32, [BY_128, BY_32]),
         ("int8", "tn", 64, 32, 32, [BY_64, BY_32]),
