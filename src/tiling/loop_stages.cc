@@ -69,6 +69,12 @@ class LoadChecker : public analysis::ScopedMutator {
 
 }  // namespace
 
+bool LoopStages::HideLatency(int64_t stages) const {
+  constexpr int64_t kEnoughStages = 6;
+  constexpr int64_t kEnoughBytes = 96 << 10;
+  return stages >= std::min(kEnoughStages, iterations) || stages * bytes >= kEnoughBytes;
+}
+
 int64_t LoopStages::Room(int64_t blocks, const Target& target) const {
   int64_t block =
       std::min<int64_t>(target->shared_memory_per_block, target->shared_memory_per_sm / blocks);

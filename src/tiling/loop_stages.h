@@ -31,6 +31,9 @@ struct LoopStages {
   bool Fits(int64_t stages, const Target& target) const {
     return Bytes(stages) + kBlockBytes <= target->shared_memory_per_block;
   }
+  // Returns whether the loads of so many stages are in flight long enough where blocks of a cluster
+  // share the iterations.
+  bool HideLatency(int64_t stages) const;
   // Returns as many stages as have room if an SM holds `blocks`.
   int64_t Room(int64_t blocks, const Target& target) const;
 };

@@ -41,10 +41,6 @@ constexpr double kOneWarpgroup = 0.7;
 
 // Sums have other bits where blocks share K: for as much less time only.
 constexpr double kWorthParts = 0.92;
-constexpr int64_t kLargestCluster = 8;  // blocks of a cluster that every GPU launches
-// Loads take longer with fewer stages and fewer bytes in flight than these.
-constexpr int64_t kStagesOfParts = 6;
-constexpr int64_t kBytesInFlight = 96 << 10;
 constexpr int64_t kIterationBits = 1024;  // along K, of an iteration of tiling/tile_cost.h
 
 class Chooser {
@@ -130,9 +126,7 @@ class Chooser {
     if (!fits || tiles.parts == 1) return fits ? cut : Stmt();
     LoopStages stages = StagesOf(launch, plain, tiles.parts);
     int64_t count = stages.Room(1, target_);
-    bool hides = count >= std::min(kStagesOfParts, stages.iterations) ||
-                 count * stages.bytes >= kBytesInFlight;
-    if (!hides) return Stmt();
+    if (!stages.HideLatency(count)) return Stmt();
     Stmt staged = WithStages(cut, plain.loop, count);
     Stmt split = WithParts(func_, staged.as<ir::KernelLaunchNode>(), tiles.parts, ir::GemmDim::kM);
     if (!split.defined()) {
@@ -190,21 +184,18 @@ class Chooser {
     if (tile.rows > kMostRows || (same && parts == 1)) return;
     if (tile.rows * tile.columns / tiles.Threads() > MostBesideLoader(tiles.Threads())) return;
     TileGrid grid = GridWith(tile, transposed);
-    if (grid.tiles > ClustersAtOnce(parts) || !settings_.Allow(tile.columns, false, parts)) return;
+    bool known = std::any_of(proposals_.begin(), proposals_.end(), [&](const WaveTiles& other) {
+      return other.tile == tile && other.transposed == transposed && other.parts == parts;
+    });
+    if (known || grid.tiles > ClustersAtOnce(parts, target_) ||
+        !settings_.Allow(tile.columns, false, parts))
+      return;
     tiles.tiles = grid.tiles;
     double memory = tile.columns < kColumnUnit ? kHalfLines * memory_ : memory_;
     if (tiles.Threads() == kWarpgroup) grid.tensor_share = kOneWarpgroup;
     tiles.cost = BesideMemory(grid.CostOfPart(parts, target_), memory) + grid.CostOfExchange(parts);
     if (parts > 1) tiles.cost /= kWorthParts;
     proposals_.push_back(tiles);
-  }
-
-  // Clusters that the GPU holds: each lies in a group of 16 multiprocessors or some more, and a
-  // group may lack some. Measured on an H200: 30 of four blocks, and less than 18 of six.
-  int64_t ClustersAtOnce(int64_t parts) const {
-    constexpr int64_t kGroup = 16;
-    if (parts <= 2 || target_->sm_count < kGroup) return target_->sm_count / parts;
-    return target_->sm_count / kGroup * (kGroup / parts) * (kGroup - 1) / kGroup;
   }
 
   ir::Func func_;

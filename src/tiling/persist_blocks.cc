@@ -7,14 +7,18 @@
 #include <vector>
 
 #include "analysis/kernel_scope.h"
+#include "ir/async.h"
 #include "ir/fresh_copy.h"
 #include "ir/launch_extent.h"
 #include "ir/remark.h"
+#include "ir/settings.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
 #include "schedule/shared_bytes.h"
 #include "target/warp.h"
+#include "tiling/add_parts.h"
 #include "tiling/loop_stages.h"
+#include "tiling/persistent_plan.h"
 #include "tiling/residency.h"
 #include "tiling/retile.h"
 #include "tiling/share_loads.h"
@@ -53,16 +57,24 @@ class BlockPersister : public ir::StmtMutator {
     BlockGrid grid = GridOfBlocks(op);
     auto known = ir::AsInt(grid.Tiles());
     PersistentPlan plan;
-    if (known) plan = PlanPersistent(GridOf(op, plain), RowsThatShare(func_, op, plain), target_);
-    Stmt rest = plan.parts > 1 ? LaunchTail(op, plain, grid, *known, plan.parts) : Stmt();
+    Stmt rest;
+    PersistentLimits limits{RowsThatShare(func_, op, plain),
+                            func_->attrs.count(ir::kWholeSums) == 0};
+    if (known) plan = PlanPersistent(GridOf(op, plain), limits, target_);
+    if (plan.tail.IsCut()) rest = LaunchTail(op, plain, grid, *known, plan.tail);
+    if (plan.tail.blocks > 1 && !rest.defined()) {
+      limits.shares_k = false;
+      plan = PlanPersistent(GridOf(op, plain), limits, target_);
+      if (plan.tail.IsCut()) rest = LaunchTail(op, plain, grid, *known, plan.tail);
+    }
     Expr tiles = rest.defined() ? op::I32(*known - *known % target_->sm_count) : grid.Tiles();
-    RemarkPersistence(op, tiles, rest.as<ir::KernelLaunchNode>(), plan.shares_loads);
+    RemarkPersistence(op, tiles, rest.as<ir::KernelLaunchNode>(), plan);
     TileSequence sequence{target_->sm_count, 1};
     if (plan.shares_loads) sequence = {target_->sm_count / kSharing, kSharing};
     Stmt blocks = InSequence(op, sequence, plan.shares_loads ? Expr() : tiles).launch;
     Stmt persistent = WithStages(blocks, plain.loop, count);
     if (plan.shares_loads) persistent = ForBothBlocks(persistent, LoadsToShare(func_, op, plain));
-    return rest.defined() ? ir::Seq({persistent, rest}, op->span) : persistent;
+    return rest.defined() ? Overlapping(persistent, rest) : persistent;
   }
 
  private:
@@ -73,19 +85,27 @@ class BlockPersister : public ir::StmtMutator {
   }
 
   void RemarkPersistence(const ir::KernelLaunchNode* op, const Expr& tiles,
-                         const ir::KernelLaunchNode* rest, bool shares_loads) const {
+                         const ir::KernelLaunchNode* rest, const PersistentPlan& plan) const {
     auto known = ir::AsInt(tiles);
     std::string which = known ? "the " + std::to_string(*known) + " tiles" : "the tiles of a call";
     std::string more;
     if (rest != nullptr) {
       int64_t all = BlocksOf(op);
-      TileExtents tile = GridOf(rest, FindPlainGemm(rest)).tile;
+      TileExtents tile = GridOf(op, FindPlainGemm(op)).tile;
+      tile.columns /= plan.tail.parts;
+      int64_t blocks = (all - *known) * plan.tail.parts * plan.tail.blocks;
       which = std::to_string(*known) + " of the " + std::to_string(all) + " tiles";
-      more = "; another launch of " + std::to_string(*ir::AsInt(ir::ExtentInside(rest->grid[0]))) +
-             " blocks computes the other " + std::to_string(all - *known) + ", cut to " +
-             Text(tile) + ", so that more multiprocessors have a part of the last wave";
+      more = "; another launch of " + std::to_string(blocks) + " blocks computes the other " +
+             std::to_string(all - *known);
+      if (plan.tail.parts > 1) more += ", cut to " + Text(tile);
+      if (plan.tail.blocks > 1) {
+        more += ", of which clusters of " + std::to_string(plan.tail.blocks) +
+                " blocks share the iterations and add their sums (tl.disable_split_k turns this "
+                "off)";
+      }
+      more += ", so that more multiprocessors have a part of the last wave";
     }
-    if (shares_loads) {
+    if (plan.shares_loads) {
       more =
           "; two blocks, a cluster, load tiles of B together, since L2 serves more lines than "
           "their bytes fill";
@@ -96,27 +116,49 @@ class BlockPersister : public ir::StmtMutator {
                ". The pass option tl.disable_persistent_blocks turns this off");
   }
 
+  // Returns both launches, the second of which begins on SMs that the first one leaves. No block of
+  // the second reads what the first stores. It ends after the first, so that what follows in the
+  // stream sees the results of both.
+  static Stmt Overlapping(const Stmt& persistent, const Stmt& rest) {
+    const auto* first = persistent.as<ir::KernelLaunchNode>();
+    const auto* second = rest.as<ir::KernelLaunchNode>();
+    Stmt lets = ir::GridDependency(false, first->span);
+    Stmt waits = ir::GridDependency(true, second->span);
+    return ir::Seq({WithBody(first, {lets, first->body}), WithBody(second, {second->body, waits})},
+                   first->span);
+  }
+  static Stmt WithBody(const ir::KernelLaunchNode* op, const std::vector<Stmt>& stmts) {
+    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
+                            op::Sequence(stmts, op->span), op->span);
+  }
+
   // Returns a launch of the tiles after the last full wave, in parts; null if they stay whole.
   Stmt LaunchTail(const ir::KernelLaunchNode* op, const PlainGemm& plain, const BlockGrid& grid,
-                  int64_t all, int64_t parts) const {
+                  int64_t all, const TailPlan& plan) const {
     using op::I32;
     if (plain.gemms.size() != 1) return Stmt();
     int64_t columns = GridOf(op, plain).tile.columns;
-    TileCut cut = {ir::GemmDim::kN, op->block_vars[0], columns, columns / parts};
-    Stmt body = TileCutter(func_, op, plain, cut).Body();
+    TileCut cut = {ir::GemmDim::kN, op->block_vars[0], columns, columns / plan.parts};
+    Stmt body = plan.parts > 1 ? TileCutter(func_, op, plain, cut).Body() : op->body;
     if (!body.defined()) return Stmt();
     int64_t rest = all % target_->sm_count;
     ir::Var block("block", ir::dtypes::kInt32, op->span);
-    Expr tile = ir::FloorDiv(block, I32(parts)) + I32(all - rest);
+    Expr tile = ir::FloorDiv(block, I32(plan.parts)) + I32(all - rest);
     TilePlace place = PlaceOf(tile, grid, PanelOf(op));
-    place.column = place.column * I32(parts) + ir::FloorMod(block, I32(parts));
+    place.column = place.column * I32(plan.parts) + ir::FloorMod(block, I32(plan.parts));
     std::vector<Stmt> stmts = BindBlock(op, place);
-    stmts.push_back(body);
-    Stmt launch = ir::FreshCopy().MutateStmt(InOneDimension(op, block, I32(rest * parts), stmts));
+    const auto& own = body.as<ir::SeqNode>()->stmts;
+    stmts.insert(stmts.end(), own.begin(), own.end());
+    Stmt launch =
+        ir::FreshCopy().MutateStmt(InOneDimension(op, block, I32(rest * plan.parts), stmts));
     const auto* narrow = launch.as<ir::KernelLaunchNode>();
     PlainGemm of_rest = FindPlainGemm(narrow);
-    LoopStages stages = StagesOf(narrow, of_rest);
-    return WithStages(launch, of_rest.loop, std::max(stages.given, stages.Room(1, target_)));
+    LoopStages stages = StagesOf(narrow, of_rest, plan.blocks);
+    int64_t room = stages.Room(1, target_);
+    int64_t count = plan.blocks > 1 ? room : std::max(stages.given, room);
+    Stmt staged = WithStages(launch, of_rest.loop, count);
+    if (plan.blocks == 1) return staged;
+    return WithParts(func_, staged.as<ir::KernelLaunchNode>(), plan.blocks, ir::GemmDim::kN);
   }
 
   ir::Func func_;

@@ -11,6 +11,8 @@ namespace tilelang::tiling {
 // Blocks of the grid, at most; very many where a launch says how many.
 int64_t BlocksOf(const ir::KernelLaunchNode* launch);
 
+// Registers of a thread beside its elements of fragments: addresses, conversions.
+inline constexpr int64_t kOtherRegisters = 48;
 // Registers for fragments that threads of two or three warpgroups have beside one that loads.
 int64_t MostBesideLoader(int64_t threads);
 // Registers of a thread for the elements of fragments, the most that it holds at a time.
@@ -35,6 +37,11 @@ struct BlockNeeds {
 };
 // The same estimate; 0 where a block has more shared memory, fragments or columns than there are.
 int64_t BlocksPerSm(const BlockNeeds& needs, const Target& target);
+
+// Blocks of a cluster that every GPU launches, at most.
+inline constexpr int64_t kLargestCluster = 8;
+// Clusters of `blocks` blocks that the GPU runs at the same time if each block takes an SM.
+int64_t ClustersAtOnce(int64_t blocks, const Target& target);
 
 }  // namespace tilelang::tiling
 

@@ -19,8 +19,6 @@ constexpr double kTileUnit = 128;  // rows and columns
 constexpr double kDepth = 64;
 constexpr double kSectorAligned = 1.25;
 constexpr double kUnaligned = 1.75;
-// The time of the launch of another grid, about 5 us: 13 tiles of that size.
-constexpr double kLaunch = 13;
 // Of an iteration, about 0.13 us.
 constexpr double kLeast = 0.45;
 // The time of 128 lines if all multiprocessors load different ones. L2 serves equal requests of
@@ -30,7 +28,6 @@ constexpr double kLinesApart = 0.97;
 // Of sums that blocks of a cluster exchange: 1.1 us, and 0.7 us for 4096 that each sends.
 constexpr double kExchange = 4;
 constexpr double kSent = 2.5 / 4096;
-constexpr int64_t kNarrowestPart = 64;
 // Blocks that load together wait for each other. Measured on an H200, of 5968 x 2360 x 1208, 5000 x
 // 3000 x 2000 and 7000 x 2000 x 3000.
 constexpr double kTogether = 1.2;
@@ -139,28 +136,6 @@ TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
           iterations * static_cast<double>(depth) / kDepth,
           rows.defined() ? ir::AsInt(rows).value_or(0) : 0,
           MatricesRead(launch, plain)};
-}
-
-PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& target) {
-  PersistentPlan best = {1, false, grid.Cost(target)};
-  TileGrid whole = grid;
-  whole.tiles -= grid.tiles % target->sm_count;
-  // Warpgroups share the columns of tiles that are computed transposed.
-  bool divides = whole.tiles > 0 && whole.tiles < grid.tiles && grid.tile.rows % kWgmmaRows == 0;
-  double least = kClearGain * best.cost;
-  for (int64_t parts : {2, 3, 4}) {
-    if (!divides || grid.tile.columns % (parts * kNarrowestPart) != 0) continue;
-    TileGrid rest = grid;
-    rest.tiles = (grid.tiles - whole.tiles) * parts;
-    rest.tile.columns /= parts;
-    double cost = whole.Cost(target) + rest.Cost(target) + kLaunch;
-    if (cost >= least) continue;
-    least = cost;
-    best = {parts, false, cost};
-  }
-  if (rows == 0 || target->sm_count % 2 != 0) return best;
-  double of_pairs = grid.SharingLoads(rows).Cost(target);
-  return of_pairs < kClearGain * best.cost ? PersistentPlan{1, true, of_pairs} : best;
 }
 
 }  // namespace tilelang::tiling

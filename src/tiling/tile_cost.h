@@ -61,17 +61,6 @@ struct TileGrid {
 // The tiles of a launch whose grid is constant.
 TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 
-// Says how persistent blocks compute a grid. They compute whole waves; if `parts` is more than one,
-// another launch computes the tiles of the last wave, in that many parts each, of fewer columns. Or
-// pairs of blocks that load tiles of B together compute all tiles, of a grid of `rows` rows (0:
-// they cannot).
-struct PersistentPlan {
-  int64_t parts = 1;
-  bool shares_loads = false;
-  double cost = 0;
-};
-PersistentPlan PlanPersistent(const TileGrid& grid, int64_t rows, const Target& target);
-
 // The time until the first tiles of operands are there, and in which a launch begins and ends:
 // 2.2 us.
 inline constexpr double kStart = 8;

@@ -8,6 +8,7 @@
 
 #include "ir/settings.h"
 #include "tiling/loop_stages.h"
+#include "tiling/persistent_plan.h"
 #include "tiling/residency.h"
 #include "tiling/retile.h"
 #include "tiling/share_loads.h"
@@ -22,7 +23,8 @@ namespace {
 
 class TileWidener {
  public:
-  TileWidener(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
+  TileWidener(const ir::Func& func, const Target& target)
+      : func_(func), target_(target), shares_k_(func->attrs.count(ir::kWholeSums) == 0) {}
 
   WideTiles Choose(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
     best_ = {ir::ffi::GetRef<Stmt>(op), kNarrow, GridOf(op, plain).Cost(target_)};
@@ -53,7 +55,7 @@ class TileWidener {
       int64_t down = CeilDiv(*ir::AsInt(rows), tile.rows);
       grid.tile = tile;
       grid.tiles = down * CeilDiv(*ir::AsInt(columns), tile.columns);
-      tiles.emplace_back(PlanPersistent(grid, down, target_).cost, tile);
+      tiles.emplace_back(PlanPersistent(grid, {down, shares_k_}, target_).cost, tile);
     }
     std::stable_sort(tiles.begin(), tiles.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -70,12 +72,13 @@ class TileWidener {
     auto result = BytesOfResult(wide, plain);
     stages.others += result.value_or(0);
     bool persistent = result && stages.Fits(kFewestStages, target_);
-    int64_t rows = RowsThatShare(func_, wide, plain);
-    return persistent ? PlanPersistent(grid, rows, target_).cost : grid.Cost(target_);
+    PersistentLimits limits{RowsThatShare(func_, wide, plain), shares_k_};
+    return persistent ? PlanPersistent(grid, limits, target_).cost : grid.Cost(target_);
   }
 
   ir::Func func_;
   Target target_;
+  bool shares_k_;
   WideTiles best_{};
 };
 

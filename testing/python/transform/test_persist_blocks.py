@@ -173,6 +173,27 @@ def test_the_last_wave_is_divided():
     check(kernel, rows, columns, depth)
 
 
+@pytest.mark.every_schedule
+def test_clusters_share_the_iterations_of_the_last_wave():
+    rows, columns, depth = 7 * 128 - 9, 2 * 256 - 64, 2056
+    wide = {"rows": rows, "columns": columns, "depth": depth, "n": 256, "threads": 256}
+    kernel = tilelang.compile(program(order="row", **wide), target=on(12))
+    message = " ".join(remark.message for remark in kernel.remarks)
+    assert "12 blocks compute 12 of the 14 tiles" in message
+    assert "8 blocks computes the other 2, cut to 128 x 128, of which clusters of 2" in message
+    # The second launch begins while the first one ends, and ends after it.
+    source = str(kernel.get_kernel_source())
+    assert source.index("let_next_grid_start()") < source.index("wait_for_previous_grid()")
+    check(kernel, rows, columns, depth)
+
+
+@pytest.mark.parametrize("option", ["tl.disable_split_k", "tl.batch_invariant"])
+def test_sums_of_the_last_wave_stay_whole(option):
+    wide = {"rows": 7 * 128 - 9, "columns": 448, "depth": 2056, "n": 256, "threads": 256}
+    message = said({option: True}, target=on(12), order="row", **wide)
+    assert "another launch" in message and "share the iterations" not in message
+
+
 TOGETHER = "two blocks, a cluster, load tiles of B together"
 
 
