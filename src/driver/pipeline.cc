@@ -52,6 +52,7 @@
 #include "tiling/choose_tiles.h"
 #include "tiling/divide_blocks.h"
 #include "tiling/fit_blocks.h"
+#include "tiling/fit_threads.h"
 #include "tiling/hold_blocks.h"
 #include "tiling/inline_names.h"
 #include "tiling/loosen_gemms.h"
@@ -184,6 +185,7 @@ const std::vector<Step>& Pipeline() {
       {"check_batch_invariance", Unchanged, std::nullopt, "tl.batch_invariant",
        ForAll(check::CheckBatchInvariance)},
       {"substitute_values", ForAll(transform::SubstituteValues)},
+      Optional("fit_threads", tiling::FitThreads, "tl.disable_block_fitting"),
       Optional("fit_blocks", tiling::FitBlocks, "tl.disable_block_fitting"),
       Optional("divide_blocks", tiling::DivideBlocks, "tl.disable_block_fitting"),
       Optional("stream_rows", tiling::StreamRows, "tl.disable_persistent_blocks"),

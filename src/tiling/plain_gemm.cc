@@ -29,41 +29,13 @@ bool AddsUp(const ir::Expr& e) {
   return call != nullptr && call->Is(ir::Builtin::kAtomicAdd) && call->intrinsic->count == 1;
 }
 
-// Returns whether the program is the same for any number of threads of a block.
-bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
-  bool open = true;
-  for (const auto& [key, value] : launch->attrs) {
-    open = open && (key == "swizzle_panel" || key == "swizzle_order" || key == kMostBlocks ||
-                    key == schedule::kEpilogueNotes || key == schedule::kTileCandidates);
-  }
-  ir::WalkStmts(launch->body, [&](const Stmt& s) {
-    const auto* evaluate = s.as<ir::EvaluateNode>();
-    open = open && (evaluate == nullptr || AddsUp(evaluate->value));
-    open = open && s->kind != StmtKind::kWhile && !ir::IsOrdering(s);
-    if (const auto* alloc = s.as<ir::AllocNode>()) {
-      const ir::Buffer& buffer = alloc->buffer;
-      open = open && (buffer.IsShared() || buffer.IsFragment() || buffer->scope == "local.var");
-    } else if (const auto* loop = s.as<ir::ParallelForNode>()) {
-      open = open && loop->annotations.empty();
-    } else if (const auto* copy = s.as<ir::CopyNode>()) {
-      ir::Copy others = ir::Copy::Saying(copy, [&](ir::CopyOptionsNode* options) {
-        if (copy->Adds()) options->call = 0;
-        options->part_of = "";
-      });
-      open = open && others->IsPlain();
-    } else if (const auto* gemm = s.as<ir::GemmNode>()) {
-      open = open && op::WaitsItself(gemm) && op::GroupsInFlight(gemm) == 0;
-    }
-    return open;
+// Returns whether the program sets nothing of the launch but the order of its blocks.
+bool HasOnlyOrder(const ir::KernelLaunchNode* launch) {
+  return std::all_of(launch->attrs.begin(), launch->attrs.end(), [](const auto& attr) {
+    const auto& key = attr.first;
+    return key == "swizzle_panel" || key == "swizzle_order" || key == kMostBlocks ||
+           key == schedule::kEpilogueNotes || key == schedule::kTileCandidates;
   });
-  ir::WalkExprs(launch->body, [&](const ir::Expr& e) {
-    for (const ir::Var& thread : launch->thread_vars) open = open && !e.same_as(thread);
-    if (const auto* call = e.as<ir::CallNode>()) {
-      open = open && call->intrinsic != nullptr && (call->intrinsic->pure || AddsUp(e));
-    }
-    return open;
-  });
-  return open;
 }
 
 // Returns whether blocks may change what other blocks load.
@@ -96,6 +68,38 @@ bool Collect(const Stmt& body, PlainGemm* plain) {
 
 }  // namespace
 
+bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
+  bool open = true;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* evaluate = s.as<ir::EvaluateNode>();
+    open = open && (evaluate == nullptr || AddsUp(evaluate->value));
+    open = open && s->kind != StmtKind::kWhile && !ir::IsOrdering(s);
+    if (const auto* alloc = s.as<ir::AllocNode>()) {
+      const ir::Buffer& buffer = alloc->buffer;
+      open = open && (buffer.IsShared() || buffer.IsFragment() || buffer->scope == "local.var");
+    } else if (const auto* loop = s.as<ir::ParallelForNode>()) {
+      open = open && loop->annotations.empty();
+    } else if (const auto* copy = s.as<ir::CopyNode>()) {
+      ir::Copy others = ir::Copy::Saying(copy, [&](ir::CopyOptionsNode* options) {
+        if (copy->Adds()) options->call = 0;
+        options->part_of = "";
+      });
+      open = open && others->IsPlain();
+    } else if (const auto* gemm = s.as<ir::GemmNode>()) {
+      open = open && op::WaitsItself(gemm) && op::GroupsInFlight(gemm) == 0;
+    }
+    return open;
+  });
+  ir::WalkExprs(launch->body, [&](const ir::Expr& e) {
+    for (const ir::Var& thread : launch->thread_vars) open = open && !e.same_as(thread);
+    if (const auto* call = e.as<ir::CallNode>()) {
+      open = open && call->intrinsic != nullptr && (call->intrinsic->pure || AddsUp(e));
+    }
+    return open;
+  });
+  return open;
+}
+
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
   PlainGemm found;
   int loops = 0;
@@ -123,7 +127,9 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
       if (!loaded) return {};
     }
   }
-  return LeavesThreadsOpen(launch) && !Writes(launch, found.loads) ? found : PlainGemm{};
+  return HasOnlyOrder(launch) && LeavesThreadsOpen(launch) && !Writes(launch, found.loads)
+             ? found
+             : PlainGemm{};
 }
 
 int64_t ExtentAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim) {

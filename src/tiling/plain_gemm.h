@@ -23,10 +23,13 @@ struct PlainGemm {
 // An attribute (int) of launches that run only where their grid has no more blocks.
 inline constexpr const char* kMostBlocks = "most_blocks";
 
+// Returns whether nothing in the launch depends on which thread runs what, or on how many there
+// are: thread indices, barriers, arrays of a thread, calls with effects.
+bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch);
+
 // The gemm of a launch whose loop does nothing else, and which has no other pipelined loop; no loop
-// otherwise. Neither has the program anything in it that depends on which thread runs what, or on
-// how many there are: thread indices, barriers, arrays of a thread, calls with effects, layouts,
-// registers and blocks of an SM that the program sets. Nor does it write a tensor that it loads.
+// otherwise. The launch leaves its threads open, and sets no layouts, registers and blocks of an
+// SM. Nor does it write a tensor that it loads.
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 
 // The extent of an operand along a dimension; 0 where it is not constant.

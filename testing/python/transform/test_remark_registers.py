@@ -29,8 +29,11 @@ def doubled(m: int, n: int, dtype: str, threads: int, copies: int = 1):
     return kernel
 
 
-def registers_remarks(func, target: str = "sm_90a"):
-    remarks = tilelang.compile(func, target=target).remarks
+THREADS_STAY = {tilelang.PassConfigKey.TL_DISABLE_BLOCK_FITTING: True}
+
+
+def registers_remarks(func, target: str = "sm_90a", configs=THREADS_STAY):
+    remarks = tilelang.compile(func, target=target, pass_configs=configs).remarks
     return [r for r in remarks if r.topic == "registers"]
 
 
@@ -51,6 +54,11 @@ def test_too_large(m, n, dtype, threads, copies, needs, limit):
     assert f"a thread has at most {limit}" in remark.message
     assert "Use more threads, a smaller tile" in remark.message
     assert "alloc_fragment" in linecache.getline(str(remark.span.file), remark.span.line)
+
+
+@pytest.mark.parametrize(("m", "threads"), [(256, 64), (256, 128), (128, 96)])
+def test_more_threads_need_no_remark(m, threads):
+    assert registers_remarks(doubled(m, 160, "float32", threads), configs=None) == []
 
 
 @pytest.mark.parametrize(
