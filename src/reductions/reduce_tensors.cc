@@ -82,7 +82,7 @@ class TensorReducer : public ir::StmtMutator {
     const Buffer& tile = copy->dst->buffer;
     auto shape = ir::AsInts(tile->shape);
     bool loads = copy->src->buffer.IsGlobal() && tile.IsFragment() && copy->dst.IsWhole();
-    if (!loads || !shape || copy->mbar.defined() || !copy->annotations.empty()) return false;
+    if (!loads || !shape || !copy->IsPlain()) return false;
     if (!Holds(tile->dtype, copy->src->buffer->dtype)) return false;
     int64_t bytes = layout::Product(*shape) * ir::Bytes(tile->dtype);
     int64_t share =
