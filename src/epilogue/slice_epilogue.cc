@@ -182,12 +182,16 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     asked_.erase(c);
     int64_t most = choice.columns == kAuto ? PreferredColumns(op, candidate) : choice.columns;
     if (most == kAuto) {
+      if (Stmt staged = InOneSlice(op, candidate); staged.defined()) return staged;
       RemarkWhole(op, candidate);
       return ScopedMutator::Rewrite(op);
     }
     int64_t width = *ir::AsInt(c->shape[1]);
     int64_t columns = ChooseColumns(width, most);
-    if (columns == 0) return KeepWhole(op, candidate);
+    if (columns == 0) {
+      Stmt staged = choice.columns == kAuto ? InOneSlice(op, candidate) : Stmt();
+      return staged.defined() ? staged : KeepWhole(op, candidate);
+    }
     EpilogueObstacle obstacle{DividedColumns(op, candidate), c->span};
     EpilogueRegion region;
     if (obstacle.text.empty()) region = Divide(op, candidate, {width / columns}, most, &obstacle);
@@ -212,6 +216,17 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     if ((*of)[0] != kAuto) choice.columns = (*of)[0];
     choice.slots = (*of)[1];
     return choice;
+  }
+
+  // Sends a narrow result that tensor memory holds through shared memory as a whole, where TMA can
+  // store it; null for other epilogues.
+  Stmt InOneSlice(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
+    EpilogueObstacle obstacle{DividedColumns(op, candidate), {}};
+    if (!target_->has_tcgen05 || own_ || !obstacle.text.empty()) return Stmt();
+    EpilogueRegion region = CollectEpilogue(launch_, op, candidate, {1}, &obstacle);
+    if (!obstacle.text.empty()) return Stmt();
+    Prepare(op, /*own=*/false, &region, /*slots=*/1);
+    return IsStaged(region) ? Slices(op, region, /*slots=*/1) : Stmt();
   }
 
   // Columns of a slice where registers decide: the results take half of a thread's, and what
