@@ -22,6 +22,7 @@
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
 #include "schedule/epilogue_note.h"
+#include "schedule/overlay_results.h"
 #include "schedule/shared_bytes.h"
 #include "tiling/loop_stages.h"
 #include "tiling/residency.h"
@@ -382,7 +383,12 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     const op::TileInstruction* instruction = loads ? op::TmaLoad() : op::TmaStore();
     if (!instruction->Obstacle(first.as<ir::CopyNode>(), &ctx).empty()) return false;
     int64_t before = schedule::SharedBytes(launch_) + HoistedBytes(region);
-    int64_t bytes = before + BytesOfSlots(with, slots) + tiling::kEpilogueBytes;
+    int64_t added = BytesOfSlots(with, slots);
+    // Slots of the only tile of a block take the bytes of its operands
+    // (schedule/overlay_results.h).
+    bool overlays = target_->has_tcgen05 && !in_loop_ && added <= before &&
+                    !schedule::HasMulticast(ir::ffi::GetRef<Stmt>(launch_));
+    int64_t bytes = before + (overlays ? 0 : added) + tiling::kEpilogueBytes;
     auto blocks = [&](int64_t each) { return tiling::BlocksPerSm(launch_, target_, each); };
     return bytes <= target_->shared_memory_per_block && blocks(bytes) >= blocks(before);
   }

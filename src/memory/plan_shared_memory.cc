@@ -137,13 +137,16 @@ class LiveRanges : public StmtVisitor {
     for (const Buffer& buffer : it->second) Use(buffer);
   }
   void Visit(const CallNode* op) override {
+    // A copy to another block completes on the barrier of that block, which nobody here waits for.
+    const Array<Buffer> remote = RemoteWrites(op);
     for (const MemoryEffect& effect : CallEffects(op)) {
       Use(effect.buffer);
       if (effect.proxy == Proxy::kAsync && effect.buffer.IsShared() && !in_store_) {
-        Begin(effect.buffer, wgmma_ != nullptr ? wgmma_ : BarrierOf(op).get());
+        const Object* end = wgmma_ != nullptr ? wgmma_ : BarrierOf(op).get();
+        Begin(effect.buffer, remote.empty() ? end : op);
       }
     }
-    for (const Buffer& buffer : RemoteWrites(op)) Remote(buffer);
+    for (const Buffer& buffer : remote) Remote(buffer);
     if (op->Is(Builtin::kBlockVote)) MarkWaits();
     StmtVisitor::Visit(op);
   }
@@ -154,7 +157,9 @@ class LiveRanges : public StmtVisitor {
   void Visit(const WaitParityNode* op) override {
     if (op->scope_kind() != Scope::kCluster) {
       Await(op->barrier());
-      has_roles |= op::IsProgramBarrier(op->barrier()) && divergent_ > 0;
+      bool of_program =
+          op::IsProgramBarrier(op->barrier()) && op->barrier()->attrs.count(op::kOfExchange) == 0;
+      has_roles |= of_program && divergent_ > 0;
       MarkWaits();
     }
     StmtVisitor::Visit(op);

@@ -193,8 +193,8 @@ void RemarkSlots(const ir::ForNode* loop, int64_t given, int64_t slots) {
 
 Stmt FitTurns(const ir::Func& func, const Stmt& given_launch, const Target& target) {
   auto turns = FindTurns(given_launch.as<ir::KernelLaunchNode>());
-  if (!turns) return OverlayOperands(given_launch, target->tmem_columns);
-  const Stmt launch = OverlayResults(given_launch, turns->loop);
+  if (!turns) return OverlayOperands(OverlayResults(given_launch), target->tmem_columns);
+  const Stmt launch = OverlayResults(given_launch, turns->loop, /*has_turns=*/true);
   const auto* op = launch.as<ir::KernelLaunchNode>();
   turns = FindTurns(op);
   Stmt result = OverlayOperands(launch, target->tmem_columns / kBlocks);

@@ -9,7 +9,6 @@
 #include "ir/visitor.h"
 #include "memory/plan_shared_memory.h"
 #include "op/copy_cluster.h"
-#include "op/cta_pair.h"
 #include "schedule/turn_loop.h"
 #include "target/warp.h"
 
@@ -63,7 +62,8 @@ std::vector<Buffer> OperandsOf(const ir::KernelLaunchNode* launch, const ir::For
   return operands;
 }
 
-// Shared tiles that only threads touch, all of them after the loop.
+// Shared tiles that only threads touch, all of them after the loop. Other blocks may send to a tile
+// at any time.
 std::vector<Buffer> ResultsAfter(const ir::KernelLaunchNode* launch, const LoopPlace& place) {
   std::vector<Buffer> results;
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
@@ -73,9 +73,9 @@ std::vector<Buffer> ResultsAfter(const ir::KernelLaunchNode* launch, const LoopP
     int uses = 0;
     for (size_t i = place.at + 1; i < place.seq->stmts.size(); ++i) {
       ir::WalkEffects(place.seq->stmts[i], [&](const ir::Effect& effect) {
+        const auto* copy = effect.Writes() ? effect.By<ir::CopyNode>() : nullptr;
         bool loaded = effect.By<ir::GemmNode>() != nullptr ||
-                      (effect.Writes() && effect.By<ir::CopyNode>() != nullptr &&
-                       effect.By<ir::CopyNode>()->src->buffer.IsGlobal());
+                      (copy != nullptr && (copy->src->buffer.IsGlobal() || copy->block.defined()));
         uses += effect.buffer.same_as(tile) && !loaded ? 1 : 0;
       });
     }
@@ -106,13 +106,39 @@ ir::Map<ir::String, ir::Any> AttrsFor(const ir::KernelLaunchNode* launch,
   return attrs;
 }
 
+// The only pipelined loop of a launch whose GEMMs tcgen05.mma computes; null for others.
+const ir::ForNode* OnlyLoop(const Stmt& launch) {
+  const ir::ForNode* only = nullptr;
+  int loops = 0;
+  ir::WalkStmts(launch, [&](const Stmt& s) {
+    const auto* loop = s.as<ir::ForNode>();
+    if (loop == nullptr || StagesOf(loop) < 2) return true;
+    only = loop;
+    ++loops;
+    return true;
+  });
+  return loops == 1 && HasTurnGemm(only->body) ? only : nullptr;
+}
+
 }  // namespace
 
-Stmt OverlayResults(const Stmt& launch, const ir::ForNode* loop) {
+bool HasMulticast(const Stmt& launch) {
+  return ir::HasStmt(launch, [](const Stmt& s) {
+    const auto* copy = s.as<ir::CopyNode>();
+    return copy != nullptr && copy->options->cluster_mask != 0;
+  });
+}
+
+Stmt OverlayResults(const Stmt& launch) {
+  const ir::ForNode* loop = OnlyLoop(launch);
+  return loop == nullptr ? launch : OverlayResults(launch, loop, /*has_turns=*/false);
+}
+
+Stmt OverlayResults(const Stmt& launch, const ir::ForNode* loop, bool has_turns) {
   const auto* op = launch.as<ir::KernelLaunchNode>();
-  bool alone = op::ClusterSize(op) == 1 && !op::HasGemmsInPairs(op->body);
   LoopPlace place = FindPlace(op, loop);
-  if (!alone || place.seq == nullptr || analysis::ThreadsOf(op).count > kWarpgroup) return launch;
+  bool waits = analysis::ThreadsOf(op).count <= kWarpgroup || !has_turns;
+  if (place.seq == nullptr || !waits || HasMulticast(launch)) return launch;
   std::vector<Buffer> operands = OperandsOf(op, loop);
   std::vector<Buffer> results = ResultsAfter(op, place);
   if (operands.empty() || results.empty()) return launch;

@@ -6,9 +6,9 @@
 
 namespace tilelang::schedule {
 
-// Lets tiles that threads use only after `loop`, which has turns (schedule/turn_loop.h), take the
-// bytes of the tiles that the loop loads. An epilogue stages its result in such a tile, which TMA
-// stores:
+// Lets tiles that threads use only after `loop`, which may have turns (schedule/turn_loop.h), take
+// the bytes of the tiles that the loop loads. An epilogue stages its result in such a tile, which
+// TMA stores:
 //
 //     load warp   K, V ... K, V │
 //     MMA warp            Q·K, P·V ... Q·K, P·V │
@@ -23,10 +23,18 @@ namespace tilelang::schedule {
 // Keeps a launch as it is
 //  * if the loop is inside of another loop, as in persistent kernels: the operands of the next tile
 //    are then under way while threads store the result;
-//  * if its blocks form clusters or pairs, which read or write the operands of each other;
-//  * if it has more than one warpgroup, which may each wait for their own rows only.
-// An operand keeps its bytes if anything besides loads by TMA and GEMMs of the loop touches it.
-ir::Stmt OverlayResults(const ir::Stmt& launch, const ir::ForNode* loop);
+//  * if a load of it is a multicast, which writes operands of other blocks;
+//  * if the loop has turns and the launch several warpgroups, which may wait for their rows only.
+// Blocks of a pair wait for the last GEMM of the pair, which reads operands of both. A tile to
+// which other blocks of a cluster send keeps its bytes, because these blocks may be through
+// earlier. An operand keeps its bytes if anything besides loads by TMA and GEMMs of the loop
+// touches it.
+ir::Stmt OverlayResults(const ir::Stmt& launch, const ir::ForNode* loop, bool has_turns);
+// Does so for the only pipelined loop of a launch, whose threads have no turns.
+ir::Stmt OverlayResults(const ir::Stmt& launch);
+
+// Returns whether a load writes tiles of several blocks.
+bool HasMulticast(const ir::Stmt& launch);
 
 }  // namespace tilelang::schedule
 

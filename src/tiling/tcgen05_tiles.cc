@@ -38,10 +38,12 @@ constexpr double kExchangeClocks = 3400;
 constexpr double kExchangeBytes = 14.5;
 constexpr int64_t kMostParts = 8;
 
-// Returns the bytes of shared memory that slices of the result go through, two slots of 128 bytes a
-// row, and that an epilogue leaves to barriers and reductions.
-int64_t EpilogueBytes(const Tcgen05Tiles& tiles) {
-  return 2 * tiles.tile.rows * 128 + kEpilogueBytes;
+// Returns the bytes of shared memory that an epilogue leaves to barriers and reductions, and, if
+// the operands of another tile arrive meanwhile, of the slices that the result goes through: two
+// slots of 128 bytes a row. The slices of the only tile of a block take the bytes of its operands
+// (schedule/overlay_results.h).
+int64_t EpilogueBytes(const Tcgen05Tiles& tiles, bool only) {
+  return (only ? 0 : 2 * tiles.tile.rows * 128) + kEpilogueBytes;
 }
 
 int64_t ColumnsLoaded(const Tcgen05Tiles& tiles) {
@@ -61,15 +63,6 @@ bool HasTwoSums(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Tar
   return 2 * tiles.tile.columns + factors <= target->tmem_columns;
 }
 
-int64_t StagesThatFit(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
-  int64_t rows = tiles.tile.rows;
-  int64_t step = (rows + ColumnsLoaded(tiles)) * problem.depth * problem.operand_bits / 8 +
-                 FactorBytes(problem, tiles);
-  int64_t exchange = 4 * rows * tiles.tile.columns * 2 * (tiles.parts - 1) / tiles.parts;
-  int64_t room = target->shared_memory_per_block - EpilogueBytes(tiles) - exchange;
-  return std::min(kMostStages, room / step);
-}
-
 // The blocks that compute a GEMM by such tiles.
 struct Blocks {
   int64_t count;
@@ -83,6 +76,19 @@ Blocks BlocksOf(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Tar
   int64_t count = problem.batches * down * CeilDiv(problem.n, tiles.tile.columns) * tiles.parts;
   auto active = static_cast<double>(std::min<int64_t>(count, target->sm_count));
   return {count, CeilDiv(count, target->sm_count), active};
+}
+
+int64_t StagesThatFit(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
+  int64_t rows = tiles.tile.rows;
+  int64_t step = (rows + ColumnsLoaded(tiles)) * problem.depth * problem.operand_bits / 8 +
+                 FactorBytes(problem, tiles);
+  bool only = BlocksOf(problem, tiles, target).waves == 1 && !problem.dynamic_m.defined() &&
+              !problem.a_by_threads;
+  // Sums that other blocks send. Those that the block sends take the bytes of its operands.
+  int64_t received = 4 * rows * tiles.tile.columns * (tiles.parts - 1) / tiles.parts;
+  int64_t exchange = only ? received : 2 * received;
+  int64_t room = target->shared_memory_per_block - EpilogueBytes(tiles, only) - exchange;
+  return std::min(kMostStages, room / step);
 }
 
 // Clocks until HBM has moved all tensors. In the last wave few multiprocessors may be left to load.

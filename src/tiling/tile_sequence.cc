@@ -33,7 +33,7 @@ bool IsEven(const ir::KernelLaunchNode* op, const ir::ForNode* loop) {
 }
 
 // Returns the loop over the tiles of a block, number `tile` in each wave of `count`, and what
-// stands before it.
+// stands before it. Blocks that have one tile each need no loop.
 std::vector<Stmt> InTurn(const ir::KernelLaunchNode* op, const ir::Var& wave, const Expr& tile,
                          const Expr& tiles, const TilePlace& place, const Expr& count) {
   std::vector<Stmt> body;
@@ -43,6 +43,10 @@ std::vector<Stmt> InTurn(const ir::KernelLaunchNode* op, const ir::Var& wave, co
   }
   Stmt each = op::Sequence(of_tile, op->span);
   auto known = ir::AsInt(tiles);
+  if (known && *known == *ir::AsInt(count)) {
+    body.push_back(ir::Substitute(each, {{wave, I32(0)}}));
+    return body;
+  }
   bool whole = known && *known % *ir::AsInt(count) == 0;
   if (!whole) each = ir::If(tile < tiles, each, Stmt(), op->span);
   body.push_back(ir::For(wave, I32(0), ir::CeilDiv(tiles, count), ir::ForKind::kSerial, each,

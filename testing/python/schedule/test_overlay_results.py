@@ -1,4 +1,4 @@
-"""Tiles of results in the bytes of the operands of a loop with turns, on sm_100a."""
+"""Tiles of results in the bytes of the operands of a loop, on sm_100a."""
 
 from __future__ import annotations
 
@@ -130,3 +130,55 @@ def test_threads_read_an_operand() -> None:
 def test_two_warpgroups() -> None:
     kernel = compiled(64, threads=256)
     check(kernel, 64)
+
+
+def plain(m, n, k, tile=128, depth=64):
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, k), "bfloat16"),
+        B: T.Tensor((n, k), "bfloat16"),
+        C: T.Tensor((m, n), "bfloat16"),
+    ):
+        with T.Kernel(T.ceildiv(n, tile), T.ceildiv(m, tile), threads=128) as (bx, by):
+            a, b = (T.alloc_shared((tile, depth), "bfloat16") for _ in range(2))
+            c = T.alloc_fragment((tile, tile), "float32")
+            T.clear(c)
+            for step in T.Pipelined(T.ceildiv(k, depth), num_stages=3):
+                T.copy(A[by * tile, step * depth], a)
+                T.copy(B[bx * tile, step * depth], b)
+                T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C[by * tile, bx * tile])
+
+    return main
+
+
+CHOICES = {
+    "alone": {"tl.tile_columns": 64, "tl.tile_pairs": False, "tl.tile_parts": 1},
+    "wide": {"tl.tile_columns": 192, "tl.tile_pairs": False, "tl.tile_parts": 1},
+    "pair": {"tl.tile_columns": 96, "tl.tile_pairs": True, "tl.tile_parts": 1},
+    "two parts": {"tl.tile_columns": 64, "tl.tile_pairs": False, "tl.tile_parts": 2},
+    "four parts": {"tl.tile_columns": 128, "tl.tile_pairs": False, "tl.tile_parts": 4},
+}
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES.keys())
+def test_the_only_tile_of_a_block(choice) -> None:
+    """Loops of more iterations than stages, whose result follows the last loads."""
+    m, n, k = 250, 328, 1608
+    configs = choice | {"tl.verify_synchronization": True}
+    kernel = tilelang.compile(plain(m, n, k), target="sm_100a", pass_configs=configs)
+    a, b = torch.randn(m, k).bfloat16(), torch.randn(n, k).bfloat16()
+    c = torch.full((m, n), torch.nan).bfloat16()
+    kernel(a, b, c)
+    torch.testing.assert_close(c.double(), a.double() @ b.double().T, rtol=1e-2, atol=2e-1)
+
+
+@pytest.mark.parametrize(("choice", "stages"), [("alone", 9), ("pair", 10), ("two parts", 8)])
+def test_stages_take_the_bytes_of_the_result(choice, stages) -> None:
+    kernel = tilelang.compile(plain(250, 328, 1608), target="sm_100a", pass_configs=CHOICES[choice])
+    remarks = " ".join(remark.message for remark in kernel.remarks)
+    assert f"with {stages} stages at most" in remarks
+    assert "more stages do not fit shared memory" not in remarks
+    stored = [line for line in kernel.get_kernel_source().splitlines() if "tma_store(" in line]
+    assert stored
