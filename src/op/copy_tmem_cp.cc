@@ -115,7 +115,7 @@ layout::TmemCpPlan PlanInLayouts(const ir::CopyNode* op, Context* ctx) {
   int64_t widest = layout::WidestSwizzle(shape, bits);
   if (widest == 0) {
     plan.reason = "rows of shared buffer " + std::string(shared->name) +
-                  " are no multiple of 16 bytes, or their number none of 8";
+                  " are not a multiple of 16 bytes, or their number is not a multiple of 8";
     return plan;
   }
   plan.reason = PlanCp(op, layout::SwizzledLayout(shape, bits, widest), ctx).reason;

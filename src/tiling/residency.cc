@@ -55,6 +55,7 @@ int64_t FragmentRegisters(const ir::KernelLaunchNode* launch) {
   if (const auto* body = launch->body.as<ir::SeqNode>()) {
     stmts.assign(body->stmts.begin(), body->stmts.end());
   }
+  if (stmts.empty()) return 0;
   // The first and the last statement that touches each fragment. Slices that are copied out of
   // another fragment take the place of what they copy.
   std::unordered_map<const ir::BufferNode*, std::pair<size_t, size_t>> alive;

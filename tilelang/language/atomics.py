@@ -112,7 +112,7 @@ def _tile(name: str, dst: Any, value: Any, order: str | None) -> None:
     def at(region: Region) -> Load:
         inner = iter(variables)
         indices = [
-            low if dim == 1 else low + next(inner)
+            low if isinstance(dim, int) and dim == 1 else low + next(inner)
             for low, dim in zip(region.mins, map(plain, region.extents), strict=True)
         ]
         return load(region.buffer, indices)

@@ -372,7 +372,7 @@ def test_a_tile_of_32_bits_cannot_be_both():
         compile_sm100(both_ways("float32"))
     text = str(caught.value)
     assert "with M or N contiguous need the 128-byte swizzle of 32-byte chunks" in text
-    assert "uses the buffer as the other kind of operand; copy it to a second one" in text
+    assert "uses the buffer as the other kind of operand; copy it to a second buffer" in text
 
 
 def annotated(layout_of, k_major_b: bool):

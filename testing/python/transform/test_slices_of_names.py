@@ -87,6 +87,14 @@ def test_an_empty_slice_is_refused() -> None:
         compiled(copy, lambda n: sums(n)[::-1])
 
 
-def test_names_of_other_values_stay_unknown() -> None:
-    with pytest.raises(errors.ShapeError):
-        compiled(copy, lambda n: (n * 32, n * 31 + 64))
+def test_extents_of_other_values_are_those_of_the_call() -> None:
+    a, b = torch.randn(128, 64), torch.zeros(128, 64)
+    compiled(copy, lambda n: (n * 32, n * 31 + 64))(a, b, 1)
+    want = torch.zeros(128, 64)
+    want[32:95] = a[32:95]
+    torch.testing.assert_close(b, want)
+
+
+def test_atomics_need_constant_extents() -> None:
+    with pytest.raises(errors.ShapeError, match="must be constants"):
+        compiled(atomic, lambda n: (n * 32, n * 31 + 64))
