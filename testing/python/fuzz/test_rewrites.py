@@ -22,7 +22,7 @@ _REACHING_SEEDS = 200
 #: What remarks of rewrites contain, and how many of these seeds have such a remark at least.
 _REWRITES = {
     "sm_90a": {
-        "which tiles are best": 4,
+        "the best tiles depend": 4,
         "threads compute": 4,
         "blocks are numbered by panels": 2,
         "as by T.Persistent": 1,
@@ -38,7 +38,7 @@ _REWRITES = {
 }
 #: Those of rewrites that make blocks compute other elements.
 _OTHER_BLOCKS = (
-    "which tiles",
+    "the best tiles",
     "threads compute",
     "columns compute",
     "rows instead",
