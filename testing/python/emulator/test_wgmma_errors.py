@@ -130,7 +130,7 @@ def test_shared_memory_that_another_warp_writes_without_a_barrier():
 def test_shared_memory_overwritten_while_it_is_read():
     write = " mov.u32 %i3, sm; add.u32 %i3, %i3, %i1; st.shared.u32 [%i3], %i0;\n"
     sync = " bar.sync 0;\n"
-    fails("missing-wait", "wgmma may still read it: wgmma.commit_group and wgmma.wait_group",
+    fails("missing-wait", "wgmma may still read it: execute wgmma.commit_group and wgmma",
           FENCE + MMA + COMMIT + sync + write + WAIT)  # fmt: skip
     # All four warps read all of it: a wait without a barrier is not enough for those of others.
     passes(FENCE + MMA + COMMIT + WAIT + sync + write)
