@@ -28,7 +28,7 @@ std::string ToString(Eviction eviction);
 
 class CopyOptionsNode : public ffi::Object {
  public:
-  // What the program says.
+  // The program sets these fields.
   int64_t call = 0;
   bool disable_tma = false;
   bool prefer_tma = false;
@@ -36,29 +36,28 @@ class CopyOptionsNode : public ffi::Object {
   // Bit i: the block of rank i in the cluster gets the tile, which the one of lowest rank loads.
   // 0: each block loads its own.
   int64_t cluster_mask = 0;
-  // Of kScaleFactors: both blocks of a pair bring factors for a gemm of the pair.
+  // Both blocks of a pair bring factors for a gemm of the pair (kScaleFactors).
   bool in_pairs = false;
   // How threads share the elements, as of a ParallelFor: how many each accesses together (0: the
   // compiler decides), and a Fragment (null: the compiler decides).
   int64_t coalesced_width = 0;
   ffi::ObjectRef loop_layout;
 
-  // What passes say.
-  // Of a load into a whole tile: so many rows, the first ones of the tile, are all that can exist.
-  // Nothing else writes the tile. A role that loads it leaves out the others. 0: all rows.
+  // Passes set the fields from here on.
+  // The first rows of the tile that can exist, where a load fills a whole tile which nothing else
+  // writes. A role that loads the tile leaves out the other rows. 0: all rows can exist.
   int64_t existing_rows = 0;
-  // Of a store by TMA: who waits for it waits until what it writes is in global memory, and not
-  // only out of shared memory.
+  // A wait for this store by TMA lasts until the data is in global memory, and not only until
+  // shared memory has been read.
   bool waits_for_writes = false;
-  // Of a load by TMA: it completes on the barrier of the pair's leader, whichever block's memory it
-  // fills.
+  // A load by TMA completes on the barrier of the pair's leader, whichever block's memory it fills.
   bool completes_at_leader = false;
-  // Of a load by TMA that the program waits for: one thread of each warp asks for the tile of its
-  // warp, and not one thread for all warps.
+  // One thread of each warp asks TMA for the tile of its warp, and not one thread for all warps.
+  // The program waits for these loads.
   bool by_each_warp = false;
-  // Of tensor memory: warpgroup number i keeps to rows [128 * i, 128 * (i + 1)) of the tile.
+  // Warpgroup number i copies rows [128 * i, 128 * (i + 1)) of a tile in tensor memory.
   bool rows_of_warpgroups = false;
-  // Of a load of tensor memory into a slice: the fragment holds nothing else that is in use.
+  // The fragment, into a slice of which tensor memory is loaded, holds nothing else in use.
   bool into_scratch = false;
   // The text of the program's copy of which this one copies a part; empty: it is the program's.
   String part_of;
@@ -79,7 +78,7 @@ class CopyOptions : public ffi::ObjectRef {
  public:
   // Nothing is said.
   CopyOptions();
-  // The same options, but for what `change` does to them.
+  // Returns these options with the changes that `change` makes.
   CopyOptions But(const std::function<void(CopyOptionsNode* options)>& change) const;
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(CopyOptions, ffi::ObjectRef, CopyOptionsNode);
 };
@@ -99,7 +98,7 @@ class CopyNode : public TileOpNode {
   Expr mbar;
   // The rank in the cluster of the block whose dst, and mbar, are meant; null: the own block.
   Expr block;
-  // What it reads outside of src; null: zero.
+  // The value that it reads outside of src; null: zero.
   Expr safe_value;
 
   bool Adds() const { return options->call_kind() == CopyCall::kAtomicAdd; }

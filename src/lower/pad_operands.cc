@@ -17,6 +17,7 @@
 #include "op/gemm_tcgen05.h"
 #include "schedule/channel.h"
 #include "schedule/shared_bytes.h"
+#include "tiling/loop_stages.h"
 
 namespace tilelang::lower {
 
@@ -214,13 +215,12 @@ class Planner {
   }
   // Finds how many more bytes of shared memory tiles can take.
   void FindRoom() {
-    constexpr int64_t kOtherBytes = 2048;  // the driver's, barriers
     ir::WalkStmts(launch_->body, [&](const Stmt& s) {
       const auto* loop = s.as<ir::ForNode>();
       if (loop != nullptr) most_stages_ = std::max(most_stages_, schedule::StagesOf(loop));
       return true;
     });
-    room_ = target_->shared_memory_per_block - kOtherBytes - schedule::SharedBytes(launch_);
+    room_ = target_->shared_memory_per_block - tiling::kBlockBytes - schedule::SharedBytes(launch_);
   }
   // Returns whether TMA can write all of the buffer's rows, beyond the ends of their tensors too.
   bool IsLoaded(const Buffer& buffer) const {

@@ -218,7 +218,7 @@ def test_names_in_a_vector(target: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "count"), [("float32", 4), ("float16", 8), ("int8", 3)])
 def test_slices_of_a_row_are_assigned(dtype: str, count: int, target: str) -> None:
-    """From another slice, also of the same row, and from a scalar."""
+    """Assigns a slice from another one, also of the same row, and from a scalar."""
 
     @T.prim_func
     def main(A: T.Tensor((N, 2 * count + 1), dtype), B: T.Tensor((N, 2 * count + 1), dtype)):
