@@ -144,11 +144,13 @@ def test_what_is_assumed_of_a_tensor_that_the_kernel_writes_is_forgotten():
 
 
 def test_a_remark_says_why_a_store_must_have_been_written():
-    (said,) = [r.message for r in scattered(False).remarks if "must have been written" in r.message]
+    (said,) = [
+        r.message for r in scattered(False).remarks if "TMA has written the tensor" in r.message
+    ]
     assert "iterations of the loop over i may store to the same elements of Y" in said
     assert "T.assume_disjoint(Y, i) promises" in said
     for kernel in (scattered(True), scattered(False, known=True)):
-        assert not [r for r in kernel.remarks if "must have been written" in r.message]
+        assert not [r for r in kernel.remarks if "TMA has written the tensor" in r.message]
 
 
 def test_a_broken_promise_is_found():
