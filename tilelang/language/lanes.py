@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product, takewhile
 from math import prod
 from typing import Any
 
@@ -22,7 +23,7 @@ from .builder import in_kernel
 from .codec import reinterpreted
 from .math import fma
 from .region import as_region
-from .view import View
+from .view import View, all_equal
 
 #: Elements of a slice that a statement assigns, and the memories in which each thread has its way.
 _MOST_LANES = 64
@@ -299,25 +300,58 @@ extensions.gather, extensions.scatter, extensions.assign = gather, scatter, assi
 
 
 def _elements(what: str, place: Any, bits: int | None) -> list[Load]:
-    """The elements from a place on: all of a slice, or as many as ``bits`` hold."""
+    """Returns the elements of a slice, row by row, or as many from an element on as ``bits`` hold.
+
+    Raises:
+        ShapeError: the slice does not hold ``bits`` in one piece.
+    """
     if isinstance(place, (Region, Buffer)):
         region = as_region(what, place)
-        shape = [plain(extent) for extent in region.shape]
+        extents = [plain(extent) for extent in region.shape]
         buffer, mins = region.buffer, list(region.mins)
-        count = prod(shape) if all(isinstance(n, int) for n in shape) else -1
+        count = prod(extents) if all(isinstance(n, int) for n in extents) else -1
     elif isinstance(place, Load):
-        buffer, mins = place.buffer, list(place.indices)
+        buffer, mins, extents = place.buffer, list(place.indices), []
         count = -1
     else:
         raise errors.SemanticsError(f"{what} is `{place}`, no place in memory", span=span.here())
     wanted = count if bits is None else bits // int(buffer.dtype.bits)
-    if wanted < 1 or count not in (-1, wanted) or isinstance(place, View):
+    one_piece = bits is None or _is_one_piece(buffer, extents)
+    if wanted < 1 or count not in (-1, wanted) or not one_piece or isinstance(place, View):
         raise errors.ShapeError(
             f"{what}: `{place}` is not {wanted if wanted > 0 else 'several'} elements of "
             f"{buffer.dtype} side by side",
             span=span.here(),
+            notes=[] if one_piece else ["give a slice of one row, or its first element"],
         )
-    return [load(buffer, [*mins[:-1], mins[-1] + n]) for n in range(wanted)]
+    if count == -1:
+        return [load(buffer, _advanced(buffer, mins, n, wanted)) for n in range(wanted)]
+    steps = product(*map(range, extents))
+    return [load(buffer, [low + n for low, n in zip(mins, step, strict=True)]) for step in steps]
+
+
+def _is_one_piece(buffer: Buffer, extents: Sequence[Any]) -> bool:
+    """Returns whether the elements of a slice follow each other: part of a row, or whole rows."""
+    ones = len(list(takewhile(lambda extent: isinstance(extent, int) and extent == 1, extents)))
+    inner = extents[ones + 1 :]
+    return not inner or (not buffer.strides and all_equal(inner, buffer.shape[ones + 1 :]))
+
+
+def _advanced(buffer: Buffer, indices: Sequence[Any], step: int, of: int) -> list[Any]:
+    """Returns the indices of an element ``step`` < ``of`` places on: in a later row if rows end.
+
+    Places in rows of a multiple of ``of`` elements stay in their row: their address is aligned.
+    """
+    found = list(indices)
+    carry: Any = step
+    for dim in range(len(found) - 1, -1, -1):
+        total, extent = plain(found[dim] + carry), plain(buffer.shape[dim])
+        ends = isinstance(extent, int) and (isinstance(total, int) or extent % of)
+        if dim == 0 or buffer.strides or not ends:
+            found[dim] = total
+            break
+        found[dim], carry = total % extent, total // extent
+    return found
 
 
 def put(place: Any, value: Any) -> None:

@@ -80,6 +80,49 @@ def test_wide_accesses_of_shared_memory(bits: int, target: str) -> None:
     equal(run(main, target, a, poison(N, count)), a.flip(0))
 
 
+@pytest.mark.parametrize("form", ["rows", "first element", "known place"])
+def test_wide_accesses_longer_than_a_row(form: str, target: str) -> None:
+    """A vector of 4 elements, from rows of 2, goes on in the next row."""
+
+    @T.prim_func
+    def main(A: T.Tensor((N, 2, 2), "float32"), B: T.Tensor((N, 2, 2), "float32")):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            if form == "rows":
+                T.stg128(B[N - 1 - t, :, :], T.ldg128(A[t, :, :]))
+            elif form == "first element":
+                T.stg128(B[N - 1 - t, 0, 0], T.ldg128(A[t, 0, 0]))
+            elif t == 0:
+                T.stg128(B[N - 1, 0, 0], T.ldg128(A[0, 0, 0]))
+
+    a, b = normal(N, 2, 2), torch.zeros(N, 2, 2)
+    run(main, target, a, b)
+    expected = a.flip(0)
+    if form == "known place":
+        expected[: N - 1] = 0
+    equal(b, expected)
+
+
+def test_vectors_fill_slices_row_by_row(target: str) -> None:
+    @T.prim_func
+    def main(
+        A: T.Tensor((N, 4), "float32"),
+        B: T.Tensor((N, 2, 3), "float32"),
+        C: T.Tensor((4, N), "float32"),
+    ):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            v = A[t, T.Ramp(0, 1, 4)]
+            B[t, 0:2, 1:3] = v
+            C[:, t] = v
+
+    a, b = normal(N, 4), torch.zeros(N, 2, 3)
+    c = run(main, target, a, b, poison(4, N))
+    equal(b[:, :, 1:], a.view(N, 2, 2))
+    equal(b[:, :, 0], torch.zeros(N, 2))
+    equal(c, a.T)
+
+
 def test_predicated_reads_give_zeros(target: str) -> None:
     @T.prim_func
     def main(A: T.Tensor((N, 4), "float32"), B: T.Tensor((N, 4), "float32")):

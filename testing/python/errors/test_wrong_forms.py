@@ -94,6 +94,24 @@ def case_wide_read_of_too_few_elements():
             A[0:4] = T.ldg128(A[0:2])  # WRONG
 
 
+def case_wide_read_of_parts_of_rows():
+    """ShapeError: src of T.ldg128: `A[0:2, 0:2]` is not 4 elements of float32 side by side"""
+
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "float32")):
+        with T.Kernel(1):
+            A[7, 0:4] = T.ldg128(A[0:2, 0:2])  # WRONG
+
+
+def case_wide_write_of_a_column():
+    """ShapeError: dst of T.stg128: `A[0:4, 1]` is not 4 elements of float32 side by side"""
+
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "float32")):
+        with T.Kernel(1):
+            T.stg128(A[0:4, 1], T.ldg128(A[7, 0:4]))  # WRONG
+
+
 def case_wide_write_of_too_many_bits():
     """DTypeError: T.stg64 of 4 lanes of uint32; it writes 64 bits"""
 
