@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -324,24 +325,46 @@ class LiveRanges : public StmtVisitor {
   std::unordered_map<Buffer, Pending, ffi::ObjectPtrHash, ffi::ObjectPtrEqual> pending_;
 };
 
-// The lowest offset at which `block` overlaps no placed block that lives at the same time.
-int64_t FirstFit(const Block& block, const std::vector<const Block*>& placed) {
-  std::vector<const Block*> rivals;
-  for (const Block* other : placed) {
-    if (block.OverlapsInTime(*other)) rivals.push_back(other);
-  }
-  std::sort(rivals.begin(), rivals.end(),
-            [](const Block* a, const Block* b) { return a->offset < b->offset; });
-  int64_t offset = 0;
-  for (const Block* rival : rivals) {
-    if (offset + block.bytes <= rival->offset) break;
-    offset = std::max(offset, RoundUp(rival->offset + rival->bytes, block.align));
-  }
-  return offset;
+// Returns how long bytes that two blocks share are idle between their uses: negative if both live
+// at the same time, kForever if whoever uses the later one has waited for the earlier one anyway.
+int64_t IdleTime(const Block& a, const Block& b) {
+  if (a.OverlapsInTime(b)) return -1;
+  if ((a.overlays && b.IsOverlaid()) || (b.overlays && a.IsOverlaid())) return kForever;
+  const Block& late = a.first > b.first ? a : b;
+  const Block& early = a.first > b.first ? b : a;
+  return late.first - (late.overlays ? early.last_use : early.last);
 }
 
-// Places all blocks, big ones first; returns the bytes in use.
-int64_t Place(std::vector<Block>* blocks) {
+// Returns the lowest offset at which `block` overlaps no placed block that lives at the same time;
+// with a limit to its end, of these offsets the one whose bytes have been idle for the longest
+// time. Nothing if no offset below the limit is free.
+std::optional<int64_t> Fit(const Block& block, const std::vector<const Block*>& placed,
+                           std::optional<int64_t> limit) {
+  std::vector<int64_t> offsets = {0};
+  for (const Block* other : placed) {
+    offsets.push_back(RoundUp(other->offset + other->bytes, block.align));
+  }
+  std::sort(offsets.begin(), offsets.end());
+  std::optional<int64_t> best;
+  int64_t longest = -1;
+  for (int64_t offset : offsets) {
+    if (limit && offset + block.bytes > *limit) break;
+    int64_t idle = kForever;
+    for (const Block* other : placed) {
+      bool apart = offset + block.bytes <= other->offset || other->offset + other->bytes <= offset;
+      if (!apart) idle = std::min(idle, IdleTime(block, *other));
+    }
+    if (idle <= longest) continue;
+    best = offset;
+    longest = idle;
+    if (!limit) break;
+  }
+  return best;
+}
+
+// Places all blocks, big ones first, and returns the bytes in use; nothing if they do not fit below
+// the limit.
+std::optional<int64_t> PlaceBelow(std::optional<int64_t> limit, std::vector<Block>* blocks) {
   std::vector<Block*> order;
   for (Block& block : *blocks) {
     if (block.IsUsed()) order.push_back(&block);
@@ -352,10 +375,22 @@ int64_t Place(std::vector<Block>* blocks) {
   std::vector<const Block*> placed;
   int64_t total = 0;
   for (Block* block : order) {
-    block->offset = FirstFit(*block, placed);
+    std::optional<int64_t> offset = Fit(*block, placed, limit);
+    if (!offset) return std::nullopt;
+    block->offset = *offset;
     total = std::max(total, block->offset + block->bytes);
     placed.push_back(block);
   }
+  return total;
+}
+
+// Places all blocks and returns the bytes in use. Of the plans that take no more bytes, it prefers
+// one in which threads rarely wait until others have left their bytes: the slices of a result then
+// lie apart, and a slice does not wait for the TMA store of the one before it.
+int64_t Place(std::vector<Block>* blocks) {
+  int64_t total = *PlaceBelow(std::nullopt, blocks);
+  std::vector<Block> apart = *blocks;
+  if (PlaceBelow(total, &apart)) *blocks = std::move(apart);
   return total;
 }
 

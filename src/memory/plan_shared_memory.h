@@ -20,12 +20,14 @@ inline constexpr const char* kRolesShare = "roles_share_memory";
 // Sets attrs["smem_offsets"] : Map<Buffer, int> and attrs["dyn_smem_bytes"] : int of each launch,
 // in bytes from the start of dynamic shared memory, which is aligned to 1024.
 //
-// Buffers that are never live at the same time share bytes. A buffer lives from its first access to
-// its last one, through every loop around an access that does not also hold its allocation, through
-// every branch that only some threads take, and until a thread waits for the barrier of an
-// asynchronous access. Kernels whose warps wait for each other inside branches share nothing,
-// because accesses of warps in different roles have no order, unless the function has the attribute
-// kRolesShare. mbarriers live until the end.
+// Buffers that are never live at the same time share bytes. As far as it adds no bytes, a buffer
+// takes bytes whose last use was long ago: the slices of a result lie apart in the bytes of the
+// operands, and none waits for the store of the slice before it. A buffer lives from its first
+// access to its last one, through every loop around an access that does not also hold its
+// allocation, through every branch that only some threads take, and until a thread waits for the
+// barrier of an asynchronous access. Kernels whose warps wait for each other inside branches share
+// nothing, because accesses of warps in different roles have no order, unless the function has the
+// attribute kRolesShare. mbarriers live until the end.
 //
 // A buffer with the attribute kOverlays may also take bytes of buffers that its own threads have
 // used for the last time, even if other threads use them, too: the other threads load the buffers,

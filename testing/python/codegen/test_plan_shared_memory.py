@@ -49,6 +49,27 @@ def test_buffers_of_different_times_share_bytes() -> None:
     assert {where["a"], where["b"]} == {0, 4096} and where["c"] == 0
 
 
+def test_buffers_that_follow_each_other_lie_apart_where_no_bytes_are_added() -> None:
+    k, out = kernel()
+    a, b, c, d = shared("a", 1024), *(shared(name, 512) for name in "bcd")
+    uses = [use(k, buffer, out) for buffer in (a, b, c, d)]
+    where, total = offsets(k.func(*(buffer.alloc() for buffer in (a, b, c, d)), *uses))
+    assert total == 4096
+    assert where["b"] != where["c"] != where["d"]
+    # Nobody waits for `b` when `d` takes its bytes: more than one use lies in between.
+    assert where["d"] == where["b"]
+
+
+def test_buffers_share_bytes_where_there_are_no_others() -> None:
+    k, out = kernel()
+    a, b, c = shared("a", 512), shared("b", 512), shared("c", 256)
+    both = seq(b.put(k.tx, 1.0), c.put(k.tx, 2.0), out.put(k.tx, b[k.tx] + c[k.tx]))
+    body = [use(k, a, out), both]
+    where, total = offsets(k.func(*(buffer.alloc() for buffer in (a, b, c)), *body))
+    assert total == 768 * 4
+    assert where["a"] == 0
+
+
 def test_buffers_of_one_statement_share_nothing() -> None:
     k, out = kernel()
     a, b = shared("a", 128), shared("b", 128)

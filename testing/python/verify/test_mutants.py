@@ -39,6 +39,7 @@ _LEFT = "No slice fills a slot again, and the block waits for its last stores be
 REDUNDANT = {
     ("counter_sm_80", "sync_threads", 0): _SLOTS,
     ("gemm_sm_100a", "mbarrier_wait_parity", 1): _FIRST,
+    ("gemm_sm_100a", "tl::tma_store_commit", 0): _TOGETHER,
     ("attention_sm_100a", "tl::tma_store_commit", 0): _TOGETHER,
     ("attention_sm_100a", "tl::tma_store_wait_read<0>", 0): _LEFT,
     ("attention_sm_100a", "mbarrier_wait_parity", 4): _BOTH,
