@@ -148,10 +148,11 @@ void InferShared(const ir::GemmNode* op, const Region& region, bool mn_major, Co
   ctx->layouts->Set(buffer, *layout, op->span);
 }
 
-void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Context* ctx) {
+void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Context* ctx,
+               const layout::MmaForm& form = {}) {
   const Buffer& buffer = region->buffer;
   if (SetViewLayout(buffer, op->span, ctx)) return;
-  TmemLayout wanted = LayoutForRole(buffer, role);
+  TmemLayout wanted = LayoutForRole(buffer, role, form);
   auto known = ctx->layouts->GetTmem(buffer);
   if (!known) {
     ctx->layouts->Set(buffer, wanted, op->span);
@@ -171,10 +172,11 @@ void InferTmem(const ir::GemmNode* op, const Region& region, TmemRole role, Cont
 }
 
 // Checks that each instruction finds its part of the region where it looks for it.
-void CheckTmem(const ir::GemmNode* op, const Region& region, TmemRole role, int64_t rows,
-               int64_t columns, Context* ctx) {
-  std::string problem =
-      TmemOperandProblem(TileOf(region, op->span, ctx).layout, role, rows, columns);
+void CheckTmem(const ir::GemmNode* op, const Region& region, TmemRole role,
+               const UmmaTiling& tiling, Context* ctx) {
+  int64_t columns = role == TmemRole::kAccumulator ? tiling.n : tiling.k;
+  std::string problem = TmemOperandProblem(TileOf(region, op->span, ctx).layout, role, tiling.m,
+                                           columns, tiling.form);
   if (problem.empty()) return;
   Refuse(op, ir::ErrorClass::kLayout, ir::Print(region) + " " + problem);
 }
@@ -283,8 +285,9 @@ class GemmLowerer {
  private:
   std::string Function() const {
     const UmmaProblem& problem = plan_->problem;
-    return std::string("tcgen05_mma_") + (IsBlockScaled(problem.kind) ? "scaled_" : "") +
-           (problem.sparse ? "sp_" : "") + (MatrixA(op_)->buffer.IsTmem() ? "ts" : "ss") +
+    return std::string("tcgen05_mma_") + (plan_->tiling.form.weight_stationary ? "ws_" : "") +
+           (IsBlockScaled(problem.kind) ? "scaled_" : "") + (problem.sparse ? "sp_" : "") +
+           (MatrixA(op_)->buffer.IsTmem() ? "ts" : "ss") +
            "<tl::UmmaKind::" + Spelling(problem.kind) + (problem.in_pairs ? ", 2>" : ">");
   }
 
@@ -321,8 +324,8 @@ class GemmLowerer {
     Map<String, Any> attrs = ReadsOfOperands({MatrixA(op_), MatrixB(op_)}, lowering_);
     int64_t bits = MatrixA(op_)->buffer->dtype.bits;
     int64_t lanes = layout::kTmemLanes - FirstLane();
-    Array<Array<int64_t>> tmem = {
-        TmemBox(0, lanes, n, /*writes=*/true, MatrixC(op_)->buffer, *ctx_)};
+    Array<Array<int64_t>> tmem = {TmemBox(0, lanes, n / plan_->tiling.lane_groups, /*writes=*/true,
+                                          MatrixC(op_)->buffer, *ctx_)};
     if (MatrixA(op_)->buffer.IsTmem()) {
       tmem.push_back(TmemBox(1, lanes, plan_->tiling.k * bits / layout::kTmemColumnBits,
                              /*writes=*/false, MatrixA(op_)->buffer, *ctx_));
@@ -359,11 +362,11 @@ void InferScales(const ir::GemmNode* op, Context* ctx) {
 
 void InferGemm(const ir::GemmNode* op, Context* ctx) {
   UmmaTiling tiling = Tile(op, Analyze(op, ctx->target));
-  InferTmem(op, MatrixC(op), TmemRole::kAccumulator, ctx);
-  CheckTmem(op, MatrixC(op), TmemRole::kAccumulator, tiling.m, tiling.n, ctx);
+  InferTmem(op, MatrixC(op), TmemRole::kAccumulator, ctx, tiling.form);
+  CheckTmem(op, MatrixC(op), TmemRole::kAccumulator, tiling, ctx);
   if (MatrixA(op)->buffer.IsTmem()) {
     InferTmem(op, MatrixA(op), TmemRole::kOperandA, ctx);
-    CheckTmem(op, MatrixA(op), TmemRole::kOperandA, tiling.m, tiling.k, ctx);
+    CheckTmem(op, MatrixA(op), TmemRole::kOperandA, tiling, ctx);
     CheckSameLanes(op, ctx);
     CheckDistinct(op, ctx);
   } else {

@@ -147,6 +147,33 @@ void TilePairAlongN(const UmmaProblem& p, UmmaTiling* tiling) {
 
 }  // namespace
 
+namespace {
+
+constexpr int64_t kRowsOfHalfPair = 64;
+constexpr int64_t kFewRows = 32;
+
+// Tiles 64 rows of each block of a pair, or 32 rows of a block: one instruction, whose columns lie
+// in several groups of lanes.
+void TileInLaneGroups(const UmmaProblem& p, UmmaTiling* tiling) {
+  tiling->m = p.m;
+  tiling->lane_groups = layout::kTmemLanes / p.m;
+  if (p.in_pairs) tiling->form.cta_group = 2;
+  tiling->form.weight_stationary = !p.in_pairs;
+  if (p.a_in_tmem) {
+    tiling->reason = std::string("A of ") + std::to_string(p.m) + " rows" +
+                     (p.in_pairs ? " a block of a pair" : "") + " must be in shared memory";
+    tiling->remedy = "copy it there";
+  } else if (p.in_pairs) {
+    TilePairAlongN(p, tiling);
+  } else if (p.n != 64 && p.n != 128 && p.n != kMaxN) {
+    tiling->reason = "N must be 64, 128 or 256 if M is 32";
+    tiling->remedy = "allocate tiles with M = 64, or divide N among several gemms";
+  }
+  tiling->n = p.n;
+}
+
+}  // namespace
+
 int64_t WholeUmmaColumns(const UmmaProblem& p) {
   // The width is a multiple of the narrowest instruction, which wider ones are combined with.
   return RoundUp(p.n, StepN(p, p.m % 128 == 0 ? 128 : 64, 8));
@@ -162,14 +189,15 @@ UmmaTiling TileUmma(const UmmaProblem& p) {
     tiling.remedy = EnlargeTo("M", RoundUp(p.m, 128));
     return tiling;
   }
-  if (p.in_pairs && p.m % 128 != 0) {
-    tiling.reason = "M of each block of a pair must be a multiple of 128";
-    tiling.remedy = EnlargeTo("M", RoundUp(p.m, 128));
+  bool few = p.m == kFewRows && !p.in_pairs;
+  if (p.in_pairs && p.m % 128 != 0 && p.m != kRowsOfHalfPair) {
+    tiling.reason = "M of each block of a pair must be 64 or a multiple of 128";
+    tiling.remedy = EnlargeTo("M", p.m < kRowsOfHalfPair ? kRowsOfHalfPair : RoundUp(p.m, 128));
     return tiling;
   }
-  if (p.m % 128 != 0 && p.m != 64) {
-    tiling.reason = "M must be 64 or a multiple of 128";
-    tiling.remedy = EnlargeTo("M", p.m < 64 ? 64 : RoundUp(p.m, 128));
+  if (p.m % 128 != 0 && p.m != kRowsOfHalfPair && !few) {
+    tiling.reason = "M must be 32, 64 or a multiple of 128";
+    tiling.remedy = EnlargeTo("M", p.m < kRowsOfHalfPair ? kRowsOfHalfPair : RoundUp(p.m, 128));
     bool transposable = p.n == 64 || p.n % 128 == 0;
     if (transposable) tiling.remedy += "; or compute the transposed gemm, whose M is N here";
     return tiling;
@@ -177,6 +205,10 @@ UmmaTiling TileUmma(const UmmaProblem& p) {
   if (p.k % tiling.k != 0) {
     tiling.reason = "K must be a multiple of " + std::to_string(tiling.k);
     tiling.remedy = EnlargeTo("K", RoundUp(p.k, tiling.k));
+    return tiling;
+  }
+  if (few || (p.in_pairs && p.m == kRowsOfHalfPair)) {
+    TileInLaneGroups(p, &tiling);
     return tiling;
   }
   if (p.in_pairs) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ir/gemm.h"
+#include "layout/tcgen05_layout.h"
 #include "op/context.h"
 
 namespace tilelang::op {
@@ -48,9 +49,13 @@ struct UmmaProblem {
 
 // Says how a tile is cut into instructions of the shapes that the hardware has.
 struct UmmaTiling {
-  int64_t m = 0;       // of one instruction
-  int64_t n = 0;       // likewise; the last ones along N may be narrower
-  int64_t k = 0;       // of A's elements
+  int64_t m = 0;  // of one instruction
+  int64_t n = 0;  // likewise; the last ones along N may be narrower
+  int64_t k = 0;  // of A's elements
+  // Of an instruction that keeps its columns in several groups of lanes: of M = 32 (.ws), and of
+  // M = 128 in a pair. The default form otherwise.
+  layout::MmaForm form;
+  int64_t lane_groups = 1;
   std::string reason;  // why no tiling exists; empty when one does
   std::string remedy;  // what to do about it
 };

@@ -9,7 +9,13 @@
 
 namespace tilelang::op {
 
-TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role, int64_t first_lane) {
+TmemLayout AccumulatorOfBlock(int64_t rows, int64_t columns, int64_t bits,
+                              const layout::MmaForm& form) {
+  if (form.cta_group == 1) return layout::AccumulatorLayout(rows, columns, bits, form);
+  return layout::AccumulatorLayout(2 * rows, columns, bits, form).Slice({0, 0}, {rows, columns});
+}
+
+TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role, const layout::MmaForm& form) {
   Coord shape = StaticShape(buffer);
   if (shape.size() < 2) {
     TL_USER_ERROR(kShape, buffer->span,
@@ -19,7 +25,8 @@ TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role, int64_t first_lane
   }
   int64_t rows = shape[shape.size() - 2];
   int64_t cols = shape.back();
-  if (rows != 64 && rows % 128 != 0) {
+  bool few = rows == 32 && form.weight_stationary;
+  if (!few && rows != 64 && rows % 128 != 0) {
     TL_USER_ERROR(kResource, buffer->span,
                   "tensor memory has 128 lanes: a tile has 64 rows or a multiple of 128, but "
                       << std::string(buffer->name) << " has " << rows << " rows (shape "
@@ -29,10 +36,8 @@ TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role, int64_t first_lane
   }
   int64_t bits = buffer->dtype.bits;
   int64_t block = std::min<int64_t>(rows, 128);
-  layout::MmaForm form;
-  form.lane_alignment = first_lane;
   TmemLayout tile = role == TmemRole::kAccumulator
-                        ? layout::AccumulatorLayout(block, cols, bits, form)
+                        ? AccumulatorOfBlock(block, cols, bits, form)
                         : layout::OperandALayout(block, cols, bits, form);
   int64_t blocks = layout::Product(shape) / (block * cols);
   int64_t step = 0;

@@ -18,10 +18,15 @@ inline constexpr const char* kColumnsOf = "columns_of";
 // on.
 inline constexpr int64_t kUpperLane = 16;
 
+// Returns where the `rows` rows of a block lie in an accumulator of `columns` columns. `form` is of
+// the instruction, which has the rows of both blocks if it is a pair's.
+TmemLayout AccumulatorOfBlock(int64_t rows, int64_t columns, int64_t bits,
+                              const layout::MmaForm& form);
+
 // The layout of a whole buffer [stages.., M, N]. Blocks of 128 rows, then stages, lie side by
-// side in columns. Raises ResourceError unless M is 64 or a multiple of 128. `first_lane`: of 64
-// rows, 0 or kUpperLane.
-TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role, int64_t first_lane = 0);
+// side in columns. Raises ResourceError unless M is 64 or a multiple of 128, or 32 in an
+// accumulator of tcgen05.mma.ws. `form`: of the instruction for a block of rows.
+TmemLayout LayoutForRole(const Buffer& buffer, TmemRole role, const layout::MmaForm& form = {});
 
 // Gives a buffer that no gemm has claimed the layout of its default role: narrow types are packed.
 void SetDefaultRole(const Buffer& buffer, const Span& user, Context* ctx);

@@ -102,7 +102,9 @@ std::vector<std::pair<Buffer, TmemLayout>> TilesInUpperLanes(const ir::KernelLau
   for (const Buffer& tile : movable) {
     bool stays = below <= above;
     (stays ? below : above) += tiles.ColumnsOf(tile);
-    if (!stays) upper.emplace_back(tile, LayoutForRole(tile, TmemRole::kAccumulator, kUpperLane));
+    layout::MmaForm form;
+    form.lane_alignment = kUpperLane;
+    if (!stays) upper.emplace_back(tile, LayoutForRole(tile, TmemRole::kAccumulator, form));
   }
   return upper;
 }

@@ -28,9 +28,9 @@ std::string Differing(const Piece& piece, const Coord& at, int64_t first_lane, i
          ". It ";
 }
 
-// Returns why a piece is not where an instruction needs it. Rows keep their lanes in all columns,
-// and columns follow in order from the piece's corner. An instruction of M = 64 takes 16 lanes of
-// each 32, the lower or the upper ones.
+// Returns why a piece is not where an instruction needs it. Rows lie alike in all columns, and
+// columns alike in all rows, counted from the piece's corner. An instruction of M = 64 takes 16
+// lanes of each 32, the lower or the upper ones.
 std::string ProblemOf(const Piece& piece) {
   constexpr int64_t kHalfRows = 64;
   Coord extents = piece.held->Extents();
@@ -53,8 +53,10 @@ std::string ProblemOf(const Piece& piece) {
            " rows for it";
   }
   for (int64_t col = 0; col < extents[1]; ++col) {
-    if (piece.held->bit->Forward({0, col}) - corner == piece.wanted->bit->Forward({0, col}))
-      continue;
+    bool lane =
+        piece.held->lane->Forward({0, col}) == first_lane + piece.wanted->lane->Forward({0, col});
+    bool bit = piece.held->bit->Forward({0, col}) - corner == piece.wanted->bit->Forward({0, col});
+    if (lane && bit) continue;
     return Differing(piece, {0, col}, first_lane, corner) + "has its columns at bits " +
            piece.held->bit->ToString() + ", but the instruction has them at " +
            piece.wanted->bit->ToString();
@@ -64,16 +66,16 @@ std::string ProblemOf(const Piece& piece) {
 
 }  // namespace
 
-std::string TmemOperandProblem(const TmemLayout& tile, TmemRole role, int64_t rows,
-                               int64_t columns) {
+std::string TmemOperandProblem(const TmemLayout& tile, TmemRole role, int64_t rows, int64_t columns,
+                               const layout::MmaForm& form) {
   Coord extents = tile->Extents();
   int64_t bits = tile->element_bits;
   for (int64_t m = 0; m < extents[0]; m += rows) {
     for (int64_t n = 0; n < extents[1]; n += columns) {
       int64_t width = std::min(columns, extents[1] - n);
       TmemLayout wanted = role == TmemRole::kAccumulator
-                              ? layout::AccumulatorLayout(rows, width, bits)
-                              : layout::OperandALayout(rows, width, bits);
+                              ? AccumulatorOfBlock(rows, width, bits, form)
+                              : layout::OperandALayout(rows, width, bits, form);
       std::string problem = ProblemOf({tile.Slice({m, n}, {rows, width}), wanted});
       if (!problem.empty()) return problem;
     }

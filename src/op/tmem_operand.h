@@ -9,9 +9,10 @@
 namespace tilelang::op {
 
 // Returns why instructions of `rows` rows and at most `columns` columns (of N in an accumulator, of
-// K in an A operand) cannot take `tile` piece by piece, or an empty string.
-std::string TmemOperandProblem(const TmemLayout& tile, TmemRole role, int64_t rows,
-                               int64_t columns);
+// K in an A operand) cannot take `tile` piece by piece, or an empty string. `form`: of the
+// instruction.
+std::string TmemOperandProblem(const TmemLayout& tile, TmemRole role, int64_t rows, int64_t columns,
+                               const layout::MmaForm& form);
 
 }  // namespace tilelang::op
 

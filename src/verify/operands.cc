@@ -54,6 +54,7 @@ const std::unordered_map<std::string_view, Function>& Functions() {
       // Arguments: (d, a, b, instruction, ...)
       {"tcgen05_mma_ss", {.reads = Bit(1) | Bit(2), .tmem_writes = Bit(0)}},
       {"tcgen05_mma_ts", {.reads = Bit(2), .tmem_reads = Bit(1), .tmem_writes = Bit(0)}},
+      {"tcgen05_mma_ws_ss", {.reads = Bit(1) | Bit(2), .tmem_writes = Bit(0)}},
       {"tcgen05_mma_scaled_ss",
        {.reads = Bit(1) | Bit(2), .tmem_reads = Bit(4) | Bit(5), .tmem_writes = Bit(0)}},
       {"tcgen05_mma_scaled_ts",

@@ -24,6 +24,7 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
       {"hold_bits", kHold},
       {"tcgen05_mma_ss", kTensorCore},
       {"tcgen05_mma_ts", kTensorCore},
+      {"tcgen05_mma_ws_ss", kTensorCore},
       {"tcgen05_mma_scaled_ss", kTensorCore},
       {"tcgen05_mma_scaled_ts", kTensorCore},
       {"tcgen05_cp", kTensorCore},

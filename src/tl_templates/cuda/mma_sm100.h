@@ -5,12 +5,13 @@ namespace tl {
 
 enum class UmmaKind { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 };
 
-#define TL_UMMA_INSTRUCTION(kind, a, constraint, operand)                                        \
-  asm volatile(                                                                                  \
-      "{\n\t.reg .pred accumulate;\n\tsetp.ne.b32 accumulate, %4, 0;\n\t"                        \
-      "tcgen05.mma.cta_group::%5.kind::" kind " [%0], " a ", %2, %3, accumulate;\n\t}" ::"r"(d), \
-      constraint(operand), "l"(b), "r"(instruction), "r"(static_cast<uint32_t>(accumulate)),     \
-      "n"(kCtas)                                                                                 \
+#define TL_UMMA_INSTRUCTION(kind, a, constraint, operand)                                    \
+  asm volatile(                                                                              \
+      "{\n\t.reg .pred accumulate;\n\tsetp.ne.b32 accumulate, %4, 0;\n\t"                    \
+      "tcgen05.mma" TL_UMMA_FORM ".cta_group::%5.kind::" kind " [%0], " a                    \
+      ", %2, %3, accumulate;\n\t}" ::"r"(d),                                                 \
+      constraint(operand), "l"(b), "r"(instruction), "r"(static_cast<uint32_t>(accumulate)), \
+      "n"(kCtas)                                                                             \
       : "memory")
 
 #define TL_UMMA_KINDS(a, constraint, operand)              \
@@ -24,6 +25,7 @@ enum class UmmaKind { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 };
     TL_UMMA_INSTRUCTION("i8", a, constraint, operand);     \
   }
 
+#define TL_UMMA_FORM ""
 // kCtas: 2 where a pair of CTAs computes it, each with its rows of A and D, and half of B.
 //
 // A in shared memory.
@@ -36,9 +38,17 @@ TL_DEVICE void tcgen05_mma_ss(uint32_t d, uint64_t a, uint64_t b, uint32_t instr
 // A in tensor memory.
 template <UmmaKind kKind, int kCtas = 1>
 TL_DEVICE void tcgen05_mma_ts(uint32_t d, uint32_t a, uint64_t b, uint32_t instruction,
-                              bool accumulate) {
-  TL_UMMA_KINDS("[%1]", "r", a)
+                              bool accumulate){TL_UMMA_KINDS("[%1]", "r", a)}
+#undef TL_UMMA_FORM
+
+// M = 32: tcgen05.mma.ws, whose columns lie in four groups of lanes.
+#define TL_UMMA_FORM ".ws"
+template <UmmaKind kKind, int kCtas = 1>
+TL_DEVICE void tcgen05_mma_ws_ss(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction,
+                                 bool accumulate) {
+  TL_UMMA_KINDS("%1", "l", a)
 }
+#undef TL_UMMA_FORM
 #undef TL_UMMA_KINDS
 #undef TL_UMMA_INSTRUCTION
 

@@ -31,6 +31,14 @@ SHAPES = [
     PairGemm(256, 256, 128, trans_a=True, trans_b=False),
     PairGemm(256, 128, 256, c="t", clear=False),
 ]
+# Blocks of 64 rows, whose columns lie in two groups of lanes.
+FEW_ROWS = [
+    PairGemm(128, 128, 64, tile=(64, 128, 64)),
+    PairGemm(200, 72, 100, tile=(64, 48, 64), trans_b=False),
+    PairGemm(100, 300, 136, tile=(64, 256, 32), c="t", clear=False, threads=256),
+    PairGemm(128, 16, 192, tile=(64, 16, 64), a="w"),
+    PairGemm(300, 136, 200, tile=(64, 64, 64), size=4, trans_a=True),
+]
 A_MEMORIES = [
     PairGemm(256, 128, 192, a="f"),
     PairGemm(256, 128, 192, a="t"),
@@ -41,6 +49,9 @@ TYPES = [
     PairGemm(256, 128, 128, dtype=dtype, trans_b=trans_b, tile=(128, 64, 64))
     for dtype in ("float16", "float32", "float8_e4m3fn", "float8_e5m2", "int8", "uint8")
     for trans_b in (True, False)
+] + [
+    PairGemm(128, 128, 128, dtype=dtype, tile=(64, 64, 64))
+    for dtype in ("float16", "float32", "float8_e4m3fn", "int8")
 ]
 
 
@@ -64,7 +75,7 @@ def check(case: PairGemm) -> None:
 
 
 @every_schedule
-@pytest.mark.parametrize("case", SHAPES + A_MEMORIES + TYPES, ids=str)
+@pytest.mark.parametrize("case", SHAPES + FEW_ROWS + A_MEMORIES + TYPES, ids=str)
 def test_gemm(case):
     check(case)
 
@@ -83,6 +94,8 @@ def test_gemm(case):
         PairGemm(m=256, n=128, k=320, a="t"),
         PairGemm(m=256, n=128, k=320, a="w"),
         PairGemm(m=256, n=128, k=320, read=True),
+        PairGemm(m=200, n=136, k=300, tile=(64, 128, 64)),
+        PairGemm(m=128, n=96, k=320, tile=(64, 96, 64), c="t", clear=False, read=True),
     ],
     ids=str,
 )

@@ -155,6 +155,25 @@ def test_shapes(form, m, n):
     Gemm(m, n, 64, (m, n, 64), form, threads=threads).check()
 
 
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("n", [64, 128, 256])
+@pytest.mark.parametrize(
+    "a_type", ["bfloat16", "float16", "float32", "float8_e4m3fn", "int8", "uint8"]
+)
+def test_rows_of_weight_stationary_instructions(n, a_type):
+    """An instruction of 32 rows keeps its columns in four groups of lanes."""
+    Gemm(70, n + 9, 96, (32, n, 64), a_type=a_type, threads=128).check()
+
+
+@pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("c_type", ["float32", "float16"])
+def test_transposes_of_32_rows(trans_a, trans_b, c_type):
+    Gemm(
+        32, 64, 128, (32, 64, 64), a_type="float16", c_type=c_type,
+        trans_a=bool(trans_a), trans_b=bool(trans_b), threads=256, barrier=True,
+    ).check()  # fmt: skip
+
+
 @pytest.mark.parametrize("n", [8, 24, 40])
 def test_narrow_results(n):
     Gemm(128, n, 64, (128, n, 64)).check()

@@ -30,10 +30,20 @@ def gemm(a=(128, 64), b=(64, 64), c=(128, 64), types=("float16",) * 2 + ("float3
 
 
 GEMMS = [
-    ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "M must be 64 or a multiple of 128"),
+    ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "M must be 32, 64 or a multiple of 128"),
     ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "with M = 128: T.copy"),
     ({"a": (96, 64), "c": (96, 64)}, "ShapeError", "or compute the transposed gemm"),
     ({"a": (16, 64), "c": (16, 64)}, "ShapeError", "allocate tiles with M = 64"),
+    (
+        {"a": (32, 64), "b": (64, 96), "c": (32, 96)},
+        "ShapeError",
+        "N must be 64, 128 or 256 if M is 32",
+    ),
+    (
+        {"a": (32, 64), "a_scope": "tmem", "c": (32, 64)},
+        "ShapeError",
+        "A of 32 rows must be in shared memory",
+    ),
     ({"b": (64, 36), "c": (128, 36)}, "ShapeError", "allocate tiles with N = 40"),
     (
         {
