@@ -22,8 +22,9 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
     """Fixes the layouts of tiles, or the order of a tensor's elements.
 
     Args:
-        layout_map: from buffers to a Layout, a Fragment, or a function of the indices. The layout
-            of a tensor in global memory says in which place of its memory each element lies; it
+        layout_map: from buffers to a Layout, a Fragment, or a function of the indices. An array of
+            each thread (``T.alloc_local``) has no layout, and a remark says so. The layout of a
+            tensor in global memory says in which place of its memory each element lies; it
             holds for the whole kernel, and threads access the elements one by one. The layout of a
             tile in tensor memory returns a lane and a column, counted in elements; it may also be
             a ``TmemLayout``.
@@ -50,6 +51,9 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
                 f"{tuple(layout.input_shape)}; both shapes must be equal",
                 span=span.here(),
             )
+        if buffer.scope == "local":
+            remark_ignored("T.annotate_layout", layout_map=buffer.name)
+            continue
         is_tensor = buffer.scope == "global"
         known = kernel.attrs.setdefault("tensor_layouts" if is_tensor else "layout_map", {})
         if buffer in known:

@@ -56,6 +56,7 @@ IGNORED: dict[str, dict[str, Ignored]] = {
     "T.alloc_reducer": {
         "replication": Ignored("contributions go to one tile in shared memory", (None, "none"))
     },
+    "T.annotate_layout": {"layout_map": Ignored("each thread has the whole array for itself")},
     "T.annotate_l2_hit_ratio": {
         "l2_hit_ratio_map": Ignored("the L2 cache gets no hints of this kind", ({},))
     },

@@ -130,3 +130,28 @@ def test_random_permutations_of_rows(target: str) -> None:
 
         a = normal(32, 32)
         equal(run(main, target, a, poison(32, 32)), a + a.T)
+
+
+@pytest.mark.parametrize("of_threads", [True, False])
+def test_an_array_of_each_thread_has_no_layout(of_threads: bool, target: str) -> None:
+    """Each thread has all four elements, whatever the layout says; a remark tells so."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 4), "float32"), B: T.Tensor((64, 4), "float32")):
+        with T.Kernel(1, threads=64):
+            own = T.alloc_local((4,), "float32")
+            if of_threads:
+                T.annotate_layout({own: T.Fragment((4,), forward_thread_fn=lambda i: i)})
+            else:
+                T.annotate_layout({own: T.Layout((4,), lambda i: 3 - i)})
+            t = T.get_thread_binding()
+            for i in T.serial(4):
+                own[i] = A[t, i] * 2
+            for i in T.serial(4):
+                B[t, i] = own[3 - i]
+
+    kernel = tilelang.compile(main, target=target)
+    a, b = normal(64, 4), poison(64, 4)
+    kernel(a, b)
+    equal(b, a.flip(1) * 2)
+    assert any("layout_map='own' has no effect" in str(remark) for remark in kernel.remarks)

@@ -368,16 +368,6 @@ def case_place_far_away():
             T.annotate_layout({S: T.Layout((128,), lambda i: i * 10**9)})  # WRONG
 
 
-def case_layout_of_a_local_buffer():
-    """LayoutError: T.annotate_layout of L (uint64[4] in a local array)"""
-
-    @T.prim_func
-    def main(A: T.Tensor((M,), "uint64")):
-        with T.Kernel(1):
-            L = T.alloc_local((4,), "uint64")
-            T.annotate_layout({L: T.Layout((4,), lambda i: 3 - i)})  # WRONG
-
-
 def case_element_of_a_tile_value():
     """ShapeError: `A[0]` is one element, but S on the right has several"""
 
