@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import _ffi, errors
 from ..ir import span
-from ..ir.buffer import Buffer, Load, Region, load, plain, shape_text
+from ..ir.buffer import Buffer, Load, Region, difference, load, plain, shape_text
 from ..ir.dtype import INT32, VOID
 from ..ir.expr import Call, Expr, as_element, as_expr, call, cast, var
 from ..ir.stmt import emit
@@ -241,7 +241,9 @@ def _vector(name: str, width: int, dst: Any, value: Any, return_prev: bool) -> A
 
 
 def _first_of(what: str, width: int, operand: Any) -> Any:
-    """The first element of a tile of as many adjacent ones; anything else as it is."""
+    """The first element of a tile or vector of as many adjacent ones; anything else as it is."""
+    if isinstance(operand, Lanes):
+        return _first_lane(what, operand)
     if not isinstance(operand, (Buffer, Region)):
         return operand
     region = as_region(what, operand)
@@ -253,6 +255,31 @@ def _first_of(what: str, width: int, operand: Any) -> Any:
             notes=["loop over a larger tile with T.Parallel, or use T.atomic_add"],
         )
     return load(region.buffer, region.mins)
+
+
+def _first_lane(what: str, vector: Lanes) -> Load:
+    """The element of a vector's first lane, for a vector of adjacent elements of memory."""
+    first = vector[0]
+    for n, each in enumerate(vector):
+        if not _is_beside(first, each, n):
+            raise errors.ShapeError(
+                f"{what} is `{vector}`, no adjacent elements of memory", span=span.here()
+            )
+    return first  # type: ignore[return-value]
+
+
+def _is_beside(first: Expr, other: Expr, places: int) -> bool:
+    """Whether ``other`` is the element that many places after ``first``, in the same row."""
+    if not (isinstance(first, Load) and isinstance(other, Load)):
+        return False
+    if not first.buffer.same_as(other.buffer):
+        return False
+    *outer, last = map(difference, other.indices, first.indices)
+    wanted = [0] * len(outer) + [places]
+    return all(
+        isinstance(step, int) and step == n
+        for step, n in zip(map(plain, [*outer, last]), wanted, strict=True)
+    )
 
 
 def _lane_by_lane(name: str, width: int, target: Load, values: Any, return_prev: bool) -> Any:

@@ -123,6 +123,29 @@ def test_vectors_fill_slices_row_by_row(target: str) -> None:
     equal(c, a.T)
 
 
+def test_atomics_at_a_vector_index(target: str) -> None:
+    @T.prim_func
+    def main(
+        A: T.Tensor((N, 4), "float32"),
+        V: T.Tensor((N, 4), "float32"),
+        Old: T.Tensor((N, 2), "float32"),
+    ):
+        with T.Kernel(1, threads=N):
+            t = T.get_thread_binding()
+            Old[t, 0:2] = T.atomic_addx2(
+                A[t, T.Ramp(2, 1, 2)], V[t, T.Ramp(0, 1, 2)], return_prev=True
+            )
+            T.atomic_addx4(A[t, T.Ramp(0, 1, 4)], V[t, T.Ramp(0, 1, 4)])
+
+    a, v, old = normal(N, 4), normal(N, 4), poison(N, 2)
+    expected = a.clone()
+    before = a[:, 2:].clone()
+    expected[:, 2:] += v[:, :2]
+    run(main, target, a, v, old)
+    equal(old, before)
+    close(a, (expected + v).double(), 1e-6)
+
+
 def test_predicated_reads_give_zeros(target: str) -> None:
     @T.prim_func
     def main(A: T.Tensor((N, 4), "float32"), B: T.Tensor((N, 4), "float32")):

@@ -112,6 +112,15 @@ def case_wide_write_of_a_column():
             T.stg128(A[0:4, 1], T.ldg128(A[7, 0:4]))  # WRONG
 
 
+def case_atomic_of_scattered_elements():
+    """ShapeError: dst of T.atomic_addx2 is `<A[0], A[2]>`, no adjacent elements of memory"""
+
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1):
+            T.atomic_addx2(A[T.Ramp(0, 2, 2)], A[8:10])  # WRONG
+
+
 def case_wide_write_of_too_many_bits():
     """DTypeError: T.stg64 of 4 lanes of uint32; it writes 64 bits"""
 
