@@ -334,6 +334,7 @@ class Copy(TileOp):
     mbar: Expr
     block: Expr
     safe_value: Expr
+    rows: Sequence[Expr]
 class Fill(TileOp):
     dst: Region
     value: Expr

@@ -75,6 +75,7 @@
 #include "transform/run_own_work.h"
 #include "transform/share_decisions.h"
 #include "transform/simplify.h"
+#include "transform/split_gathers.h"
 #include "transform/split_loops.h"
 #include "transform/stage_rows.h"
 #include "transform/substitute_values.h"
@@ -153,6 +154,7 @@ const std::vector<Step>& Pipeline() {
       {"lead_pairs", ForAll(transform::LeadPairs)},
       {"reduce_tensors", reductions::ReduceTensors},
       {"check_program", check::CheckProgram},
+      {"split_gathers", transform::SplitGathers},
       Optional("stage_rows", ForAll(transform::StageRows), "tl.disable_row_staging"),
       {"widen_indices", ForAll(transform::WidenIndices)},
       {"simplify", ForAll(transform::Simplify)},

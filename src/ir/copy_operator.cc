@@ -66,7 +66,8 @@ CopyOptions CopyOptions::But(const std::function<void(CopyOptionsNode* options)>
 }
 
 bool CopyNode::IsPlain() const {
-  return options->AreDefault() && !mbar.defined() && !block.defined() && !safe_value.defined();
+  return options->AreDefault() && !mbar.defined() && !block.defined() && !safe_value.defined() &&
+         rows.empty();
 }
 
 Copy::Copy(Region src, Region dst, CopyOptions options, Span span, Expr mbar, Expr block) {
@@ -123,7 +124,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("options", &CopyNode::options)
       .def_ro("mbar", &CopyNode::mbar)
       .def_ro("block", &CopyNode::block)
-      .def_ro("safe_value", &CopyNode::safe_value);
+      .def_ro("safe_value", &CopyNode::safe_value)
+      .def_ro("rows", &CopyNode::rows);
   registry::Functions()
       .Add("tl.ir.CopyOptions",
            [](int64_t call, bool disable_tma, bool prefer_tma, int64_t eviction,
@@ -141,7 +143,10 @@ TVM_FFI_STATIC_INIT_BLOCK() {
              });
            })
       .Add("tl.ir.Copy", [](Region src, Region dst, CopyOptions options, Span s, Expr mbar,
-                            Expr block) { return Copy(src, dst, options, s, mbar, block); });
+                            Expr block, Array<Expr> rows) {
+        Copy copy(src, dst, options, s, mbar, block);
+        return Copy(copy.get(), [&](CopyNode* node) { node->rows = std::move(rows); });
+      });
 }
 
 }  // namespace tilelang::ir

@@ -16,7 +16,7 @@ enum class CopyCall : int64_t {
   kCopy,          // T.copy, T.copy_cluster
   kAtomicAdd,     // T.atomic_add: each element is added, atomically, to what dst holds
   kTmaCopy,       // T.tma_copy
-  kTmaGather,     // a row of T.tma_gather4, whose bytes the program announces
+  kTmaGather,     // T.tma_gather4, whose bytes the program announces
   kScaleFactors,  // T.tcgen05_cp_warpx4, which does not wait: a later gemm of the same thread reads
                   // what it brings, and the program commits both
 };
@@ -100,6 +100,9 @@ class CopyNode : public TileOpNode {
   Expr block;
   // The value that it reads outside of src; null: zero.
   Expr safe_value;
+  // The rows of a matrix in global memory that go to the rows of dst. src has as many rows, from
+  // row 0 on. Empty: the rows of src.
+  Array<Expr> rows;
 
   bool Adds() const { return options->call_kind() == CopyCall::kAtomicAdd; }
   // Returns whether it has nothing but its two sides.

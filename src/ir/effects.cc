@@ -7,6 +7,15 @@ namespace tilelang::ir {
 
 namespace {
 
+// Returns what a copy may read: any row of a matrix if it names rows.
+Region SourceOf(const CopyNode* op) {
+  if (op->rows.empty()) return op->src;
+  Array<Expr> extents = op->src->extents;
+  auto dim = static_cast<int64_t>(extents.size()) - 2;
+  extents.Set(dim, op->src->buffer->shape[dim]);
+  return {op->src->buffer, op->src->mins, extents};
+}
+
 class EffectWalker : public StmtVisitor {
  public:
   explicit EffectWalker(const std::function<void(const Effect&)>& fn) : fn_(fn) {}
@@ -55,7 +64,8 @@ class EffectWalker : public StmtVisitor {
     Address(op->mbar);
   }
   void Visit(const CopyNode* op) override {
-    Tile(EffectKind::kRead, op->src, op);
+    Tile(EffectKind::kRead, SourceOf(op), op);
+    for (const Expr& row : op->rows) VisitExpr(row);
     Tile(op->Adds() ? EffectKind::kAccumulate : EffectKind::kWrite, op->dst, op);
     if (op->mbar.defined()) VisitExpr(op->mbar);
     if (op->block.defined()) VisitExpr(op->block);

@@ -267,8 +267,9 @@ Stmt StmtMutator::Rewrite(const CopyNode* op) {
   Expr mbar = op->mbar.defined() ? Mutate(op->mbar) : op->mbar;
   Expr block = op->block.defined() ? Mutate(op->block) : op->block;
   Expr safe_value = op->safe_value.defined() ? Mutate(op->safe_value) : op->safe_value;
+  Array<Expr> rows = MutateExprs(op->rows);
   if (src.same_as(op->src) && dst.same_as(op->dst) && mbar.same_as(op->mbar) &&
-      block.same_as(op->block) && safe_value.same_as(op->safe_value)) {
+      block.same_as(op->block) && safe_value.same_as(op->safe_value) && rows.same_as(op->rows)) {
     return Self<Stmt>(op);
   }
   Copy copy(op, [&](CopyNode* node) {
@@ -277,6 +278,7 @@ Stmt StmtMutator::Rewrite(const CopyNode* op) {
     node->mbar = mbar;
     node->block = block;
     node->safe_value = safe_value;
+    node->rows = rows;
   });
   return WithPlan(copy, op->plan);
 }

@@ -305,6 +305,14 @@ class Printer : public StmtVisitor {
       os_ << ", safe_value=";
       Operand(op->safe_value, 0);
     }
+    if (!op->rows.empty()) {
+      os_ << ", rows=[";
+      for (size_t i = 0; i < op->rows.size(); ++i) {
+        if (i > 0) os_ << ", ";
+        Operand(op->rows[i], 0);
+      }
+      os_ << "]";
+    }
     Values(op->options->Given());
     os_ << ")\n";
   }

@@ -129,6 +129,7 @@ void StmtVisitor::Visit(const CopyNode* op) {
   if (op->mbar.defined()) VisitExpr(op->mbar);
   if (op->block.defined()) VisitExpr(op->block);
   if (op->safe_value.defined()) VisitExpr(op->safe_value);
+  for (const Expr& row : op->rows) VisitExpr(row);
 }
 void StmtVisitor::Visit(const FillNode* op) {
   VisitRegion(op->dst);

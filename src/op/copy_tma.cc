@@ -37,6 +37,7 @@ constexpr int64_t kAtomRows = 8;       // of a swizzle pattern
 // ahead.
 constexpr int64_t kMinTileBytes = 1024;
 constexpr int64_t kMaxBoxes = 32;
+constexpr int64_t kGatheredRows = 4;  // of tile::gather4
 
 bool HasTensorMapType(ir::DType type) {
   using namespace ir::dtypes;  // NOLINT(google-build-using-namespace)
@@ -313,6 +314,9 @@ TmaBoxes Cut(const ir::CopyNode* op, const Storage& storage, Context* ctx) {
   }
   int64_t row_bytes = boxes.box.back() * ir::Bytes(shared->buffer->dtype);
   if (row_bytes % kGlobalAlign != 0) return Refused("its boxes' rows are no multiple of 16 bytes");
+  if (!op->rows.empty() && boxes.box[boxes.box.size() - 2] != kGatheredRows) {
+    return Refused("the shared layout does not have its four rows one after the other");
+  }
   boxes.reason = AlignmentObstacle(op, storage, boxes, ctx);
   return boxes;
 }

@@ -73,10 +73,10 @@ class TmaLowerer {
         shared_(SharedSide(op)),
         boxes_(TmaPlanOf(op)->boxes),
         map_(lowering.tensor_maps->Get(global_->buffer, lowering.buffers->Get(global_->buffer),
-                                       boxes_)),
+                                       BoxesOfMap())),
         lowering_(lowering) {}
 
-  // Issues one call for each box.
+  // Issues one call for each box; for a gather for each box of all its rows.
   void Issue(std::vector<Stmt>* stmts) {
     int64_t count = layout::Product(boxes_.counts);
     for (int64_t i = 0; i < count; ++i) {
@@ -85,20 +85,31 @@ class TmaLowerer {
   }
 
  private:
+  // Returns the boxes that the tensor map describes: of a gather single rows.
+  TmaBoxes BoxesOfMap() const {
+    TmaBoxes boxes = boxes_;
+    if (!op_->rows.empty()) boxes.box[boxes.box.size() - 2] = 1;
+    return boxes;
+  }
+
   Stmt IssueBox(const Coord& index) {
     Array<Expr> args = {map_};
     if (IsTmaLoad(op_)) args.push_back(lowering_.barrier);
     args.push_back(ir::AddressOf(lowering_.buffers->Get(shared_->buffer), {SharedOffset(index)}));
-    for (size_t d = index.size(); d-- > 0;) {
+    for (size_t d = index.size(); d-- > (op_->rows.empty() ? 0 : index.size() - 1);) {
       Expr corner = ir::CastTo(ir::dtypes::kInt32, lowering_.scalar->Mutate(global_->mins[d]));
       if (d + 1 == index.size()) corner = ElementOf(corner, boxes_);
       args.push_back(lowering_.ctx->analyzer->Simplify(corner + I32(index[d] * boxes_.box[d])));
+    }
+    for (const Expr& row : op_->rows) {
+      args.push_back(ir::CastTo(ir::dtypes::kInt32, lowering_.scalar->Mutate(row)));
     }
     std::string name = IsTmaLoad(op_) ? "tma_load" : op_->Adds() ? "tma_store_add" : "tma_store";
     if (lowering_.multicast != 0) {
       name = "tma_load_multicast";
       args.insert(args.begin() + 3, ir::Const(ir::dtypes::kUInt16, lowering_.multicast));
     }
+    if (!op_->rows.empty()) name = "tma_load_gather4";
     if (CompletesAtLeader(op_, lowering_.ctx->in_pairs)) name = "tma_load_pair";
     ir::Eviction eviction = op_->options->eviction_kind();
     if (eviction != ir::Eviction::kNormal) name += "<tl::L2Policy::" + ir::ToString(eviction) + ">";

@@ -56,6 +56,7 @@ tvm::ffi::ObjectPtr<TargetObj> DataCenterBlackwell() {
   t->has_tma = true;
   t->has_tcgen05 = true;
   t->has_swizzle_atomicity = true;
+  t->has_tma_gather = true;
   t->has_packed_f32x2 = true;
   return t;
 }
@@ -94,6 +95,7 @@ Target ConsumerBlackwell() {
   t->has_stmatrix = true;
   t->has_tma = true;
   t->has_swizzle_atomicity = true;
+  t->has_tma_gather = true;
   t->has_packed_f32x2 = true;
   return Target(t);
 }
@@ -130,6 +132,7 @@ void RegisterTarget() {
       .def_ro("has_tcgen05_integers", &TargetObj::has_tcgen05_integers)
       .def_ro("has_long_fp4", &TargetObj::has_long_fp4)
       .def_ro("has_swizzle_atomicity", &TargetObj::has_swizzle_atomicity)
+      .def_ro("has_tma_gather", &TargetObj::has_tma_gather)
       .def_ro("has_packed_f32x2", &TargetObj::has_packed_f32x2);
   registry::Functions()
       .Add("tl.target.All", &AllTargets)

@@ -37,6 +37,7 @@ class TargetObj : public tvm::ffi::Object {
   bool has_tcgen05_integers = false;   // tcgen05.mma of int8
   bool has_long_fp4 = false;           // tcgen05.mma of 96 elements of float4 along K
   bool has_swizzle_atomicity = false;  // tensor maps with swizzles of 32-byte chunks
+  bool has_tma_gather = false;         // bulk tensor copies of four rows (tile::gather4)
   bool has_packed_f32x2 = false;       // add, mul and fma on f32x2
 
   static constexpr bool _type_mutable = false;

@@ -40,6 +40,7 @@ const std::unordered_map<std::string_view, Function>& Functions() {
       {"tma_load", {.writes = Bit(2)}},
       {"tma_load_multicast", {.writes = Bit(2)}},
       {"tma_load_pair", {.writes = Bit(2)}},
+      {"tma_load_gather4", {.writes = Bit(2)}},
       {"tma_store", {.reads = Bit(1)}},
       {"tma_store_add", {.reads = Bit(1)}},
       // Arguments: (registers, row) of ldmatrix; (row, registers) of stmatrix

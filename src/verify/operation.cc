@@ -18,6 +18,7 @@ const std::unordered_map<std::string_view, OperationKind>& Table() {
       {"mbarrier_try_wait", kUnsupported},
       {"mbarrier_inval", kUnsupported},
       {"tma_load", kTmaLoad},
+      {"tma_load_gather4", kTmaLoad},
       {"tma_store", kTmaStore},
       {"tma_store_add", kTmaStore},
       {"hold", kHold},

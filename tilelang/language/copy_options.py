@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -42,6 +43,7 @@ def emit_copy(
     loop_layout: Any = None,
     barrier: Expr | None = None,
     block: Expr | None = None,
+    rows: Sequence[Expr] = (),
 ) -> None:
     """Emits a copy: see ``CopyOptionsNode`` and ``CopyNode`` of ``src/ir/copy_operator.h``.
 
@@ -59,7 +61,7 @@ def emit_copy(
         width,
         loop_layout,
     )
-    emit(_copy(source, target, options, span.current(), barrier, block))
+    emit(_copy(source, target, options, span.current(), barrier, block, list(rows)))
 
 
 def _eviction(policy: Any) -> int:

@@ -9,6 +9,7 @@ from .. import errors
 from ..ir import span
 from ..ir.buffer import Region, make_region, plain, shape_text
 from ..ir.dtype import dtype_of
+from ..ir.expr import as_expr
 from .copy import copy
 from .copy_options import CopyCall, emit_copy
 from .gemm import barrier_element
@@ -18,8 +19,8 @@ from .region import as_tile
 _ROWS = 4
 
 
-def _rows(what: str, matrix: Any, tile: Any, col: Any, rows: Any) -> list[tuple[Region, Region]]:
-    """Returns the regions of each row: of the matrix and of the tile.
+def _checked(what: str, matrix: Any, tile: Any, rows: Any) -> tuple[Region, Region, list[Any]]:
+    """Returns the regions of the matrix and of the tile, and the rows in the tensor.
 
     Raises:
         ShapeError: they are no matrix, no tile of four rows, or there are not four indices.
@@ -46,14 +47,7 @@ def _rows(what: str, matrix: Any, tile: Any, col: Any, rows: Any) -> list[tuple[
         raise errors.ScopeError(
             f"{what} copies between global and shared memory", span=span.here(), notes=notes
         )
-    columns = small.shape[1]
-    return [
-        (
-            make_region(large.buffer, [large.mins[0] + row, large.mins[1] + col], [1, columns]),
-            make_region(small.buffer, [small.mins[0] + i, small.mins[1]], [1, columns]),
-        )
-        for i, row in enumerate(indices)
-    ]
+    return large, small, [as_expr(large.mins[0] + row) for row in indices]
 
 
 def tma_gather4(
@@ -66,9 +60,10 @@ def tma_gather4(
     swizzle: Any = None,
     eviction_policy: Any = None,
 ) -> None:
-    """Issues loads of parts of four rows by the tensor memory accelerator; does not wait for them.
+    """Issues a load of parts of four rows by the tensor memory accelerator; does not wait for it.
 
-    Each row is a load of its own, on sm_90a as on sm_100a.
+    One instruction loads the rows on sm_100a and later. On sm_90a each row is a load of its own,
+    of a multiple of 128 bytes.
 
     Args:
         src: a matrix in global memory.
@@ -87,10 +82,16 @@ def tma_gather4(
     """
     remark_ignored("T.tma_gather4", swizzle=swizzle)
     element = barrier_element("barrier of T.tma_gather4", barrier)
-    for source, target in _rows("T.tma_gather4", src, dst, col, rows):
-        emit_copy(
-            source, target, CopyCall.TMA_GATHER, eviction_policy=eviction_policy, barrier=element
-        )
+    large, small, places = _checked("T.tma_gather4", src, dst, rows)
+    source = make_region(large.buffer, [0, large.mins[1] + col], small.shape)
+    emit_copy(
+        source,
+        small,
+        CopyCall.TMA_GATHER,
+        eviction_policy=eviction_policy,
+        barrier=element,
+        rows=places,
+    )
 
 
 def tma_gather4_bytes(K_box: int, dtype: Any) -> int:
@@ -118,5 +119,9 @@ def tma_scatter4(
         ShapeError, ScopeError: as of :func:`tma_gather4`.
     """
     remark_ignored("T.tma_scatter4", swizzle=swizzle)
-    for target, source in _rows("T.tma_scatter4", dst, src, col, rows):
+    large, small, places = _checked("T.tma_scatter4", dst, src, rows)
+    columns = small.shape[1]
+    for i, row in enumerate(places):
+        target = make_region(large.buffer, [row, large.mins[1] + col], [1, columns])
+        source = make_region(small.buffer, [small.mins[0] + i, small.mins[1]], [1, columns])
         copy(source, target, eviction_policy=eviction_policy)

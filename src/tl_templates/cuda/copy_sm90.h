@@ -54,6 +54,14 @@ TL_DEVICE void prefetch_tensor_map(const CUtensorMap* map) {
                "r"(shared_address(source)), __VA_ARGS__                                \
                : "memory")
 
+#define TL_TMA_GATHER(hint, coords, ...)                                    \
+  asm volatile(                                                             \
+      "cp.async.bulk.tensor.2d"                                             \
+      ".shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes" hint \
+      " [%0], [%1, " coords::"r"(shared_address(destination)),              \
+      "l"(map), "r"(shared_address(&barrier)), __VA_ARGS__                  \
+      : "memory")
+
 // tma_load: a box to shared memory at `destination` (128-byte aligned); completes that many bytes
 // on the barrier, out-of-bounds elements, which become zero, included.
 // tma_load_multicast: the same for each block of the cluster that has a bit in `blocks`, to its
@@ -114,6 +122,19 @@ TL_TMA_COPIES("4d", "{%3, %4, %5, %6}", "%7", "%8", "{%2, %3, %4, %5}", "%6",
               (int c0, int c1, int c2, int c3), "r"(c0), "r"(c1), "r"(c2), "r"(c3))
 TL_TMA_COPIES("5d", "{%3, %4, %5, %6, %7}", "%8", "%9", "{%2, %3, %4, %5, %6}", "%7",
               (int c0, int c1, int c2, int c3, int c4), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4))
+
+// Loads the columns of a box, from c0 on, of four rows of a matrix, one row after the other. The
+// map has boxes of one row.
+template <L2Policy kPolicy = L2Policy::evict_normal>
+TL_DEVICE void tma_load_gather4(const CUtensorMap* map, uint64_t& barrier, void* destination,
+                                int c0, int r0, int r1, int r2, int r3) {
+  if constexpr (kPolicy == L2Policy::evict_normal) {
+    TL_TMA_GATHER("", "{%3, %4, %5, %6, %7}], [%2];", "r"(c0), "r"(r0), "r"(r1), "r"(r2), "r"(r3));
+  } else {
+    TL_TMA_GATHER(".L2::cache_hint", "{%3, %4, %5, %6, %7}], [%2], %8;", "r"(c0), "r"(r0), "r"(r1),
+                  "r"(r2), "r"(r3), "l"(l2_policy<kPolicy>()));
+  }
+}
 
 // Makes a group of this thread's stores since the last commit.
 TL_DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }

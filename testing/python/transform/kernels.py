@@ -38,7 +38,7 @@ def region(b: Any, extents: list[Any] | None = None, mins: list[Any] | None = No
 
 def copy(src: Any, dst: Any) -> Any:
     options = _ffi.get("ir.CopyOptions")(0, False, False, 0, 0, False, 0, None)
-    return _ffi.get("ir.Copy")(src, dst, options, None, None, None)
+    return _ffi.get("ir.Copy")(src, dst, options, None, None, None, [])
 
 
 def store(b: Any, indices: list[Any], value: Any = None) -> Any:
