@@ -78,6 +78,11 @@ def _loops(A, a, use):
             a[i, j] = A[i, j]
 
 
+def _layout_of_private() -> None:
+    own = T.alloc_local((4,), "float32")
+    T.annotate_layout({own: T.Layout((4,), lambda i: 3 - i)})
+
+
 CALLS = {
     "T.copy: prefer_instruction='tma'": lambda A, t: T.copy(A, t[0], prefer_instruction="tma"),
     "T.tma_copy: leader_scope_threads=32": lambda A, t: T.tma_copy(
@@ -106,6 +111,7 @@ CALLS = {
     ),
     "T.reduce: batch=4": lambda A, t: T.reduce_max(t[2], t[3], dim=1, batch=4),
     "T.atomic_add: use_tma=True": lambda A, t: T.atomic_add(A, 1, use_tma=True),
+    "T.annotate_layout: layout_map=": lambda A, t: _layout_of_private(),
     "T.annotate_l2_hit_ratio: l2_hit_ratio_map": lambda A, t: T.annotate_l2_hit_ratio({A: 0.5}),
     "T.attr: attr_key='pragma_x'": lambda A, t: T.attr(A, "pragma_x", 1),
     "T.func_attr: attrs=['tir.noalias']": lambda A, t: T.func_attr({"tir.noalias": True}),
