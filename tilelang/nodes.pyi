@@ -94,6 +94,7 @@ class CopyOptions(Object):
     existing_rows: int
     waits_for_writes: bool
     completes_at_leader: bool
+    arrives: bool
     by_each_warp: bool
     rows_of_warpgroups: bool
     into_scratch: bool

@@ -194,7 +194,7 @@ Name NameOf(const ArriveNode* op) {
     case ArriveKind::kExpect:
       return {pair ? "mbarrier_expect_tx_pair" : "mbarrier_expect_tx"};
     case ArriveKind::kThreadExpect:
-      return {"mbarrier_arrive_expect_tx"};
+      return {pair ? "mbarrier_arrive_expect_tx_pair" : "mbarrier_arrive_expect_tx"};
     case ArriveKind::kCopies:
       return {"cp_async_arrive"};
     case ArriveKind::kIssuerCommit:

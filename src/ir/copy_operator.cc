@@ -114,6 +114,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("existing_rows", &CopyOptionsNode::existing_rows)
       .def_ro("waits_for_writes", &CopyOptionsNode::waits_for_writes)
       .def_ro("completes_at_leader", &CopyOptionsNode::completes_at_leader)
+      .def_ro("arrives", &CopyOptionsNode::arrives)
       .def_ro("by_each_warp", &CopyOptionsNode::by_each_warp)
       .def_ro("rows_of_warpgroups", &CopyOptionsNode::rows_of_warpgroups)
       .def_ro("into_scratch", &CopyOptionsNode::into_scratch)

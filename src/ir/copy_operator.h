@@ -52,6 +52,8 @@ class CopyOptionsNode : public ffi::Object {
   bool waits_for_writes = false;
   // A load by TMA completes on the barrier of the pair's leader, whichever block's memory it fills.
   bool completes_at_leader = false;
+  // The thread that asks TMA for this load, the last one of a slot, also arrives on its barrier.
+  bool arrives = false;
   // One thread of each warp asks TMA for the tile of its warp, and not one thread for all warps.
   // The program waits for these loads.
   bool by_each_warp = false;

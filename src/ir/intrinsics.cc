@@ -218,6 +218,8 @@ constexpr Intrinsic kIntrinsics[] = {
     Mbarrier("mbarrier_expect_tx", "tl::mbarrier_expect_tx", Feature::kTma),
     Mbarrier("mbarrier_expect_tx_pair", "tl::mbarrier_expect_tx_pair", Feature::kTcgen05),
     Mbarrier("mbarrier_arrive_expect_tx", "tl::mbarrier_arrive_expect_tx", Feature::kTma),
+    Mbarrier("mbarrier_arrive_expect_tx_pair", "tl::mbarrier_arrive_expect_tx_pair",
+             Feature::kTcgen05),
     Mbarrier("mbarrier_wait_parity", "tl::mbarrier_wait"),
     OfRoles(Mbarrier("mbarrier_try_wait", "tl::mbarrier_try_wait")),
     OfRoles(Mbarrier("mbarrier_inval", "tl::mbarrier_inval")),

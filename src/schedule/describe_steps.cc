@@ -123,6 +123,7 @@ class StepFinder : public ir::StmtVisitor {
     AddBytes(step.get(), op->src->buffer, elements);
     AddBytes(step.get(), op->dst->buffer, elements);
     Add(step);
+    if (op->options->arrives) AddSignal("arrive", op->mbar, "threads", op->span);
   }
   void Visit(const ir::GemmNode* op) override {
     std::vector<Buffer> inputs;

@@ -28,6 +28,7 @@
 #include "schedule/gather_gemms.h"
 #include "schedule/gemm_turns.h"
 #include "schedule/load_ahead.h"
+#include "schedule/load_roles.h"
 #include "schedule/missing_rows.h"
 #include "schedule/mma_warp.h"
 #include "schedule/operand_channels.h"
@@ -211,36 +212,6 @@ class LoopPipeliner : public ir::StmtMutator {
   bool with_roles_;
 };
 
-// The channels whose loads another role can execute; their loads are in the slice.
-std::vector<Channel> Loadable(const std::vector<Channel>& channels,
-                              const ir::KernelLaunchNode* launch, RoleSlice* slice) {
-  std::vector<Channel> result;
-  RoleSlice all(launch);
-  for (const Channel& channel : channels) {
-    std::vector<const ir::CopyNode*> loads;
-    for (const Handover& handover : channel.handovers) {
-      for (size_t at : handover.loads) {
-        loads.push_back(handover.seq->stmts[at].as<ir::CopyNode>());
-      }
-    }
-    RoleSlice alone(launch);
-    std::string reason;
-    for (const ir::CopyNode* load : loads) {
-      if (reason.empty()) reason = alone.Add(load);
-    }
-    for (const ir::CopyNode* load : loads) {
-      if (reason.empty()) {
-        all.Add(load);
-      } else {
-        RemarkCopy(load, "is not pipelined: " + reason);
-      }
-    }
-    if (reason.empty()) result.push_back(channel);
-  }
-  *slice = std::move(all);
-  return result;
-}
-
 // Registers of a thread: what the producers leave is for the others.
 struct RegisterShares {
   int64_t producer = 0;  // 0: as launched
@@ -380,16 +351,28 @@ std::vector<Stmt> SharedByRoles(const std::vector<Ring>& rings, const GemmTurns&
   return allocs;
 }
 
-// Returns the rings of the tiles that `producers` threads load for `threads`, or for gemms of
-// turns.
+// Returns the loads of each warp that loads. Two warps share them if the tensor core waits for them
+// and the block, alone on its multiprocessor, has room for the warp.
+std::vector<RoleSlice> LoadsOfWarps(RoleSlice all, const std::vector<Channel>& channels,
+                                    const GemmTurns& turns, const ir::KernelLaunchNode* launch,
+                                    int64_t threads) {
+  bool room = ir::MinBlocks(launch) == 1 && threads + kWarpgroup <= kMaxThreads;
+  if (!turns.empty() && room) return DivideLoads(channels, launch);
+  std::vector<RoleSlice> one;
+  one.push_back(std::move(all));
+  return one;
+}
+
+// Returns the rings of the tiles that warps load for `threads`, or for gemms of turns. One thread
+// arrives for each warp that loads tiles of the channel.
 std::vector<Ring> RingsOf(const std::vector<Channel>& channels, const GemmTurns& turns,
-                          int64_t producers, int64_t threads) {
+                          const std::vector<RoleSlice>& loads, int64_t threads) {
   std::vector<Ring> rings;
   for (const Channel& channel : channels) {
     bool by_tensor_core = turns.Releases(channel);
     bool of_pair = by_tensor_core && turns.in_pairs();
-    rings.push_back(
-        MakeRing(channel, of_pair ? op::kPairBlocks : producers, by_tensor_core ? 1 : threads));
+    int64_t arrivals = WarpsLoading(channel, loads) * (of_pair ? op::kPairBlocks : 1);
+    rings.push_back(MakeRing(channel, arrivals, by_tensor_core ? 1 : threads));
     rings.back().by_tensor_core = by_tensor_core;
     rings.back().of_pair = of_pair;
   }
@@ -423,6 +406,9 @@ std::vector<Ring> OperandRingsOf(const std::vector<Channel>& operands, const Gem
   }
   return rings;
 }
+
+// The names of the warps that load.
+constexpr const char* kLoaders[] = {"load", "load 2"};
 
 // A role beside the threads of the program.
 struct ServiceRole {
@@ -458,21 +444,34 @@ Stmt Divide(const analysis::LaunchThreads& threads, Stmt work,
   return ir::If(threads.linear >= I32(threads.count), others, work, span);
 }
 
-// The threads that the compiler adds: one warp each to load, to issue gemms, and to ask for tiles.
-// If threads share registers, the added warps form a warpgroup.
+// The threads that the compiler adds: one warp or two to load, one each to issue gemms and to ask
+// for tiles. If threads share registers, the added warps form a warpgroup.
 struct ServiceThreads {
-  ServiceThreads(int64_t begin, bool gemms, bool asks, bool shares)
+  ServiceThreads(int64_t begin, int64_t loaders, bool gemms, bool asks, bool shares)
       : producers{begin, kWarp},
-        mma_warp{begin + kWarp, kWarp},
+        mma_warp{begin + loaders * kWarp, kWarp},
         scheduler{mma_warp.begin + (gemms ? kWarp : 0), 1},
         count(std::max<int64_t>(shares ? kWarpgroup : kWarp,
                                 scheduler.begin + (asks ? kWarp : 0) - begin)) {}
+
+  op::ThreadRange Producers(size_t loader) const {
+    return {producers.begin + static_cast<int64_t>(loader) * kWarp, kWarp};
+  }
 
   op::ThreadRange producers;
   op::ThreadRange mma_warp;
   op::ThreadRange scheduler;
   int64_t count;
 };
+
+// Returns the warps that load as readers of the tile loops.
+std::vector<TileReader> ReadersOf(std::vector<Stmt>* loads, const ServiceThreads& added) {
+  std::vector<TileReader> readers;
+  for (size_t i = 0; i < loads->size(); ++i) {
+    readers.push_back({kLoaders[i], &(*loads)[i], added.Producers(i)});
+  }
+  return readers;
+}
 
 // Returns why the threads of a block get no roles beside them, or an empty string if they may.
 std::string WhyNoRoles(const ir::KernelLaunchNode* launch, const TileLoops& tiles,
@@ -499,8 +498,9 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   analysis::LaunchThreads threads = analysis::ThreadsOf(op);
   bool shares = SharesRegisters(op, threads.count);
   TileLoops tiles(op);
-  std::string reason =
-      WhyNoRoles(op, tiles, ServiceThreads(threads.count, /*gemms=*/true, !tiles.empty(), shares));
+  std::string reason = WhyNoRoles(
+      op, tiles,
+      ServiceThreads(threads.count, /*loaders=*/1, /*gemms=*/true, !tiles.empty(), shares));
   if (!reason.empty()) channels.clear();
   if (reason.empty()) reason = WhyNoLoads(target_);
   RoleSlice slice(op);
@@ -520,32 +520,41 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   std::vector<Channel> all = channels;
   all.insert(all.end(), operands.begin(), operands.end());
   GemmTurns turns(op, all, threads.count, columns - ColumnsOfSecondSlots(operands));
-  const auto [producers, mma_warp, scheduler, service] =
-      ServiceThreads(threads.count, !turns.empty(), !tiles.empty(), shares);
-  std::vector<Ring> rings = RingsOf(channels, turns, producers.count, threads.count);
+  const std::vector<RoleSlice> slices =
+      LoadsOfWarps(std::move(slice), channels, turns, op, threads.count);
+  const ServiceThreads added(threads.count, static_cast<int64_t>(slices.size()), !turns.empty(),
+                             !tiles.empty(), shares);
+  const int64_t service = added.count;
+  std::vector<Ring> rings = RingsOf(channels, turns, slices, threads.count);
   const std::vector<Ring> computed = OperandRingsOf(operands, turns, threads.count);
   std::vector<Ring> results = ResultsOf(turns, threads.count);
   RegisterShares registers = ShareRegisters(op, threads.count, service, !turns.empty());
   Description description(op);
-  Stmt loads = WriteProducer(slice, rings, producers, op->body);
+  std::vector<Stmt> loads;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    loads.push_back(WriteProducer(slices[i], rings, added.Producers(i), op->body));
+  }
   rings.insert(rings.end(), computed.begin(), computed.end());
-  Stmt gemms = turns.empty()
-                   ? Stmt()
-                   : WriteMmaWarp(turns, rings, results, mma_warp, op->body, &description.notes);
+  Stmt gemms = turns.empty() ? Stmt()
+                             : WriteMmaWarp(turns, rings, results, added.mma_warp, op->body,
+                                            &description.notes);
   DescribeChannels(rings, results, turns, threads.count, &description);
   DescribeOwn(copies.channels, &description);
   rings.insert(rings.end(), results.begin(), results.end());
   std::vector<Stmt> consumed = ClearMissingRows(rings);
   consumed.push_back(WriteConsumers(rings, turns, threads.linear, op->body, &description.notes));
   Stmt work = op::Sequence(consumed, op->span);
-  std::vector<TileReader> readers = {{"load", &loads, producers}};
+  std::vector<TileReader> readers = ReadersOf(&loads, added);
   const int64_t share = turns.in_pairs() ? op::kPairBlocks : 1;
-  if (gemms.defined()) readers.push_back({"mma", &gemms, mma_warp, share});
+  if (gemms.defined()) readers.push_back({"mma", &gemms, added.mma_warp, share});
   readers.push_back({"threads", &work, {0, threads.count}});
   tiles.Connect(readers, &description);
-  std::vector<ServiceRole> roles = {{"load", producers, loads}};
-  if (gemms.defined()) roles.push_back({"mma", mma_warp, gemms});
-  if (!tiles.empty()) roles.push_back({"scheduler", scheduler, tiles.WriteScheduler()});
+  std::vector<ServiceRole> roles;
+  for (size_t i = 0; i < loads.size(); ++i) {
+    roles.push_back({kLoaders[i], added.Producers(i), loads[i]});
+  }
+  if (gemms.defined()) roles.push_back({"mma", added.mma_warp, gemms});
+  if (!tiles.empty()) roles.push_back({"scheduler", added.scheduler, tiles.WriteScheduler()});
   for (const ServiceRole& role : roles) {
     description.AddRole(role.name, role.threads, registers.producer, role.program);
   }

@@ -1,5 +1,7 @@
 #include "schedule/producer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -22,8 +24,9 @@ class ProducerWriter : public SliceCopier {
  public:
   ProducerWriter(const RoleSlice& slice, const std::vector<Ring>& rings,
                  const op::ThreadRange& threads)
-      : SliceCopier(slice), threads_(threads) {
+      : SliceCopier(slice), slice_(slice), threads_(threads) {
     for (const Ring& ring : rings) {
+      if (LoadsIn(ring.channel->handovers.front()).empty()) continue;
       uses_.emplace_back(&ring, UseCounter(ring, ring.channel->Name() + "_loads"));
     }
   }
@@ -44,21 +47,21 @@ class ProducerWriter : public SliceCopier {
     const ir::Span& span = seq->stmts[i].span();
     for (const auto& [ring, uses] : uses_) {
       const Handover* handover = FindHandover(*ring, seq);
-      if (handover == nullptr || handover->loads.front() != i) continue;
+      if (handover == nullptr || LoadsIn(*handover).front() != i) continue;
       Expr slot = uses.BindSlot(span, stmts);
       stmts->push_back(uses.WaitEmpty(slot, span));
       slots_.Enter(*ring, slot);
       slot_of_[ring] = slot;
     }
-    SliceCopier::Append(seq, i, stmts);
+    const Ring* filled = nullptr;
     for (const auto& [ring, uses] : uses_) {
       const Handover* handover = FindHandover(*ring, seq);
-      if (handover == nullptr || handover->loads.back() != i) continue;
-      Expr leader = ring->of_pair ? op::PairLeader() : Expr();
-      Stmt arrive = Arrive(ring->full, slot_of_.at(ring), span, {.block = leader});
-      // One thread of each block arrives at the leader.
-      stmts->push_back(ring->of_pair ? op::ByElected(arrive, threads_, span) : arrive);
-      stmts->push_back(uses.Advance(span));
+      if (handover != nullptr && LoadsIn(*handover).back() == i) filled = ring;
+    }
+    fills_ = filled != nullptr;
+    SliceCopier::Append(seq, i, stmts);
+    for (const auto& [ring, uses] : uses_) {
+      if (ring == filled) stmts->push_back(uses.Advance(span));
     }
   }
 
@@ -73,14 +76,23 @@ class ProducerWriter : public SliceCopier {
       copy->src = MutateRegion(op->src);
       copy->dst = slots_.InSlot(MutateRegion(op->dst));
       copy->mbar = full;
-      copy->options = op->options.But(
-          [&](ir::CopyOptionsNode* options) { options->completes_at_leader |= ring->of_pair; });
+      copy->options = op->options.But([&](ir::CopyOptionsNode* options) {
+        options->completes_at_leader |= ring->of_pair;
+        options->arrives = fills_;
+      });
     });
     return ir::WithPlan(
         load, op::TilePlan(tvm::ffi::make_object<op::TilePlanNode>(op::TmaLoad(), threads_)));
   }
 
  private:
+  // Returns the loads of a use that are in the slice.
+  std::vector<size_t> LoadsIn(const Handover& handover) const {
+    std::vector<size_t> loads;
+    std::copy_if(handover.loads.begin(), handover.loads.end(), std::back_inserter(loads),
+                 [&](size_t at) { return slice_.Has(handover.seq->stmts[at].get()); });
+    return loads;
+  }
   // The tensor cores of other blocks arrive on the barriers of this one: not when it has gone.
   static void AwaitOthers(const Ring& ring, const UseCounter& uses, std::vector<Stmt>* stmts) {
     const ir::Span& span = ring.empty->span;
@@ -97,9 +109,11 @@ class ProducerWriter : public SliceCopier {
     TVM_FFI_UNREACHABLE();
   }
 
+  const RoleSlice& slice_;
   op::ThreadRange threads_;
   std::vector<std::pair<const Ring*, UseCounter>> uses_;
   std::map<const Ring*, Expr> slot_of_;
+  bool fills_ = false;  // the load that is written is the last one of a slot by this warp
   SlotMap slots_;
 };
 

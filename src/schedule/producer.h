@@ -10,8 +10,8 @@
 
 namespace tilelang::schedule {
 
-// The part of the body of a launch that a slice holds, executed by `threads`: they wait for a slot
-// to be empty before the first load into it and arrive after the last one.
+// The part of the body of a launch that a slice holds, executed by a warp: it waits for a slot to
+// be empty before its first load into the slot. One thread arrives with the last one.
 ir::Stmt WriteProducer(const RoleSlice& slice, const std::vector<Ring>& rings,
                        const op::ThreadRange& threads, const ir::Stmt& body);
 

@@ -146,13 +146,15 @@ Stmt LoadByTma(const OperatorGroup& group, memory::CtaResources* resources,
   for (const ir::TileOpNode* op : group) {
     if (!op::IsAnnounced(op::AsCopy(op))) bytes += op::TmaPlanOf(op)->bytes;
   }
-  // If other threads wait for the tiles, the issuing thread arrives after it has issued all copies.
+  bool last = std::any_of(group.begin(), group.end(), [](const ir::TileOpNode* op) {
+    return op::AsCopy(op)->options->arrives;
+  });
   bool at_leader = op::CompletesAtLeader(op::AsCopy(group.front()), lowering->ctx->in_pairs);
   std::vector<Stmt> issue;
-  if (bytes != 0) {
-    bool own = !others.defined() && !at_leader;
+  if (bytes != 0 || last) {
+    bool arrives = last || (!others.defined() && !at_leader);
     issue.push_back(ir::Arrive(
-        own ? ir::ArriveKind::kThreadExpect : ir::ArriveKind::kExpect,
+        arrives ? ir::ArriveKind::kThreadExpect : ir::ArriveKind::kExpect,
         op::ElementAt(lowering->barrier), span,
         {.bytes = op::U32(bytes), .scope = at_leader ? ir::Scope::kPair : ir::Scope::kCta}));
   }

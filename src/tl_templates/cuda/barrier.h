@@ -103,6 +103,13 @@ TL_DEVICE void mbarrier_expect_tx_pair(uint64_t& barrier, uint32_t bytes) {
                "r"(bytes)
                : "memory");
 }
+// And arrives there. What this thread has stored before is not for the threads that wait.
+TL_DEVICE void mbarrier_arrive_expect_tx_pair(uint64_t& barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.relaxed.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(
+                   address_in_leader(&barrier)),
+               "r"(bytes)
+               : "memory");
+}
 
 // Makes initialised mbarriers visible to the cluster and to the async proxy.
 TL_DEVICE void fence_barrier_init() {

@@ -147,7 +147,7 @@ def test_half_of_the_bytes_of_b_enter_a_block():
     """The loads of each block complete on the barrier of the leader."""
     kernel = tilelang.compile(PairGemm(256, 128, 256, stages=3).build(), target="sm_100a")
     source, ptx = kernel.get_kernel_source(), kernel.get_ptx()
-    assert "tl::mbarrier_expect_tx_pair(a_full[a_slot], 24576u)" in source
+    assert "tl::mbarrier_arrive_expect_tx_pair(a_full[a_slot], 24576u)" in source
     assert ".mbarrier::complete_tx::bytes.cta_group::2" in ptx
 
 

@@ -11,8 +11,11 @@ import torch
 import tilelang.language as T
 
 
-def staged_gemm(stages: int = 2):
-    """C (384, 64) = A (384, 160) B^T, B (64, 160); results leave by TMA while loads run ahead."""
+def staged_gemm(stages: int = 2, loads: int = 1):
+    """C (384, 64) = A (384, 160) B^T, B (64, 160); results leave by TMA while loads run ahead.
+
+    So many ``loads`` bring the rows of each operand: on sm_100a two warps share four or more.
+    """
     m, n, k = 128, 64, 32
 
     @T.prim_func
@@ -31,8 +34,11 @@ def staged_gemm(stages: int = 2):
             for t in T.serial(tiles):
                 T.clear(c)
                 for i in T.Pipelined(steps, num_stages=stages):
-                    T.copy(A[t * m, i * k], a)
-                    T.copy(B[0, i * k], b)
+                    for part in tuple(range(loads)):
+                        rows, columns = m // loads, n // loads
+                        first, left = part * rows, part * columns
+                        T.copy(A[t * m + first, i * k], a[first : first + rows, :])
+                        T.copy(B[left, i * k], b[left : left + columns, :])
                     T.gemm(a, b, c, transpose_B=True)
                 T.copy(c, out)
                 T.copy(out, C[t * m, 0])

@@ -262,6 +262,12 @@ def pipelined_gemm(target: str) -> Case:
     return _compiled(pipelined_kernels.staged_gemm(), target, *pipelined_kernels.gemm_arguments())
 
 
+def two_load_warps() -> Case:
+    """Two warps fill halves of a slot, and the tensor core waits for both."""
+    function = pipelined_kernels.staged_gemm(loads=2)
+    return _compiled(function, "sm_100a", *pipelined_kernels.gemm_arguments())
+
+
 #: arguments of ``pipelined_kernels.chain``: two gemms by wgmma in flight at a time; turns of the
 #: threads and the tensor core, of each warpgroup by itself; with an operand over a result
 CHAINS = {
@@ -423,6 +429,7 @@ CASES: dict[str, Callable[[], Case]] = {
         transposed_by_warps, smoke_kernel, ring_by_hand,
         tiles_of_clusters, copy_to_another_block, ring_of_clusters,
         slots_of_clusters, slots_of_pairs, gemm_of_pair, sliced_epilogue,
+        two_load_warps,
     )
 } | {
     f"pipelined_gemm_{target}": functools.cache(functools.partial(pipelined_gemm, target))

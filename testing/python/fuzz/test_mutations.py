@@ -76,7 +76,7 @@ REDUNDANT = {
         "It orders no memory: each lane waits for the mbarrier itself. It makes the warp converge, "
         "for which the emulator waits at the next .aligned instruction anyway."
     ),
-    ("overlapped_chain", "mbarrier.arrive.shared::cta.b64", 5): (
+    ("overlapped_chain", "mbarrier.arrive.shared::cta.b64", 3): (
         "It releases the last tile, after which nothing more is loaded; a loop that is run again "
         "has the same text."
     ),

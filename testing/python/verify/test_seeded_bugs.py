@@ -47,16 +47,16 @@ def changed_argument(index: int, change):
 
 
 def test_a_phase_without_arrival() -> None:
-    """The bytes of a load are announced, but nobody arrives."""
+    """The bytes of a load are not announced, and nobody arrives."""
     _, func = kernel("gemm_sm_90a")
-    assert "wait here forever" in found(without(func, "mbarrier_arrive", 0))
+    assert "wait here forever" in found(without(func, "mbarrier_arrive_expect_tx", 0))
 
 
 def test_a_phase_of_fewer_bytes() -> None:
     """A load that was not announced does not keep the phase from its end."""
     _, func = kernel("gemm_sm_90a")
-    fewer = replaced(func, "mbarrier_expect_tx", 0, changed_argument(1, lambda n: constant(n, 64)))
-    found(fewer)
+    fewer = changed_argument(1, lambda n: constant(n, 64))
+    found(replaced(func, "mbarrier_arrive_expect_tx", 0, fewer))
 
 
 def test_counters_that_begin_anew_with_each_tile() -> None:
@@ -118,14 +118,15 @@ def test_a_ring_released_by_one_of_two_readers() -> None:
 
 
 def test_counts_of_another_number_of_threads() -> None:
-    """One elected thread arrives where a warp is expected; and the other way round."""
+    """One elected thread arrives where a warp is expected; many threads where one is."""
     _, func = kernel("gemm_sm_100a")
     inits = re.findall(r"mbarrier_init\(address_of\((\w+)\[(\d)\]\)", str(func))
     more = changed_argument(1, lambda n: constant(n, 32))
     empty = inits.index(("a_empty", "0"))
     assert "wait here forever" in found(replaced(func, "mbarrier_init", empty, more))
     one = changed_argument(1, lambda n: constant(n, 1))
-    assert "more threads arrive" in found(replaced(func, "mbarrier_init", 0, one))
+    ready = inits.index(("gemm_ready", "0"))
+    assert "more threads arrive" in found(replaced(func, "mbarrier_init", ready, one))
 
 
 def test_a_fence_by_one_writer_of_many() -> None:
