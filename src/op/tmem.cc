@@ -56,6 +56,13 @@ void SetDefaultRole(const Buffer& buffer, const Span& user, Context* ctx) {
 
 int64_t ColumnsOf(const Buffer& buffer, const TmemLayout& layout) { return layout->Columns(); }
 
+int64_t MostColumnsOf(const Buffer& accumulator) {
+  Coord shape = StaticShape(accumulator);
+  int64_t rows = shape[shape.size() - 2];
+  int64_t blocks = (rows + layout::kTmemLanes - 1) / layout::kTmemLanes;
+  return layout::Product(shape) / rows * blocks;
+}
+
 int64_t ColumnsOfTiles(const Stmt& s) {
   int64_t columns = 0;
   ir::WalkStmts(s, [&](const Stmt& inner) {

@@ -42,6 +42,8 @@ TmemTile TileOf(const Region& region, const Span& span, Context* ctx);
 
 // Columns of 32 bits that the buffer takes.
 int64_t ColumnsOf(const Buffer& buffer, const TmemLayout& layout);
+// Returns the columns of an accumulator [stages.., M, N], whatever instruction fills it, or more.
+int64_t MostColumnsOf(const Buffer& accumulator);
 // Returns the columns of all tiles that are allocated in `s`, if none shares the columns of
 // another.
 int64_t ColumnsOfTiles(const Stmt& s);

@@ -148,7 +148,7 @@ Channel ResultsOf(const TurnLoop& loop, const ir::KernelLaunchNode* launch, int6
   for (const Buffer& tile : loop.main().tensor_memory) {
     if (!IsResult(tile, loop, launch, &handover)) return {};
     results.tiles.push_back(tile);
-    *columns += op::ColumnsOf(tile, op::LayoutForRole(tile, op::TmemRole::kAccumulator));
+    *columns += op::MostColumnsOf(tile);
   }
   results.handovers.push_back(handover);
   return results;
