@@ -65,6 +65,7 @@
 #include "tiling/trim_loads.h"
 #include "tiling/version_launches.h"
 #include "transform/apply_scale_factors.h"
+#include "transform/complete_gemms.h"
 #include "transform/expand_unrolled.h"
 #include "transform/join_vectorized.h"
 #include "transform/lead_pairs.h"
@@ -153,6 +154,7 @@ const std::vector<Step>& Pipeline() {
       {"wrap_indices", ForAll(transform::WrapIndices)},
       {"lead_pairs", ForAll(transform::LeadPairs)},
       {"reduce_tensors", reductions::ReduceTensors},
+      {"complete_gemms", transform::CompleteGemms},
       {"check_program", check::CheckProgram},
       {"split_gathers", transform::SplitGathers},
       Optional("stage_rows", ForAll(transform::StageRows), "tl.disable_row_staging"),

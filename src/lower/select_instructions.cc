@@ -187,11 +187,6 @@ class Selector : public analysis::ScopedMutator {
     return staged.get() == op ? Choose(op) : MutateStmt(staged);
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
-    if (op::MustBeWgmma(op) && !target_->has_wgmma) {
-      TL_USER_ERROR(kTarget, op->span,
-                    "T.wgmma_gemm: " << std::string(target_->arch)
-                                     << " has no wgmma; use T.gemm, or target=\"sm_90a\"");
-    }
     if (op::IsInPairs(op) && !target_->has_tcgen05) {
       TL_USER_ERROR(kTarget, op->span,
                     "T.gemm with use_2cta=True: "

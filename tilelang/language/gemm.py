@@ -367,11 +367,12 @@ def wgmma_gemm(
 ) -> None:
     """The asynchronous gemm on Hopper: issued and committed as a group, not waited for.
 
+    On targets without wgmma it is :func:`gemm`, which waits for its result, with a remark.
+
     Arguments and errors as of :func:`gemm`. C and a fragment A must not be used, nor shared
     operands overwritten, before a :func:`wait_wgmma` that covers the group.
 
     Raises (when compiled):
-        TargetError: the target has no wgmma.
         LayoutError: wgmma has no form for shapes, types or layouts of the operands.
     """
     refuse_extra("T.wgmma_gemm", unsupported, _IGNORED)
@@ -383,9 +384,10 @@ def wait_wgmma(id: int = 0) -> None:
     """Each warpgroup waits until at most ``id`` of the groups of wgmma that it has issued are
     incomplete: every ``T.wgmma_gemm``, and ``T.gemm`` with ``wg_wait``, is a group.
 
+    On targets without wgmma nothing is in flight, and a remark says so.
+
     Raises:
         SemanticsError: ``id`` is no constant from 0 to 7.
-        TargetError (when compiled): the target has no wgmma.
     """
     in_block("T.wait_wgmma")
     number = plain(id)

@@ -28,7 +28,7 @@ def issue_gemm(a, b, c, clear=False):
 ISSUES = {"T.wgmma_gemm": issue_wgmma, "T.gemm wg_wait": issue_gemm}
 
 
-def compiled(body, blocks_of_k: int, columns: int = N):
+def compiled(body, blocks_of_k: int, columns: int = N, target: str = "sm_90a"):
     """``body(A, B, out)`` computes one tile, M x columns."""
 
     @T.prim_func
@@ -42,11 +42,15 @@ def compiled(body, blocks_of_k: int, columns: int = N):
             body(A, B, c)
             T.copy(c, C)
 
-    return tilelang.compile(main, target="sm_90a")
+    return tilelang.compile(main, target=target)
 
 
 def check(kernel, blocks_of_k: int, device: str = "cpu", columns: int = N) -> None:
     assert uses_wgmma(kernel)
+    check_product(kernel, blocks_of_k, device, columns)
+
+
+def check_product(kernel, blocks_of_k: int, device: str = "cpu", columns: int = N) -> None:
     a = torch.randint(-3, 4, (M, blocks_of_k * K)).bfloat16().to(device)
     b = torch.randint(-3, 4, (columns, blocks_of_k * K)).bfloat16().to(device)
     c = poisoned((M, columns), "float32", device)
@@ -54,7 +58,7 @@ def check(kernel, blocks_of_k: int, device: str = "cpu", columns: int = N) -> No
     assert torch.equal(c.double(), a.double() @ b.double().T)
 
 
-def overlapped(issue, blocks: int):
+def overlapped(issue, blocks: int, target: str = "sm_90a"):
     """Loads the next block while the product of the last is in flight."""
 
     @T.macro
@@ -72,7 +76,19 @@ def overlapped(issue, blocks: int):
                 T.copy(B[0, (i + 1) * K], b[(i + 1) % 2, :, :])
         T.wait_wgmma(0)
 
-    return compiled(body, blocks)
+    return compiled(body, blocks, target=target)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("issue", ISSUES)
+@pytest.mark.parametrize("target", ["sm_80", "sm_100a", "sm_120a"])
+def test_targets_without_wgmma_wait_at_once(issue, target):
+    kernel = overlapped(ISSUES[issue], 5, target)
+    check_product(kernel, 5)
+    messages = [remark.message for remark in kernel.remarks if remark.topic == "argument"]
+    said = "T.wgmma_gemm is T.gemm here" if issue == "T.wgmma_gemm" else "wg_wait=-1 has no effect"
+    for text in (said, "T.wait_wgmma has no effect"):
+        assert any(text in message for message in messages)
 
 
 @pytest.mark.every_schedule
@@ -195,16 +211,6 @@ def few_rows(a, b, c):
 
 
 @T.macro
-def plain(a, b, c):
-    issue_wgmma(a, b, c)
-
-
-@T.macro
-def wait(a, b, c):
-    T.wait_wgmma(0)
-
-
-@T.macro
 def too_many(a, b, c):
     T.wait_wgmma(8)
 
@@ -212,8 +218,6 @@ def too_many(a, b, c):
 REFUSED = [
     (slice_of_c, "sm_90a", errors.LayoutError, "needs whole fragments for C and A"),
     (few_rows, "sm_90a", errors.LayoutError, "T.wgmma_gemm: M = 16 is no multiple of 64"),
-    (plain, "sm_80", errors.TargetError, "T.wgmma_gemm: sm_80 has no wgmma"),
-    (wait, "sm_100a", errors.TargetError, "T.wait_wgmma: sm_100a has no wgmma"),
     (too_many, "sm_90a", errors.SemanticsError, "it is a constant from 0 to 7"),
 ]
 
