@@ -324,8 +324,13 @@ std::optional<Func> Smaller(const Func& func, bool shared, const PassConfigs& co
   if (!shared) return WithAccumulatorInRegisters(func);
   if (auto sharing = WithRolesSharing(func)) return sharing;
   if (auto sliced = WithSlicedResults(func)) return sliced;
-  if (IsSet(configs, "tl.keep_stages")) return std::nullopt;
-  return WithFewerStages(func);
+  if (!IsSet(configs, "tl.keep_stages")) {
+    if (auto fewer = WithFewerStages(func)) return fewer;
+  }
+  // A fragment that gemms of both kinds use passes through shared memory between them. It does not
+  // if all of them have their accumulators in registers.
+  bool began = func->attrs.count(lower::kAccumulatorsInRegisters) != 0;
+  return began ? WithAccumulatorInRegisters(func) : std::nullopt;
 }
 
 // The result of compilation, and what `CompileOnce` says of it.
