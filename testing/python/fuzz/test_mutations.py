@@ -89,6 +89,7 @@ REDUNDANT = {
         "It is the barrier of the cluster that makes the mbarrier known to the other block."
     ),
     ("pipelined_gemm_sm_100a", "bar.sync", 1): _FREED,
+    ("two_load_warps", "bar.sync", 1): _FREED,
 }
 
 
