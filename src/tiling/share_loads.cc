@@ -119,12 +119,14 @@ std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,
   arith::Analyzer analyzer;
   analyzer.BindParams(func->params);
   analyzer.BindLaunch(launch);
-  // An assumption may say how many blocks there are.
-  bool assumes =
-      ir::HasStmt(launch->body, [](const Stmt& s) { return s->kind == ir::StmtKind::kAssume; });
+  BlockNames names(launch->body, block);
+  // An assumption may say how many blocks there are; one about sizes holds for a block behind them.
+  bool assumes = ir::HasStmt(launch->body, [&](const Stmt& s) {
+    const auto* assume = s.as<ir::AssumeNode>();
+    return assume != nullptr && names.In(assume->condition);
+  });
   bool whole = rows && *rows % 2 == 0;
   if (assumes || (!whole && !StoresEndWithGrid(launch->body, block, extent, &analyzer))) return {};
-  BlockNames names(launch->body, block);
   std::vector<const ir::CopyNode*> loads;
   std::copy_if(plain.loads.begin(), plain.loads.end(), std::back_inserter(loads),
                [&](const ir::CopyNode* load) { return !names.In(load->src); });
