@@ -61,7 +61,6 @@
 #include "tiling/persist_blocks.h"
 #include "tiling/realign_rows.h"
 #include "tiling/stream_rows.h"
-#include "tiling/tile_by_size.h"
 #include "tiling/trim_loads.h"
 #include "tiling/version_launches.h"
 #include "transform/apply_scale_factors.h"
@@ -178,7 +177,6 @@ const std::vector<Step>& Pipeline() {
       Optional("realign_rows", tiling::RealignRows, "tl.disable_row_realignment"),
       Optional("pack_factors", tiling::PackFactors, "tl.disable_factor_packing"),
       Optional("version_launches", ForAll(tiling::VersionLaunches), "tl.disable_launch_versions"),
-      Optional("tile_by_size", tiling::TileBySize, "tl.disable_launch_versions"),
       Optional("choose_tiles", tiling::ChooseTiles, "tl.disable_tile_choice"),
       {"slice_epilogue", epilogue::SliceEpilogue},
       {"mask_results", lower::MaskResults},

@@ -19,6 +19,12 @@ Expr ExtentInside(const Expr& extent) {
   return select == nullptr ? extent : ExtentInside(select->true_value);
 }
 
+Array<Expr> ExtentsInside(const Array<Expr>& grid) {
+  Array<Expr> inside;
+  for (const Expr& extent : grid) inside.push_back(ExtentInside(extent));
+  return inside;
+}
+
 Expr EmptyLike(const Expr& extent, const Expr& inside) {
   const SelectNode* select = Conditional(extent);
   if (select == nullptr) return inside;

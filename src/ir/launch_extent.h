@@ -8,6 +8,8 @@ namespace tilelang::ir {
 
 // An extent of a grid as its blocks know it: where there are some.
 Expr ExtentInside(const Expr& extent);
+// The extents of a grid as its blocks know them.
+Array<Expr> ExtentsInside(const Array<Expr>& grid);
 // The extent `inside`, empty where `extent` is so by its condition.
 Expr EmptyLike(const Expr& extent, const Expr& inside);
 // The extent `inside` of a grid of one dimension, empty where the grid `extents` is so.

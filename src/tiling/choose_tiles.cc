@@ -3,396 +3,276 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
-#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "analysis/kernel_scope.h"
+#include "arith/analyzer.h"
 #include "ir/launch_extent.h"
+#include "ir/printer.h"
 #include "ir/remark.h"
 #include "ir/settings.h"
 #include "ir/visitor.h"
-#include "op/cta_pair.h"
-#include "op/gemm_tcgen05.h"
-#include "target/rates.h"
-#include "target/warp.h"
-#include "tiling/add_parts.h"
+#include "tiling/call_kernels.h"
 #include "tiling/considered_tiles.h"
 #include "tiling/gemm_problem.h"
-#include "tiling/loop_stages.h"
-#include "tiling/one_wave.h"
-#include "tiling/order_blocks.h"
-#include "tiling/pair_blocks.h"
-#include "tiling/residency.h"
 #include "tiling/retile.h"
-#include "tiling/row_ranges.h"
-#include "tiling/tcgen05_tiles.h"
-#include "tiling/tile_sequence.h"
+#include "tiling/tile_rules.h"
 #include "tiling/tile_settings.h"
-#include "tiling/wide_tiles.h"
 #include "transform/launch_condition.h"
 
 namespace tilelang::tiling {
 
+using ir::Expr;
 using ir::Stmt;
 
 namespace {
 
-constexpr size_t kMostRanges = 6;  // of dynamic rows, each with a kernel
+// The most kernels of a GEMM with dynamic sizes, and of one whose tensors have rows of dynamic
+// length: others run in calls in which TMA cannot copy these.
+constexpr size_t kMostKernels = 6;
+constexpr size_t kMostOfVersion = 5;
 
-// Returns whether both matrices, and their scale factors in atoms if there are some, are shared
-// tiles.
-bool HasSharedInputs(const PlainGemm& plain) {
-  if (plain.gemms.size() != 1 || plain.gemms[0]->IsSparse()) return false;
-  auto inputs = plain.gemms[0]->Inputs();
-  return std::all_of(inputs.begin(), inputs.end(), [](const ir::GemmOperandNode* input) {
-    return input->buffer().IsShared() && input->region.IsWhole();
-  });
-}
+Expr I64(int64_t value) { return ir::Const(ir::dtypes::kInt64, value); }
 
-// Adds a remark about a candidate that the model prefers by so much, and what excludes it.
-void RemarkExclusion(const ir::Span& span, double gain, const std::string& candidate,
-                     const std::string& reason) {
-  auto percent = static_cast<int64_t>(100 * gain + 0.5);
-  Remark(span, "tiles",
-         "T.Kernel: the model of tiles predicts " + std::to_string(percent) + " % less time for " +
-             candidate + ", but " + reason);
-}
+// A kernel of several, of which a call runs one.
+struct Version {
+  CallKernel kernel;
+  TiledLaunch tiled;
+  Expr fits;          // whether a call can run it
+  std::string calls;  // that run it, if the kernels before do not
+};
 
-// On targets with tcgen05.
 class TileChooser : public ir::StmtMutator {
  public:
   TileChooser(const ir::Func& func, const Target& target)
-      : func_(func),
-        target_(target),
-        settings_(func),
-        whole_sums_(Has(ir::kWholeSums) || Has(ir::kGivenBlocks)),
-        given_stages_(Has(ir::kGivenBlocks)),
-        given_order_(Has(ir::kGivenOrder)),
-        one_tile_each_(Has(ir::kOneTileEach)),
-        one_for_all_calls_(Has(ir::kOneForAllCalls)) {}
+      : func_(func), target_(target), settings_(func) {}
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = FindPlainGemm(op);
-    bool possible = plain.loop != nullptr && HasSharedInputs(plain) && op->threads.size() == 1 &&
-                    op->attrs.count("cluster_dims") == 0;
-    if (!possible || !LoadsByTma(func_, op, plain, target_)) return self;
-    op::ThreadRange threads{0, analysis::ThreadsOf(op).count};
-    if (!op::Tcgen05Lacks(plain.gemms[0], threads, {}, target_).empty()) return self;
+    if (plain.loop == nullptr || plain.gemms.size() != 1 || op->threads.size() != 1) return self;
     auto problem = Describe(op, plain);
     if (!problem) return self;
-    Stmt by_rows = one_for_all_calls_ ? Stmt() : ByRows(op, *problem);
-    return by_rows.defined() ? by_rows : Cheapest(op, *problem);
+    auto rules = target_->has_tcgen05 ? Tcgen05Rules(func_, op, *problem, plain, target_)
+                                      : WgmmaRules(func_, op, *problem, plain, target_);
+    if (rules == nullptr) return self;
+    return problem->IsDynamic() ? ForCalls(op, *problem, *rules) : Best(op, *problem, *rules);
   }
 
  private:
-  // A candidate to which the program cannot be rewritten.
-  struct Exclusion {
-    Tcgen05Tiles tiles;
-    std::string reason;  // empty where the user or the GPU excludes it
-    ir::Span span;       // of what the reason is about
-  };
-
-  // The launch with the cheapest tiles to which it can be rewritten; the launch itself if there are
-  // none.
-  Stmt Cheapest(const ir::KernelLaunchNode* op, const GemmProblem& problem) const {
+  // Returns the launch with the best tiles to which it can be rewritten; the launch itself if there
+  // are none.
+  Stmt Best(const ir::KernelLaunchNode* op, const GemmProblem& problem,
+            const TileRules& rules) const {
     std::vector<ConsideredTiles> considered;
-    std::optional<Exclusion> cheapest;
-    Stmt chosen;
-    for (const Tcgen05Tiles& tiles : ProposeTcgen05(problem, target_)) {
-      if (!settings_.Allow(tiles.tile.columns, tiles.pairs, tiles.parts)) continue;
-      ConsideredTiles note{tiles.tile, tiles.pairs, false, tiles.parts, Microseconds(tiles)};
-      if (!chosen.defined()) {
-        Exclusion excluded{tiles, "", op->span};
-        chosen = Apply(op, problem, tiles, &excluded);
-        note.chosen = chosen.defined();
-        if (note.chosen) {
-          RemarkChoice(op, problem, tiles);
-          if (cheapest) RemarkExcludedTiles(*cheapest, tiles);
-        } else {
-          if (excluded.reason.empty()) continue;
-          note.reason = excluded.reason;
-          if (!cheapest) cheapest = excluded;
+    std::optional<Candidate> best;
+    size_t noted = 0;  // the number of the best one
+    std::optional<Exclusion> excluded;
+    TiledLaunch chosen;
+    for (const Candidate& candidate : rules.Propose(problem)) {
+      const TileForm& form = candidate.form;
+      if (!settings_.Allow(form.tile.columns, form.pairs, form.parts)) continue;
+      Exclusion tried{candidate, "", op->span};
+      if (!best || rules.IsBetter(candidate, *best)) {
+        TiledLaunch tiled = rules.Apply(candidate, false, &tried);
+        if (tiled.launch.defined()) {
+          best = candidate;
+          chosen = tiled;
+          noted = considered.size();
+        } else if (tried.reason.empty()) {
+          continue;
+        } else if (!excluded || candidate.microseconds < excluded->candidate.microseconds) {
+          excluded = tried;
         }
       }
-      considered.push_back(note);
+      considered.push_back({candidate, false, tried.reason});
     }
-    return WithConsidered(chosen.defined() ? chosen : ir::ffi::GetRef<Stmt>(op), considered);
+    if (!best) return WithConsidered(ir::ffi::GetRef<Stmt>(op), considered);
+    considered[noted].chosen = true;
+    std::string text = rules.Remark(*best, chosen);
+    if (!text.empty()) Remark(op->span, "tiles", text);
+    if (excluded) RemarkExclusion(*excluded, *best);
+    return WithConsidered(chosen.launch, considered);
   }
 
-  // A launch for each range of dynamic rows, of which a call runs one; null where the rows are
-  // constant, or one launch is as good for all.
-  Stmt ByRows(const ir::KernelLaunchNode* op, const GemmProblem& problem) const {
-    if (!problem.dynamic_m.defined()) return Stmt();
-    std::map<int64_t, Stmt> launches;  // by the most rows of their range
-    auto applies = [&](const RowRange& range) {
-      GemmProblem call = problem;
-      call.most_m = range.most;
-      Exclusion excluded{range.tiles, "", op->span};
-      launches[range.most] = Apply(op, call, range.tiles, &excluded);
-      return launches[range.most].defined();
-    };
-    // The launch is one of two if vectors cannot copy all rows (tiling/version_launches.h).
+  // Adds a remark about a candidate that the model clearly prefers, and what excludes it.
+  static void RemarkExclusion(const Exclusion& excluded, const Candidate& chosen) {
+    const Candidate& other = excluded.candidate;
+    if (other.microseconds >= kClearGain * chosen.microseconds) return;
+    double gain = 1 - other.microseconds / chosen.microseconds;
+    Remark(excluded.span, "tiles",
+           "T.Kernel: the model of tiles predicts " +
+               std::to_string(static_cast<int64_t>(100 * gain + 0.5)) + " % less time for " +
+               TextOf(other) + ", but " + excluded.reason);
+  }
+
+  static std::string TextOf(const Candidate& candidate) {
+    const TileForm& form = candidate.form;
+    std::string text = "tiles of " + Text(form.tile) + " elements";
+    if (form.pairs) text += " in pairs of blocks";
+    if (form.parts > 1) {
+      text += " whose iterations " + std::to_string(form.parts) + " blocks share";
+    }
+    return text;
+  }
+
+  // Returns launches for calls of different sizes, of which a call runs one.
+  Stmt ForCalls(const ir::KernelLaunchNode* op, const GemmProblem& problem,
+                const TileRules& rules) const {
+    // The launch is one of several if vectors cannot copy all rows (tiling/version_launches.h).
     bool is_version = !ir::ExtentInside(op->grid[0]).same_as(op->grid[0]);
-    size_t count = is_version ? kMostRanges / 2 : kMostRanges;
-    std::vector<RowRange> ranges = DivideRows(problem, target_, settings_, count, applies);
-    if (ranges.size() < 2) return Stmt();
-    const ir::Expr& rows = problem.dynamic_m;
-    ir::Expr more = ir::Const(ir::dtypes::kBool, 1);
-    std::vector<Stmt> stmts;
-    for (const RowRange& range : ranges) {
-      ir::Expr fits = more;
-      if (range.most != kAnyExtent) {
-        ir::Expr most = rows <= ir::Const(rows.dtype(), range.most);
-        fits = stmts.empty() ? most : more && most;
-        more = ir::Not(most);
-      }
-      ConsideredTiles note{range.tiles.tile,  range.tiles.pairs,         false,
-                           range.tiles.parts, Microseconds(range.tiles), true};
-      Stmt launch = WithConsidered(launches[range.most], {note});
-      stmts.push_back(transform::LaunchWhere(fits, launch.as<ir::KernelLaunchNode>()));
+    bool one = func_->attrs.count(ir::kOneForAllCalls) != 0 || op->attrs.count(kFewCalls) != 0;
+    size_t count = one ? 1 : is_version ? kMostOfVersion : kMostKernels;
+    std::optional<Exclusion> excluded;  // the first one
+    auto apply = [&](const CallKernel& kernel) {
+      Exclusion tried{kernel.candidate, "", op->span};
+      TiledLaunch tiled = rules.Apply(kernel.candidate, kernel.in_one_wave, &tried);
+      if (!tiled.launch.defined() && !tried.reason.empty() && !excluded) excluded = tried;
+      return tiled;
+    };
+    auto kernels = ChooseKernels(rules, problem, settings_, count, [&](const CallKernel& kernel) {
+      return apply(kernel).launch.defined();
+    });
+    std::vector<Version> versions;
+    for (const CallKernel& kernel : kernels) versions.push_back({kernel, apply(kernel)});
+    if (excluded) {
+      Remark(excluded->span, "tiles",
+             "T.Kernel: for some calls the model of tiles prefers " + TextOf(excluded->candidate) +
+                 ", but " + excluded->reason);
     }
-    RemarkRanges(op, ranges);
-    return ir::Seq(stmts, op->span);
+    if (versions.empty()) return ir::ffi::GetRef<Stmt>(op);
+    if (versions.size() == 1) return OfAllCalls(op, versions[0], rules);
+    FindConditions(&versions);
+    std::vector<Stmt> launches;
+    for (const Version& version : versions) {
+      Stmt launch = transform::LaunchWhere(version.fits, Limited(version).get());
+      launches.push_back(WithConsidered(launch, {{version.kernel.candidate, true, ""}}));
+    }
+    RemarkVersions(op, versions);
+    return ir::Seq(launches, op->span);
   }
 
-  static void RemarkRanges(const ir::KernelLaunchNode* op, const std::vector<RowRange>& ranges) {
-    std::string text;
-    for (const RowRange& range : ranges) {
-      bool last = range.most == kAnyExtent;
-      text += (text.empty() ? "" : last ? " or " : ", ") + Text(range.tiles.tile);
-      if (range.tiles.pairs) text += " in pairs";
-      if (range.tiles.parts > 1) text += " by clusters of " + std::to_string(range.tiles.parts);
-      text += last ? " (more rows)" : " (up to " + std::to_string(range.most) + " rows)";
+  static Stmt OfAllCalls(const ir::KernelLaunchNode* op, const Version& version,
+                         const TileRules& rules) {
+    std::string text = rules.Remark(version.kernel.candidate, version.tiled);
+    if (!text.empty()) Remark(op->span, "tiles", text);
+    return WithConsidered(version.tiled.launch, {{version.kernel.candidate, true, ""}});
+  }
+
+  // Returns the launch with the number of blocks that its calls do not exceed.
+  static ir::KernelLaunch Limited(const Version& version) {
+    const auto* op = version.tiled.launch.as<ir::KernelLaunchNode>();
+    if (!version.kernel.in_one_wave) return ir::ffi::GetRef<ir::KernelLaunch>(op);
+    const Candidate& candidate = version.kernel.candidate;
+    auto attrs = op->attrs;
+    attrs.Set(kMostBlocks, candidate.wave * candidate.form.parts);
+    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
+                            op->span);
+  }
+
+  // Sets the condition of each version: the first one that fits in a wave runs, else the one whose
+  // waves cost least.
+  void FindConditions(std::vector<Version>* versions) const {
+    Expr none = ir::Const(ir::dtypes::kBool, 1);
+    std::vector<Version*> others;
+    for (Version& version : *versions) {
+      if (!version.kernel.in_one_wave) {
+        others.push_back(&version);
+        continue;
+      }
+      auto [fits, rows] = InOneWave(version);
+      version.fits = none && fits;
+      version.calls = rows;
+      none = none && ir::Not(fits);
     }
-    bool shares = std::any_of(ranges.begin(), ranges.end(),
-                              [](const RowRange& range) { return range.tiles.parts > 1; });
+    arith::Analyzer analyzer;
+    analyzer.BindParams(func_->params);
+    for (Version* version : others) {
+      Expr least = none;
+      for (const Version* other : others) {
+        if (other == version) continue;
+        Expr own = CostOf(*version);
+        least = least && (other < version ? own < CostOf(*other) : own <= CostOf(*other));
+      }
+      version->fits = least;
+    }
+    std::erase_if(*versions, [&](const Version& version) {
+      return analyzer.CanProve(ir::Not(version.fits));  // another is as good for all sizes
+    });
+  }
+
+  // Returns whether the GPU computes all tiles of a call at a time, and the calls of which it does.
+  static std::pair<Expr, std::string> InOneWave(const Version& version) {
+    int64_t most = version.kernel.candidate.wave;
+    std::string text = "up to " + std::to_string(most) + " tiles";
+    std::vector<Expr> dynamic;
+    for (const Expr& extent : version.tiled.grid) {
+      auto known = ir::AsInt(extent);
+      if (known) most /= std::max<int64_t>(*known, 1);
+      if (!known) dynamic.push_back(extent);
+    }
+    const auto* quotient = dynamic.size() == 1 ? dynamic[0].as<ir::BinaryNode>() : nullptr;
+    if (quotient == nullptr || quotient->Op() != ir::BinaryOp::kFloorDiv ||
+        !ir::AsInt(quotient->b)) {
+      return {TilesOf(version) <= I64(version.kernel.candidate.wave), text};
+    }
+    // The elements that a grid divides into tiles, rounded up.
+    int64_t tile = *ir::AsInt(quotient->b);
+    arith::Analyzer analyzer;
+    auto of = [&](int64_t value) { return ir::Const(quotient->a.dtype(), value); };
+    Expr elements = analyzer.Simplify(quotient->a - of(tile - 1));
+    Expr fits = elements <= of(most * tile);
+    return {fits, ir::Print(fits)};
+  }
+
+  static Expr TilesOf(const Version& version) {
+    Expr tiles = I64(1);
+    for (const Expr& extent : version.tiled.grid) {
+      tiles = tiles * ir::CastTo(ir::dtypes::kInt64, extent);
+    }
+    return tiles;
+  }
+
+  // Returns the cost of the waves of a call, in thousandths.
+  static Expr CostOf(const Version& version) {
+    const Candidate& candidate = version.kernel.candidate;
+    auto cost = std::max<int64_t>(1, static_cast<int64_t>(1000 * candidate.wave_cost));
+    return ir::CeilDiv(TilesOf(version), I64(candidate.wave)) * I64(cost);
+  }
+
+  static void RemarkVersions(const ir::KernelLaunchNode* op, const std::vector<Version>& versions) {
+    std::string text;
+    bool shares = false;
+    for (const Version& version : versions) {
+      bool last = &version == &versions.back();
+      text += (text.empty() ? "" : last ? " or " : ", ") + Text(version.kernel.candidate.form);
+      if (!version.calls.empty()) text += " (" + version.calls + ")";
+      shares = shares || version.kernel.candidate.form.parts > 1;
+    }
     std::string sums = shares ? "Clusters share the iterations of a tile and add their sums, which "
-                                "tl.disable_split_k turns off. "
+                                "have other last bits than those of one block; the pass option "
+                                "tl.disable_split_k turns this off. "
                               : "";
     Remark(op->span, "tiles",
-           "T.Kernel: the best tiles depend on the rows of a call. There are " +
-               std::to_string(ranges.size()) + " kernels, of which a call runs one: " + text +
-               ". " + sums + "The pass option tl.disable_launch_versions leaves one for all rows");
-  }
-
-  // Returns the launch with these tiles, or null and the reason if it cannot be rewritten.
-  Stmt Apply(const ir::KernelLaunchNode* op, const GemmProblem& problem, const Tcgen05Tiles& tiles,
-             Exclusion* excluded) const {
-    Stmt cut = WithTiles(func_, op, problem.tile, tiles.tile, problem.threads, &excluded->span);
-    if (!cut.defined()) {
-      excluded->reason = "the elements of this statement do not each belong to one row or column";
-      return Stmt();
-    }
-    const auto* launch = cut.as<ir::KernelLaunchNode>();
-    PlainGemm plain = FindPlainGemm(launch);
-    if (plain.loop == nullptr || !LoadsByTma(func_, launch, plain, target_)) return Stmt();
-    if (tiles.pairs && !CanPair(func_, launch, plain, target_)) {
-      excluded->reason = "not every two blocks, one below the other, can share a tile of B";
-      return Stmt();
-    }
-    if (tiles.parts == 1) return InTurn(cut, plain, problem, tiles, &excluded->reason);
-    if (whole_sums_) return Stmt();
-    Stmt staged = WithStages(cut, plain.loop, StagesFor(launch, tiles));
-    Stmt split = WithParts(func_, staged.as<ir::KernelLaunchNode>(), tiles.parts, ir::GemmDim::kN);
-    if (!split.defined()) {
-      excluded->reason =
-          "blocks can add their sums only if these begin with zero, and if each statement after "
-          "the loop treats columns one by one";
-    }
-    return split;
-  }
-
-  // Returns the launch `cut`, whose blocks compute tiles in turn if there are more of them than
-  // multiprocessors; in pairs or not.
-  Stmt InTurn(const Stmt& cut, const PlainGemm& plain, const GemmProblem& problem,
-              const Tcgen05Tiles& tiles, std::string* reason) const {
-    const auto* launch = cut.as<ir::KernelLaunchNode>();
-    int64_t cluster = tiles.pairs ? op::kPairBlocks : 1;
-    int64_t wave = target_->sm_count;
-    int64_t count = BlocksOf(launch, problem, tiles);
-    bool alone = count <= wave || one_tile_each_;
-    if (alone && !tiles.pairs) return WithStages(cut, plain.loop, StagesFor(launch, tiles));
-    if (!CanTakeTurns(launch, plain)) {
-      *reason =
-          "a block can compute several tiles in turn only if blocks do not see each other, "
-          "and if their loops have equally many iterations";
-      return Stmt();
-    }
-    if (one_tile_each_ && !HasConstantGrid(launch)) return Stmt();
-    ir::KernelLaunch ordered =
-        given_order_ ? ir::ffi::GetRef<ir::KernelLaunch>(launch) : OrderedByPanels(launch, wave);
-    int64_t clusters = (one_tile_each_ ? count : std::min(wave, count)) / cluster;
-    if (clusters == 0) return Stmt();  // a GPU of one multiprocessor, or an empty grid
-    SequencedLaunch blocks = InSequence(ordered.operator->(), {clusters, cluster});
-    Stmt staged = WithStages(blocks.launch, plain.loop, StagesFor(launch, tiles));
-    return tiles.pairs ? InPairs(staged, plain, blocks.rank) : staged;
-  }
-
-  double Microseconds(const Tcgen05Tiles& tiles) const {
-    return tiles.clocks / RatesOf(target_).clock * 1e6;
-  }
-
-  int64_t StagesFor(const ir::KernelLaunchNode* launch, const Tcgen05Tiles& tiles) const {
-    LoopStages loop = StagesOf(launch, FindPlainGemm(launch));
-    int64_t most = given_stages_ ? loop.given : CeilDiv(loop.iterations, tiles.parts);
-    return std::max<int64_t>(2, std::min(tiles.stages, most));
-  }
-
-  static bool HasConstantGrid(const ir::KernelLaunchNode* launch) {
-    return std::all_of(launch->grid.begin(), launch->grid.end(),
-                       [](const ir::Expr& extent) { return ir::AsInt(extent).has_value(); });
-  }
-
-  bool Has(const char* setting) const { return func_->attrs.count(setting) != 0; }
-
-  // The most blocks of a launch, its rows a multiple of a cluster's; many where they are dynamic.
-  int64_t BlocksOf(const ir::KernelLaunchNode* launch, const GemmProblem& problem,
-                   const Tcgen05Tiles& tiles) const {
-    int64_t cluster = tiles.pairs ? op::kPairBlocks : 1;
-    int64_t blocks = 1;
-    bool limited = problem.dynamic_m.defined() && problem.most_m != kAnyExtent;
-    for (size_t axis = 0; axis < launch->grid.size(); ++axis) {
-      auto extent = ir::AsInt(ir::ExtentInside(launch->grid[axis]));
-      if (!extent && std::exchange(limited, false)) {  // one axis counts the rows
-        extent = CeilDiv(problem.most_m, tiles.tile.rows);
-      }
-      if (!extent) return 2 * target_->sm_count;
-      blocks *= axis == 1 ? CeilDiv(*extent, cluster) * cluster : *extent;
-    }
-    return blocks;
-  }
-
-  void RemarkChoice(const ir::KernelLaunchNode* op, const GemmProblem& problem,
-                    const Tcgen05Tiles& tiles) const {
-    std::string text = "T.Kernel: blocks compute tiles of " + Text(tiles.tile) + " elements";
-    if (tiles.tile.rows != problem.tile.rows || tiles.tile.columns != problem.tile.columns) {
-      text += " instead of " + Text(problem.tile);
-    }
-    text += ", with " + std::to_string(tiles.stages) + " stages at most";
-    if (tiles.pairs) text += "; pairs of blocks multiply with halves of B, as by use_2cta=True";
-    if (tiles.parts > 1) {
-      text += "; " + std::to_string(tiles.parts) +
-              " blocks of a cluster share the iterations of a tile and add their sums, which "
-              "tl.disable_split_k turns off";
-    }
-    text +=
-        ". The model of tiles predicts the least time for them. The pass option "
-        "tl.disable_tile_choice turns this off";
-    Remark(op->span, "tiles", text);
-  }
-
-  // Adds a remark about a candidate that would take clearly less time than the chosen one.
-  static void RemarkExcludedTiles(const Exclusion& excluded, const Tcgen05Tiles& chosen) {
-    if (excluded.tiles.clocks >= kClearGain * chosen.clocks) return;
-    std::string text = "tiles of " + Text(excluded.tiles.tile) + " elements";
-    if (excluded.tiles.pairs) text += " in pairs of blocks";
-    if (excluded.tiles.parts > 1) {
-      text += " whose iterations " + std::to_string(excluded.tiles.parts) + " blocks share";
-    }
-    RemarkExclusion(excluded.span, 1 - excluded.tiles.clocks / chosen.clocks, text,
-                    excluded.reason);
+           "T.Kernel: the best tiles depend on the dynamic sizes. There are " +
+               std::to_string(versions.size()) + " kernels, of which a call runs one: " + text +
+               ". " + sums + "The pass option tl.disable_launch_versions leaves one for all sizes");
   }
 
   ir::Func func_;
   Target target_;
   TileSettings settings_;
-  bool whole_sums_;  // each sum is that of one block
-  bool given_stages_;
-  bool given_order_;
-  bool one_tile_each_;
-  bool one_for_all_calls_;
-};
-
-// On targets with wgmma.
-class WgmmaTileChooser : public ir::StmtMutator {
- public:
-  WgmmaTileChooser(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
-
-  using StmtMutator::Rewrite;
-  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    Stmt self = ir::ffi::GetRef<Stmt>(op);
-    PlainGemm plain = FindPlainGemm(op);
-    if (plain.loop == nullptr || !ir::AsInts(op->grid)) return self;
-    WideTiles wide = ChooseWideTiles(func_, op, plain, target_);
-    OneWave wave = InOneWave(op, plain, wide.cost);
-    if (wave.launch.defined()) {
-      RemarkChoice(op, wave.choice, TileOf(plain));
-      return WithConsidered(wave.launch, wave.considered);
-    }
-    if (!wide.launch.same_as(self)) RemarkWideTiles(wide);
-    ConsideredTiles chosen{wide.launch.same_as(self) ? TileOf(plain) : wide.tile};
-    chosen.microseconds = MicrosecondsOf(std::max(wave.cost, wide.cost));
-    chosen.chosen = true;
-    wave.considered.push_back(chosen);
-    return WithConsidered(wide.launch, wave.considered);
-  }
-
- private:
-  OneWave InOneWave(const ir::KernelLaunchNode* op, const PlainGemm& plain,
-                    double otherwise) const {
-    ir::Expr extent = ExtentOfTensor(plain, ir::GemmDim::kM);
-    auto rows = extent.defined() ? ir::AsInt(extent) : std::nullopt;
-    if (!rows || func_->attrs.count(ir::kGivenBlocks) != 0) return {};
-    OneWave wave = ChooseOneWave(func_, op, plain, *rows, otherwise, target_);
-    if (!wave.reason.empty() && wave.excluded.cost < kClearGain * wave.cost) {
-      std::string text = "tiles of " + Text(wave.excluded.tile) + " elements";
-      if (wave.excluded.parts > 1) {
-        text += " whose iterations " + std::to_string(wave.excluded.parts) + " blocks share";
-      }
-      RemarkExclusion(wave.span, 1 - wave.excluded.cost / wave.cost, text, wave.reason);
-    }
-    return wave;
-  }
-
-  static void RemarkWideTiles(const WideTiles& wide) {
-    const auto* launch = wide.launch.as<ir::KernelLaunchNode>();
-    Remark(launch->span, "tiles",
-           "T.Kernel: " + std::to_string(BlocksOf(launch)) + " blocks of " +
-               std::to_string(*ir::AsInt(launch->threads[0])) + " threads compute " +
-               Text(wide.tile) + " elements each instead of " + Text(kNarrow) +
-               ": they load fewer bytes for as many products. The pass option "
-               "tl.disable_tile_widening turns this off");
-  }
-
-  static TileExtents TileOf(const PlainGemm& plain) {
-    const ir::GemmOperandNode* c = plain.gemms[0]->Operand(ir::GemmOperandKind::kC);
-    return {ExtentAlong(c, ir::GemmDim::kM), ExtentAlong(c, ir::GemmDim::kN)};
-  }
-
-  static void RemarkChoice(const ir::KernelLaunchNode* op, const WaveTiles& choice,
-                           const TileExtents& from) {
-    std::string parts = std::to_string(choice.parts);
-    std::string text = "T.Kernel: " + std::to_string(choice.tiles * choice.parts) + " blocks of " +
-                       std::to_string(choice.Threads()) + " threads compute " + Text(choice.tile) +
-                       " elements ";
-    if (choice.parts == 1) {
-      text += "each instead of " + Text(from) + ", and all of them run at a time. The pass option ";
-    } else {
-      text +=
-          "a cluster of " + parts + " instead of " + Text(from) +
-          " each: clusters share the iterations of the loop, so that more multiprocessors "
-          "load, and add up their sums, which have other last bits than those of one block, the "
-          "same ones in each call. The pass option tl.disable_split_k leaves each tile to one "
-          "block; ";
-    }
-    Remark(op->span, "tiles", text + "tl.disable_tile_choice turns this off");
-  }
-
-  ir::Func func_;
-  Target target_;
 };
 
 }  // namespace
 
 ir::Func ChooseTiles(const ir::Func& func, const Target& target) {
-  if (!target->has_tma) return func;
-  if (target->has_tcgen05) return func.WithBody(TileChooser(func, target).MutateStmt(func->body));
-  if (!target->has_wgmma) return func;
-  return func.WithBody(WgmmaTileChooser(func, target).MutateStmt(func->body));
+  if (!target->has_tma || !(target->has_tcgen05 || target->has_wgmma)) return func;
+  return func.WithBody(TileChooser(func, target).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::tiling

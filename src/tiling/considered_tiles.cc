@@ -33,12 +33,13 @@ class Noter : public ir::StmtMutator {
 
 ir::Any NoteOf(const ConsideredTiles& tiles) {
   auto note = tvm::ffi::make_object<schedule::TileCandidateNode>();
-  note->rows = tiles.tile.rows;
-  note->columns = tiles.tile.columns;
-  note->parts = tiles.parts;
-  note->pairs = tiles.pairs;
-  note->transposed = tiles.transposed;
-  note->microseconds = tiles.microseconds;
+  const TileForm& form = tiles.candidate.form;
+  note->rows = form.tile.rows;
+  note->columns = form.tile.columns;
+  note->parts = form.parts;
+  note->pairs = form.pairs;
+  note->transposed = form.transposed;
+  note->microseconds = tiles.candidate.microseconds;
   if (tiles.chosen) note->outcome = "chosen";
   if (!tiles.reason.empty()) note->outcome = "excluded: " + tiles.reason;
   return tvm::ffi::ObjectRef(note);
@@ -47,8 +48,9 @@ ir::Any NoteOf(const ConsideredTiles& tiles) {
 }  // namespace
 
 Stmt WithConsidered(const Stmt& s, std::vector<ConsideredTiles> tiles) {
-  std::stable_sort(tiles.begin(), tiles.end(),
-                   [](const auto& a, const auto& b) { return a.microseconds < b.microseconds; });
+  std::stable_sort(tiles.begin(), tiles.end(), [](const auto& a, const auto& b) {
+    return a.candidate.microseconds < b.candidate.microseconds;
+  });
   ir::Array<ir::Any> notes;
   int64_t slower = 0;
   int64_t excluded = 0;

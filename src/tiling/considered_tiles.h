@@ -6,16 +6,12 @@
 #include <vector>
 
 #include "ir/stmt.h"
-#include "tiling/tile_cost.h"
+#include "tiling/candidate.h"
 
 namespace tilelang::tiling {
 
 struct ConsideredTiles {
-  TileExtents tile;
-  bool pairs = false;
-  bool transposed = false;
-  int64_t parts = 1;
-  double microseconds = 0;
+  Candidate candidate;
   bool chosen = false;
   std::string reason;  // what excludes them; empty if nothing does, or if they were not tried
 };

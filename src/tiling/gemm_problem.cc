@@ -34,19 +34,22 @@ std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const Pl
   if (!m.defined() || !n.defined()) return std::nullopt;
   GemmProblem problem;
   problem.m = ir::AsInt(m).value_or(kDynamicExtent);
-  problem.most_m = ir::AsInt(m).value_or(kAnyExtent);
-  if (!ir::AsInt(m)) problem.dynamic_m = m;
+  problem.dynamic_m = !ir::AsInt(m);
   problem.n = ir::AsInt(n).value_or(kDynamicExtent);
+  problem.dynamic_n = !ir::AsInt(n);
   problem.tile = {ExtentAlong(c, ir::GemmDim::kM), ExtentAlong(c, ir::GemmDim::kN)};
   problem.depth = ExtentAlong(a, ir::GemmDim::kK);
   if (problem.tile.rows == 0 || problem.tile.columns == 0 || problem.depth == 0) {
     return std::nullopt;
   }
   auto iterations = ir::AsInt(plain.loop->extent);
+  problem.dynamic_k = !iterations;
   problem.k = iterations ? *iterations * problem.depth : kDynamicExtent;
   for (size_t axis = 2; axis < launch->grid.size(); ++axis) {
     problem.batches *= ir::AsInt(ir::ExtentInside(launch->grid[axis])).value_or(1);
   }
+  problem.a_along_m = IsContiguousAlong(gemm, ir::GemmDim::kM);
+  problem.b_along_n = IsContiguousAlong(gemm, ir::GemmDim::kN);
   problem.operand_bits = std::max(a->buffer()->dtype.bits, b->buffer()->dtype.bits);
   if (const auto* factors = gemm->Operand(ir::GemmOperandKind::kScaleA)) {
     int64_t bytes = ir::Bytes(factors->buffer()->dtype);

@@ -3,7 +3,6 @@
 #define TILELANG_TILING_GEMM_PROBLEM_H_
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 
 #include "ir/stmt.h"
@@ -17,7 +16,6 @@ struct GemmProblem {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
-  int64_t most_m = 0;        // the largest m of a call; kAnyExtent without a limit
   int64_t batches = 1;       // grids of tiles, along further axes of the launch
   TileExtents tile{0, 0};    // of the program
   int64_t depth = 0;         // elements of K that an iteration loads
@@ -26,14 +24,17 @@ struct GemmProblem {
   int64_t result_bytes = 0;  // that the epilogue stores for an element of the result
   int64_t threads = 0;
   bool a_by_threads = false;  // threads bring A to tensor memory
-  ir::Expr dynamic_m;         // m, if it is known only at launch
+  bool a_along_m = false;     // the rows of A in memory are contiguous along M; of B, along N
+  bool b_along_n = false;
+  bool dynamic_m = false;  // m is known only at launch; the same of others
+  bool dynamic_n = false;
+  bool dynamic_k = false;
 
   int64_t Iterations() const { return CeilDiv(k, depth); }
+  bool IsDynamic() const { return dynamic_m || dynamic_n; }
 };
 
 inline constexpr int64_t kDynamicExtent = 4096;
-// No limit of a dynamic extent is known.
-inline constexpr int64_t kAnyExtent = std::numeric_limits<int64_t>::max();
 
 // Describes the GEMM of a launch; nothing where an extent of a tile is not constant, or an operand
 // is not loaded along its rows and columns.

@@ -82,6 +82,10 @@ class PairWriter : public ir::StmtMutator {
 
 }  // namespace
 
+int64_t PairColumnUnit(bool along_n, bool a_by_threads) {
+  return along_n || a_by_threads ? kWidePairColumns : kPairColumns;
+}
+
 bool CanPair(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
              const Target& target) {
   if (!target->has_tcgen05 || plain.gemms.size() != 1) return false;
@@ -91,8 +95,8 @@ bool CanPair(const ir::Func& func, const ir::KernelLaunchNode* launch, const Pla
   size_t operands = gemm->IsScaled() ? 5 : 3;  // matrices, and factors of two of them
   if (gemm->operands.size() != operands || a->buffer().same_as(b->buffer())) return false;
   bool contiguous = *b->DimAlong(ir::GemmDim::kN) + 1 == b->region->extents.size();
-  bool wide = contiguous || gemm->annotations.count(op::kByTensorMemory) != 0;
-  int64_t unit = wide ? kWidePairColumns : kPairColumns;
+  bool by_threads = gemm->annotations.count(op::kByTensorMemory) != 0;
+  int64_t unit = PairColumnUnit(contiguous, by_threads);
   if (!b->region.IsWhole() || ExtentAlong(a, ir::GemmDim::kM) != kRowsOfBlock ||
       ExtentAlong(b, ir::GemmDim::kN) % unit != 0) {
     return false;

@@ -8,6 +8,10 @@
 
 namespace tilelang::tiling {
 
+// Returns a number that divides the columns of the tiles of a pair. `along_n`: rows of B in memory
+// run along N. `a_by_threads`: threads bring A to tensor memory.
+int64_t PairColumnUnit(bool along_n, bool a_by_threads);
+
 // Returns whether two blocks, of tiles one below the other, can compute the GEMM of a launch as a
 // pair: each loads its own rows of A and half of the columns of B, and tcgen05.mma with
 // .cta_group::2 multiplies with both halves. The blocks must load the same tile of B, and the block

@@ -34,7 +34,7 @@ bool HasOnlyOrder(const ir::KernelLaunchNode* launch) {
   return std::all_of(launch->attrs.begin(), launch->attrs.end(), [](const auto& attr) {
     const auto& key = attr.first;
     return key == "swizzle_panel" || key == "swizzle_order" || key == kMostBlocks ||
-           key == schedule::kEpilogueNotes || key == schedule::kTileCandidates;
+           key == kFewCalls || key == schedule::kEpilogueNotes || key == schedule::kTileCandidates;
   });
 }
 
@@ -67,6 +67,13 @@ bool Collect(const Stmt& body, PlainGemm* plain) {
 }
 
 }  // namespace
+
+ir::KernelLaunch OfFewCalls(const ir::KernelLaunchNode* launch) {
+  auto attrs = launch->attrs;
+  attrs.Set(kFewCalls, true);
+  return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
+                          attrs, launch->body, launch->span);
+}
 
 bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   bool open = true;

@@ -240,8 +240,10 @@ class RowRealigner : public analysis::ScopedMutator {
     for (const Realigned& each : copies) copies_.push_back(each.copy);
     Stmt copying = CopyingLaunch(copies, realigns, op->span);
     if (always) return ir::Seq({copying, gemm}, op->span);
+    ir::KernelLaunch other = OfFewCalls(op);
+    Expr by_threads = LoadedByThreads(copies, realigns);
     return ir::Seq({copying, transform::LaunchWhere(realigns, launch),
-                    transform::LaunchWhere(LoadedByThreads(copies, realigns), op)},
+                    transform::LaunchWhere(by_threads, other.operator->())},
                    op->span);
   }
 

@@ -2,13 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
 #include <vector>
 
 #include "ir/launch_extent.h"
-#include "target/warp.h"
-#include "tiling/loop_stages.h"
-#include "tiling/residency.h"
 #include "tiling/tile_cutter.h"
 
 namespace tilelang::tiling {
@@ -17,9 +13,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-constexpr int64_t kThreeTimes = 3 * kWgmmaRows;  // for each of as many warpgroups
-constexpr int kOperandBits = 16;
 
 // Returns the elements that tiles of `from` cover along an axis: as many as the `tensor` of the
 // operand has, where this is known; as many as the grid divides, where it is written as their
@@ -84,22 +77,6 @@ Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim d
   return body.defined() ? with(op->grid, body) : Stmt();
 }
 
-bool HasNarrowTiles(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
-  if (plain.gemms.size() != 1 || op->threads.size() != 1) return false;
-  auto threads = ir::AsInt(op->threads[0]);
-  const ir::GemmNode* gemm = plain.gemms[0];
-  const ir::GemmOperandNode* c = gemm->Operand(ir::GemmOperandKind::kC);
-  auto is = [&](ir::GemmDim dim, int64_t extent) {
-    return ir::IsConst(c->region->extents[*c->DimAlong(dim)], extent);
-  };
-  auto inputs = gemm->Inputs();
-  return (threads == kWarpgroup || threads == 2 * kWarpgroup) &&
-         is(ir::GemmDim::kM, kNarrow.rows) && is(ir::GemmDim::kN, kNarrow.columns) &&
-         std::all_of(inputs.begin(), inputs.end(), [](const ir::GemmOperandNode* input) {
-           return input->buffer()->dtype.bits == kOperandBits;
-         });
-}
-
 Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& from,
                const TileExtents& to, int64_t threads, ir::Span* obstacle) {
   Stmt launch = WithThreads(op, threads);
@@ -110,33 +87,6 @@ Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileE
   cut(ir::GemmDim::kN, from.columns, to.columns);
   cut(ir::GemmDim::kM, from.rows, to.rows);
   return launch;
-}
-
-std::vector<TileExtents> TilesOfAnyRows(int64_t unit) {
-  std::vector<TileExtents> tiles;
-  // Columns, rows, and the most rows whose sums the registers of two or three warpgroups hold.
-  for (auto [columns, first, last] :
-       {std::tuple{128, 136, 256}, std::tuple{192, 96, 192}, std::tuple{256, 72, 128}}) {
-    for (int64_t rows = CeilDiv(first, unit) * unit; rows < last; rows += unit) {
-      if (rows % kWgmmaRows != 0) tiles.push_back({rows, columns});
-    }
-  }
-  return tiles;
-}
-
-Stmt WithWiderTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& tile,
-                    const Target& target) {
-  int64_t divided = tile.rows % kWgmmaRows == 0 ? tile.rows : tile.columns;
-  int64_t warpgroups = divided % kThreeTimes == 0 ? 3 : 2;
-  Stmt wide = WithTiles(func, op, kNarrow, tile, warpgroups * kWarpgroup);
-  if (!wide.defined()) return wide;
-  const auto* launch = wide.as<ir::KernelLaunchNode>();
-  PlainGemm plain = FindPlainGemm(launch);
-  if (plain.loop == nullptr || !HasRegisters(launch) || !LoadsByTma(func, launch, plain, target)) {
-    return Stmt();
-  }
-  LoopStages stages = StagesOf(launch, plain);
-  return stages.Fits(std::max(stages.given, kFewestStages), target) ? wide : Stmt();
 }
 
 std::string Text(const TileExtents& tile) {

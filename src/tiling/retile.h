@@ -3,24 +3,12 @@
 #define TILELANG_TILING_RETILE_H_
 
 #include <string>
-#include <vector>
 
 #include "ir/function.h"
-#include "target/target.h"
 #include "tiling/plain_gemm.h"
 #include "tiling/tile_cost.h"
 
 namespace tilelang::tiling {
-
-inline constexpr TileExtents kNarrow = {128, 128};
-// Tiles for two or three warpgroups that take fewer bytes for as many products.
-inline constexpr TileExtents kWider[] = {{128, 256}, {192, 192}, {128, 192}, {256, 128}};
-// Others, of which wgmma computes the transposed product (op/gemm_wgmma.h): of as many columns as
-// those, and of any multiple of `unit` rows, so that the waves of a grid are full.
-std::vector<TileExtents> TilesOfAnyRows(int64_t unit);
-
-// Whether each block computes a kNarrow tile of one gemm of 16-bit operands.
-bool HasNarrowTiles(const ir::KernelLaunchNode* op, const PlainGemm& plain);
 
 // Returns the launch with tiles of `to` instead of `from` elements along a dimension of its GEMM;
 // null where it is not possible (tiling/tile_cutter.h). Sets `obstacle` to the place of a statement
@@ -35,10 +23,6 @@ ir::KernelLaunch WithThreads(const ir::KernelLaunchNode* op, int64_t threads);
 // where it is not possible.
 ir::Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& from,
                    const TileExtents& to, int64_t threads, ir::Span* obstacle = nullptr);
-// Returns a launch of kNarrow tiles with one of these, where a multiprocessor has room for it.
-ir::Stmt WithWiderTiles(const ir::Func& func, const ir::KernelLaunchNode* op,
-                        const TileExtents& tile, const Target& target);
-
 std::string Text(const TileExtents& tile);
 
 }  // namespace tilelang::tiling

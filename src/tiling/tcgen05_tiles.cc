@@ -1,12 +1,14 @@
 #include "tiling/tcgen05_tiles.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "op/copy_scales.h"
 #include "op/cta_pair.h"
 #include "op/gemm_scale_factors.h"
 #include "target/rates.h"
 #include "tiling/loop_stages.h"
+#include "tiling/pair_blocks.h"
 #include "tiling/tile_cutter.h"
 
 namespace tilelang::tiling {
@@ -26,6 +28,8 @@ constexpr double kUnitBits = 1024;
 // The round trip of a stage, with operands in L2. A grid of one wave reads them from HBM.
 constexpr double kRoundTrip = 900;
 constexpr double kRoundTripHbm = 1830;
+// Clocks of TMA for a row of a box.
+constexpr double kRowClocks = 1.2;
 // Clocks that a step adds to its loads; clocks until a tile has its first operands, if the block
 // has not loaded them beside the tile before; clocks of a block besides its tiles.
 constexpr double kStepClocks = 75;
@@ -42,25 +46,25 @@ constexpr int64_t kMostParts = 8;
 // the operands of another tile arrive meanwhile, of the slices that the result goes through: two
 // slots of 128 bytes a row. The slices of the only tile of a block take the bytes of its operands
 // (schedule/overlay_results.h).
-int64_t EpilogueBytes(const Tcgen05Tiles& tiles, bool only) {
-  return (only ? 0 : 2 * tiles.tile.rows * 128) + kEpilogueBytes;
+int64_t EpilogueBytes(const TileForm& form, bool only) {
+  return (only ? 0 : 2 * form.tile.rows * 128) + kEpilogueBytes;
 }
 
-int64_t ColumnsLoaded(const Tcgen05Tiles& tiles) {
-  return tiles.pairs ? tiles.tile.columns / op::kPairBlocks : tiles.tile.columns;
+int64_t ColumnsLoaded(const TileForm& form) {
+  return form.pairs ? form.tile.columns / op::kPairBlocks : form.tile.columns;
 }
 
 // Returns the bytes of the scale factors of a step: of the rows, and of all columns of the tile.
-int64_t FactorBytes(const GemmProblem& problem, const Tcgen05Tiles& tiles) {
-  return problem.factor_bytes * (1 + CeilDiv(tiles.tile.columns, op::kScaleAtomRows));
+int64_t FactorBytes(const GemmProblem& problem, const TileForm& form) {
+  return problem.factor_bytes * (1 + CeilDiv(form.tile.columns, op::kScaleAtomRows));
 }
 
 // Returns whether tensor memory has room for the sums of two tiles, beside the scale factors of a
 // step. Threads that bring A to tensor memory have no time for an epilogue beside the next tile.
-bool HasTwoSums(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
+bool HasTwoSums(const GemmProblem& problem, const TileForm& form, const Target& target) {
   if (problem.a_by_threads) return false;
-  int64_t factors = FactorBytes(problem, tiles) / op::kScaleAtomBytes * op::kScaleAtomColumns;
-  return 2 * tiles.tile.columns + factors <= target->tmem_columns;
+  int64_t factors = FactorBytes(problem, form) / op::kScaleAtomBytes * op::kScaleAtomColumns;
+  return 2 * form.tile.columns + factors <= target->tmem_columns;
 }
 
 // The blocks that compute a GEMM by such tiles.
@@ -70,24 +74,24 @@ struct Blocks {
   double active;  // multiprocessors that have one
 };
 
-Blocks BlocksOf(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
-  int64_t down = CeilDiv(problem.m, tiles.tile.rows);
-  if (tiles.pairs) down = CeilDiv(down, op::kPairBlocks) * op::kPairBlocks;
-  int64_t count = problem.batches * down * CeilDiv(problem.n, tiles.tile.columns) * tiles.parts;
+Blocks BlocksOf(const GemmProblem& problem, const TileForm& form, const Target& target) {
+  int64_t down = CeilDiv(problem.m, form.tile.rows);
+  if (form.pairs) down = CeilDiv(down, op::kPairBlocks) * op::kPairBlocks;
+  int64_t count = problem.batches * down * CeilDiv(problem.n, form.tile.columns) * form.parts;
   auto active = static_cast<double>(std::min<int64_t>(count, target->sm_count));
   return {count, CeilDiv(count, target->sm_count), active};
 }
 
-int64_t StagesThatFit(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
-  int64_t rows = tiles.tile.rows;
-  int64_t step = (rows + ColumnsLoaded(tiles)) * problem.depth * problem.operand_bits / 8 +
-                 FactorBytes(problem, tiles);
-  bool only = BlocksOf(problem, tiles, target).waves == 1 && !problem.dynamic_m.defined() &&
-              !problem.a_by_threads;
+// `only`: blocks compute one tile each.
+int64_t StagesThatFit(const GemmProblem& problem, const TileForm& form, bool only,
+                      const Target& target) {
+  int64_t rows = form.tile.rows;
+  int64_t step = (rows + ColumnsLoaded(form)) * problem.depth * problem.operand_bits / 8 +
+                 FactorBytes(problem, form);
   // Sums that other blocks send. Those that the block sends take the bytes of its operands.
-  int64_t received = 4 * rows * tiles.tile.columns * (tiles.parts - 1) / tiles.parts;
+  int64_t received = 4 * rows * form.tile.columns * (form.parts - 1) / form.parts;
   int64_t exchange = only ? received : 2 * received;
-  int64_t room = target->shared_memory_per_block - EpilogueBytes(tiles, only) - exchange;
+  int64_t room = target->shared_memory_per_block - EpilogueBytes(form, only) - exchange;
   return std::min(kMostStages, room / step);
 }
 
@@ -113,58 +117,101 @@ double WithPower(double clocks, double tensor, double l2_bytes, const Rates& rat
   return clocks / std::min(1.0, (1 - work) / (1 + rates.power_slope * rates.power_l2 * l2_tbs));
 }
 
-double ClocksOf(const GemmProblem& problem, const Tcgen05Tiles& tiles, const Target& target) {
+// Returns the rows of boxes by which TMA loads a tile of `extent` rows or columns in a step. Rows
+// of memory along K have a swizzle of 128 bytes; rows along `extent` have the widest one that
+// divides it.
+double BoxRows(const GemmProblem& problem, int64_t extent, bool along) {
+  auto units = static_cast<double>(problem.depth * problem.operand_bits) / kUnitBits;
+  if (!along) return static_cast<double>(extent) * std::ceil(units);
+  constexpr int64_t kNarrowestBits = 256;
+  auto bits = static_cast<int64_t>(kUnitBits);
+  while (bits > kNarrowestBits && extent * problem.operand_bits % bits != 0) bits /= 2;
+  return static_cast<double>(problem.depth * CeilDiv(extent * problem.operand_bits, bits));
+}
+
+// Clocks of a block for each of its tiles, and what they are made of.
+struct TileClocks {
+  double steps = 0;     // along K
+  double tensor = 0;    // of the tensor core in a step
+  double l2_bytes = 0;  // that a step loads
+  double epilogue = 0;
+  double turn = 0;  // from the beginning of a tile to that of the next
+};
+
+TileClocks ClocksOfTile(const GemmProblem& problem, const TileForm& form, int64_t stages,
+                        double active, bool in_one_wave, const Target& target) {
   Rates rates = RatesOf(target);
-  Blocks blocks = BlocksOf(problem, tiles, target);
-  auto columns = static_cast<double>(tiles.tile.columns);
-  auto loaded = static_cast<double>(ColumnsLoaded(tiles));
+  TileClocks of;
+  auto columns = static_cast<double>(form.tile.columns);
+  auto loaded = static_cast<double>(ColumnsLoaded(form));
   double units = static_cast<double>(problem.depth * problem.operand_bits) / kUnitBits;
   double row_bytes = units * kUnitBits / 8;
-  auto rows = static_cast<double>(tiles.tile.rows);
-  auto exist = static_cast<double>(std::min(problem.m, tiles.tile.rows));
-  double tensor = units * 2 * columns;
+  auto rows = static_cast<double>(form.tile.rows);
+  auto exist = static_cast<double>(std::min(problem.m, form.tile.rows));
+  of.tensor = units * 2 * columns;
   double shared = (rows + loaded) * row_bytes / rates.shared_bytes;
-  double share = rates.l2_bytes * target->sm_count / blocks.active;
-  double l2_bytes = (exist + loaded) * row_bytes;
-  double l2 = l2_bytes / std::min(rates.l2_alone, share);
-  double latency = blocks.waves > 1 ? kRoundTrip : kRoundTripHbm;
-  double trip = (latency + l2) / static_cast<double>(tiles.stages);
-  double step = std::max(tensor, std::max({shared, l2, trip}) + kStepClocks);
-  auto steps = static_cast<double>(CeilDiv(problem.Iterations(), tiles.parts));
-  double epilogue = kColumnClocks * columns / static_cast<double>(tiles.parts);
-  if (tiles.parts > 1) {
-    auto parts = static_cast<double>(tiles.parts);
-    epilogue += kExchangeClocks + 4 * rows * columns * (parts - 1) / parts / kExchangeBytes;
+  double share = rates.l2_bytes * target->sm_count / active;
+  of.l2_bytes = (exist + loaded) * row_bytes;
+  double l2 = of.l2_bytes / std::min(rates.l2_alone, share);
+  double boxes = BoxRows(problem, form.tile.rows, problem.a_along_m) +
+                 BoxRows(problem, ColumnsLoaded(form), problem.b_along_n);
+  double latency = in_one_wave ? kRoundTripHbm : kRoundTrip;
+  double trip = (latency + l2) / static_cast<double>(stages);
+  double step =
+      std::max({of.tensor, std::max({shared, l2, trip}) + kStepClocks, kRowClocks * boxes});
+  of.steps = static_cast<double>(CeilDiv(problem.Iterations(), form.parts));
+  of.epilogue = kColumnClocks * columns / static_cast<double>(form.parts);
+  if (form.parts > 1) {
+    auto parts = static_cast<double>(form.parts);
+    of.epilogue += kExchangeClocks + 4 * rows * columns * (parts - 1) / parts / kExchangeBytes;
   }
-  double tile = steps * step;
-  bool beside = HasTwoSums(problem, tiles, target);
-  double turn = beside ? std::max(tile, epilogue) : tile + kFillClocks + epilogue;
-  double clocks =
-      std::max(static_cast<double>(blocks.waves) * turn, ClocksOfHbm(problem, blocks, rates)) +
-      kBlockClocks + epilogue;
-  double all = static_cast<double>(blocks.count) * steps;
-  return WithPower(clocks, all * tensor / static_cast<double>(target->sm_count), all * l2_bytes,
-                   rates);
+  double tile = of.steps * step;
+  bool beside = HasTwoSums(problem, form, target);
+  of.turn = beside ? std::max(tile, of.epilogue) : tile + kFillClocks + of.epilogue;
+  return of;
 }
 
 }  // namespace
 
-std::vector<Tcgen05Tiles> ProposeTcgen05(const GemmProblem& problem, const Target& target) {
-  std::vector<Tcgen05Tiles> proposals;
+Candidate PredictTcgen05(const GemmProblem& problem, const TileForm& form, bool in_one_wave,
+                         const Target& target) {
+  Rates rates = RatesOf(target);
+  Blocks blocks = BlocksOf(problem, form, target);
+  // Pairs take a number of tiles that only a call knows.
+  bool loops = form.pairs && problem.IsDynamic();
+  bool only = blocks.waves == 1 && in_one_wave && !loops && !problem.a_by_threads;
+  int64_t stages = StagesThatFit(problem, form, only, target);
+  TileClocks of = ClocksOfTile(problem, form, stages, blocks.active, blocks.waves == 1, target);
+  double clocks =
+      std::max(static_cast<double>(blocks.waves) * of.turn, ClocksOfHbm(problem, blocks, rates)) +
+      kBlockClocks + of.epilogue;
+  double all = static_cast<double>(blocks.count) * of.steps;
+  Candidate candidate{.form = form, .stages = stages};
+  candidate.cost = WithPower(clocks, all * of.tensor / static_cast<double>(target->sm_count),
+                             all * of.l2_bytes, rates);
+  candidate.microseconds = candidate.cost / rates.clock * 1e6;
+  candidate.tiles = blocks.count / form.parts;
+  candidate.wave = target->sm_count / form.parts;
+  candidate.any_grid = form.parts == 1 && form.tile.rows == kTileRows;
+  candidate.wave_cost = ClocksOfTile(problem, form, stages, target->sm_count, false, target).turn;
+  return candidate;
+}
+
+std::vector<Candidate> ProposeTcgen05(const GemmProblem& problem, const Target& target) {
+  std::vector<Candidate> proposals;
   auto propose = [&](const TileExtents& tile, bool pairs, int64_t parts) {
-    Tcgen05Tiles tiles{tile, pairs, parts, 0, 0};
+    TileForm form{.tile = tile, .pairs = pairs, .parts = parts};
     if (problem.factor_bytes > 0 && (tile.columns % op::kScaleAtomRows != 0 || parts > 1)) return;
-    tiles.stages = StagesThatFit(problem, tiles, target);
-    if (tiles.stages < 2) return;
-    tiles.clocks = ClocksOf(problem, tiles, target);
-    proposals.push_back(tiles);
+    Candidate candidate = PredictTcgen05(problem, form, true, target);
+    if (candidate.stages >= 2) proposals.push_back(candidate);
   };
+  int64_t pair_unit = PairColumnUnit(problem.b_along_n, problem.a_by_threads);
   bool few = problem.m <= kShortTileRows && problem.factor_bytes == 0;
   for (int64_t columns = kNarrowestTile; columns <= kWidestTile; columns += kTileStep) {
     // First: of two that HBM limits alike, the one with more stages.
     if (few) propose({kShortTileRows, columns}, false, 1);
     propose({kTileRows, columns}, false, 1);
-    if (problem.m > kTileRows) propose({kTileRows, columns}, true, 1);
+    if (problem.m > kTileRows && columns % pair_unit == 0) propose({kTileRows, columns}, true, 1);
     int64_t tiles = problem.batches * CeilDiv(problem.m, kTileRows) * CeilDiv(problem.n, columns);
     for (int64_t parts = 2; parts <= kMostParts && tiles * parts <= target->sm_count; ++parts) {
       if (columns % (parts * kRowUnit) != 0) continue;  // each block completes whole units
@@ -172,7 +219,7 @@ std::vector<Tcgen05Tiles> ProposeTcgen05(const GemmProblem& problem, const Targe
     }
   }
   std::stable_sort(proposals.begin(), proposals.end(),
-                   [](const auto& a, const auto& b) { return a.clocks < b.clocks; });
+                   [](const auto& a, const auto& b) { return a.microseconds < b.microseconds; });
   return proposals;
 }
 

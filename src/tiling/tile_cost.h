@@ -2,6 +2,8 @@
 #ifndef TILELANG_TILING_TILE_COST_H_
 #define TILELANG_TILING_TILE_COST_H_
 
+#include <compare>
+
 #include "target/target.h"
 #include "tiling/plain_gemm.h"
 
@@ -14,7 +16,7 @@ struct TileExtents {
   int64_t rows;
   int64_t columns;
 
-  bool operator==(const TileExtents&) const = default;
+  auto operator<=>(const TileExtents&) const = default;
 };
 
 // The time of L2 for 128 lines, relative to that of the tensor core for 128 x 128 x 64 products.

@@ -25,8 +25,8 @@ class LaunchVersioner : public analysis::ScopedMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     arith::Analyzer::Scope scope(&analyzer_);
-    bool clusters = op->attrs.count("cluster_dims") != 0;
-    if (clusters || FindPlainGemm(op).loop == nullptr) return self;
+    bool fixed = op->attrs.count("cluster_dims") != 0 || op->attrs.count(kFewCalls) != 0;
+    if (fixed || FindPlainGemm(op).loop == nullptr) return self;
     auto rows = transform::RowsOfUnknownLength(op, &analyzer_);
     if (!rows) return self;
     // The driver documents no tensor maps with strides of 0 (cuTensorMapEncodeTiled).
@@ -38,7 +38,9 @@ class LaunchVersioner : public analysis::ScopedMutator {
                ", and element by element elsewhere: there are two kernels, of which each launch "
                "chooses one. T.assume says that one is enough; the pass option "
                "tl.disable_launch_versions leaves the one for all sizes");
-    return ir::Seq({transform::LaunchWhere(whole, op), transform::LaunchWhere(ir::Not(whole), op)},
+    ir::KernelLaunch other = OfFewCalls(op);
+    return ir::Seq({transform::LaunchWhere(whole, op),
+                    transform::LaunchWhere(ir::Not(whole), other.operator->())},
                    op->span);
   }
 };

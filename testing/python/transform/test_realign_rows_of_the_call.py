@@ -160,7 +160,8 @@ def test_one_kernel_for_all_sizes_has_no_copies():
 
 
 def test_pass_option_turns_it_off():
-    kernel = tilelang.compile(of_call(*SIZES), target="sm_90a", pass_configs=OFF)
+    configs = OFF | {tilelang.PassConfigKey.TL_DISABLE_TILE_CHOICE: True}
+    kernel = tilelang.compile(of_call(*SIZES), target="sm_90a", pass_configs=configs)
     assert len(kernel.spec.launches) == 2 and not len(kernel.spec.workspaces)
 
 

@@ -1,4 +1,4 @@
-"""GEMMs with dynamic rows on targets with tcgen05: a kernel for each range of rows."""
+"""GEMMs with dynamic rows on targets with tcgen05: several kernels, of which a call runs one."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_results_of_all_ranges(options) -> None:
+def test_results_of_all_rows(options) -> None:
     target = with_sm_count(resolve("sm_100a"), 12)  # whose waves a small problem fills
     kernel = tilelang.compile(program(**options), target=target)
-    assert 2 <= kernels(kernel) <= 5
+    assert 2 <= kernels(kernel) <= 6
     for rows in (0, *ROWS):
         check(kernel, rows, **options)
 
