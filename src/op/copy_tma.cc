@@ -402,8 +402,11 @@ class TmaInstruction : public TileInstruction {
     return {TilePlan(std::move(plan)), ""};
   }
   Alternative Otherwise(const ir::TileOpNode* op, Context* ctx) const override {
-    if (AsyncCopyName(AsCopy(op)) != nullptr) return {};
-    return {ExpandCopy(AsCopy(op)), "is done by threads after all"};
+    const ir::CopyNode* copy = AsCopy(op);
+    if (AsyncCopyName(copy) != nullptr) return {};
+    std::vector<Stmt> stmts = {ExpandCopy(copy)};
+    if (copy->mbar.defined()) HandOver(copy, *ctx, &stmts);
+    return {Sequence(stmts, op->span), "is done by threads after all"};
   }
   void Issue(const ir::TileOpNode* op, Lowering* lowering,
              std::vector<Stmt>* stmts) const override {
@@ -411,6 +414,21 @@ class TmaInstruction : public TileInstruction {
   }
 
  private:
+  // Lets one thread arrive for all threads of its warp, which have stored the tile: the one that
+  // would ask TMA for it.
+  static void HandOver(const ir::CopyNode* copy, const Context& ctx, std::vector<Stmt>* stmts) {
+    stmts->push_back(ir::Fence(ir::FenceKind::kAsyncProxy, copy->span));
+    stmts->push_back(ir::Barrier(ir::BarrierKind::kWarp, copy->span));
+    if (!copy->options->arrives) return;
+    ir::Arrive::Options options;
+    if (CompletesAtLeader(copy, ctx.in_pairs)) {
+      options.block = PairLeader();
+      options.scope = ir::Scope::kPair;
+    }
+    ir::Arrive arrive(ir::ArriveKind::kThread, copy->mbar, copy->span, options);
+    stmts->push_back(ByOneThread(arrive, ctx, copy->span));
+  }
+
   Engine engine_;
 };
 
