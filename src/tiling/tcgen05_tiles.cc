@@ -54,6 +54,14 @@ int64_t ColumnsLoaded(const TileForm& form) {
   return form.pairs ? form.tile.columns / op::kPairBlocks : form.tile.columns;
 }
 
+// Returns whether TMA can load B into the layout that the instruction reads: of elements of 32 bits
+// whose rows run along N, only rows of a whole swizzle have one.
+bool HasRowsOfTma(const GemmProblem& problem, const TileForm& form) {
+  constexpr int64_t kWideBits = 32;
+  bool one_layout = problem.b_along_n && problem.operand_bits == kWideBits;
+  return !one_layout || ColumnsLoaded(form) * kWideBits % static_cast<int64_t>(kUnitBits) == 0;
+}
+
 // Returns the bytes of the scale factors of a step: of the rows, and of all columns of the tile.
 int64_t FactorBytes(const GemmProblem& problem, const TileForm& form) {
   return problem.factor_bytes * (1 + CeilDiv(form.tile.columns, op::kScaleAtomRows));
@@ -202,6 +210,7 @@ std::vector<Candidate> ProposeTcgen05(const GemmProblem& problem, const Target& 
   auto propose = [&](const TileExtents& tile, bool pairs, int64_t parts) {
     TileForm form{.tile = tile, .pairs = pairs, .parts = parts};
     if (problem.factor_bytes > 0 && (tile.columns % op::kScaleAtomRows != 0 || parts > 1)) return;
+    if (!HasRowsOfTma(problem, form)) return;
     Candidate candidate = PredictTcgen05(problem, form, true, target);
     if (candidate.stages >= 2) proposals.push_back(candidate);
   };

@@ -135,6 +135,17 @@ def test_halves_of_contiguous_columns_have_rows_of_32_bytes(columns):
     close(got, want)
 
 
+@pytest.mark.parametrize(("pairs", "columns"), [(True, 160), (True, 224), (False, 112)])
+@pytest.mark.parametrize("form", ["NN", "TN"])
+def test_contiguous_columns_of_32_bits_are_loaded_by_tma(form, pairs, columns):
+    """The rows of an N-major B of tf32 are whole swizzles of 32 elements."""
+    options = {"form": form, "dtype": "float32", "out": "float32", "tile": (128, 128, 32)}
+    configs = {"tl.tile_pairs": pairs, "tl.tile_columns": columns}
+    got, want, said = run(4, 512, 520, 64, pass_configs=configs, **options)
+    assert "is done by threads" not in said
+    close(got, want)
+
+
 FEW = [
     (1, 520, 1000, {}),
     (16, 264, 2048, {"form": "NN"}),
