@@ -16,6 +16,13 @@ const ir::CopyNode* LoadAt(const Handover& handover, size_t at) {
   return handover.seq->stmts[at].as<ir::CopyNode>();
 }
 
+// Returns whether each use of a channel takes many loads: the barrier of a slot counts the warps
+// that load, which are the same ones for all uses.
+bool HasManyLoads(const Channel& channel) {
+  return std::all_of(channel.handovers.begin(), channel.handovers.end(),
+                     [](const Handover& handover) { return handover.loads.size() >= kManyLoads; });
+}
+
 }  // namespace
 
 std::vector<Channel> Loadable(const std::vector<Channel>& channels,
@@ -50,10 +57,11 @@ std::vector<RoleSlice> DivideLoads(const std::vector<Channel>& channels,
   RoleSlice first(launch), second(launch);
   bool divided = false;
   for (const Channel& channel : channels) {
+    bool many = HasManyLoads(channel);
+    divided |= many;
     for (const Handover& handover : channel.handovers) {
       size_t count = handover.loads.size();
-      size_t half = count >= kManyLoads ? (count + 1) / 2 : count;
-      divided |= half < count;
+      size_t half = many ? (count + 1) / 2 : count;
       for (size_t i = 0; i < count; ++i) {
         (i < half ? first : second).Add(LoadAt(handover, handover.loads[i]));
       }

@@ -13,7 +13,7 @@ namespace tilelang::schedule {
 std::vector<Channel> Loadable(const std::vector<Channel>& channels,
                               const ir::KernelLaunchNode* launch, RoleSlice* slice);
 
-// Divides the loads of these channels between two warps, where a use of a channel takes so many
+// Divides the loads of these channels between two warps, where each use of a channel takes so many
 // loads that a thread asks for them in about the time of the GEMM: a load of TMA occupies its warp
 // for about 50 clocks, and a GEMM with scale factors has four loads. The second warp gets the
 // second half of the loads of each such channel. Returns a slice for each warp; one slice if no

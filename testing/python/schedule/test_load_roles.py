@@ -62,3 +62,46 @@ def test_two_blocks_a_multiprocessor_keep_one_load_warp():
             T.copy(c, C[block * 128, 0])
 
     assert "load 2" not in roles(tilelang.compile(main, target="sm_100a"))
+
+
+def in_two_loops(parts):
+    """C = A B + A2 B2; loop number i loads each tile of 128 rows by ``parts[i]`` copies."""
+
+    first, second = (tuple(range(0, 128, 128 // count)) for count in parts)
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((2, 256, 96), "bfloat16"),
+        B: T.Tensor((2, 128, 96), "bfloat16"),
+        C: T.Tensor((256, 128), "float32"),
+    ):
+        with T.Kernel(2, threads=128) as block:
+            a = T.alloc_shared((128, 32), "bfloat16")
+            b = T.alloc_shared((128, 32), "bfloat16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for k in T.Pipelined(3, num_stages=2):
+                for at in first:
+                    T.copy(A[0, block * 128 + at, k * 32], a[at : at + 128 // parts[0], :])
+                    T.copy(B[0, at, k * 32], b[at : at + 128 // parts[0], :])
+                T.gemm(a, b, c, transpose_B=True)
+            for k in T.Pipelined(3, num_stages=2):
+                for at in second:
+                    T.copy(A[1, block * 128 + at, k * 32], a[at : at + 128 // parts[1], :])
+                    T.copy(B[1, at, k * 32], b[at : at + 128 // parts[1], :])
+                T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C[block * 128, 0])
+
+    return main
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("parts", [(1, 2), (2, 1), (2, 4)])
+def test_uses_of_a_slot_by_different_numbers_of_loads(parts):
+    configs = {"tl.verify_synchronization": True}
+    kernel = tilelang.compile(in_two_loops(parts), target="sm_100a", pass_configs=configs)
+    assert roles(kernel).count("load 2") == int(min(parts) > 1)
+    a, b = torch.randint(-4, 5, (2, 256, 96)), torch.randint(-4, 5, (2, 128, 96))
+    c = torch.full((256, 128), torch.nan)
+    kernel(a.bfloat16(), b.bfloat16(), c)
+    assert torch.equal(c, (a.float() @ b.mT.float()).sum(0))
