@@ -313,8 +313,8 @@ class RowRealigner : public analysis::ScopedMutator {
            " blocks load a tensor run another kernel, whose threads load it element by element; ";
   }
 
-  static void RemarkCopies(const ir::KernelLaunchNode* op, const std::vector<Realigned>& copies,
-                           const Expr& realigns) {
+  void RemarkCopies(const ir::KernelLaunchNode* op, const std::vector<Realigned>& copies,
+                    const Expr& realigns) const {
     std::string names;
     for (const Realigned& each : copies) {
       auto columns = ir::AsInt(each.copy->shape.back());
@@ -329,8 +329,9 @@ class RowRealigner : public analysis::ScopedMutator {
     bool always = ir::IsConst(realigns, 1);
     Remark(op->span, "copy",
            "T.Kernel: another launch copies " + names +
-               " first, to memory that the call allocates: TMA needs rows that are multiples of 16 "
-               "bytes apart. Tensors with such rows need no copy; " +
+               " first, to memory that the call allocates: " +
+               (target_->has_tma ? "TMA needs" : "copies of 16 bytes need") +
+               " rows that are multiples of 16 bytes apart. Tensors with such rows need no copy; " +
                (always ? "" : TextOfOthers()) +
                "the pass option tl.disable_row_realignment turns this off");
   }
@@ -343,7 +344,6 @@ class RowRealigner : public analysis::ScopedMutator {
 }  // namespace
 
 ir::Func RealignRows(const ir::Func& func, const Target& target) {
-  if (!target->has_wgmma || !target->has_tma) return func;
   return func.WithBody(RowRealigner(func, target).Body());
 }
 
