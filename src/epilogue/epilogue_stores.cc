@@ -13,10 +13,6 @@ using Kind = EpilogueTile::Kind;
 
 namespace {
 
-// The largest number of bits of an element: stores of wider elements by single threads fill
-// sectors.
-constexpr int kMostBits = 16;
-
 bool IsResult(const EpilogueRegion& region, const EpilogueStep& step) {
   const auto* copy = step.stmt.as<ir::CopyNode>();
   if (copy == nullptr || step.place != EpilogueStep::Place::kSliced) return false;
@@ -24,7 +20,7 @@ bool IsResult(const EpilogueRegion& region, const EpilogueStep& step) {
   if (tile == nullptr || !copy->IsPlain()) return false;
   bool registers = tile->kind == Kind::kAccumulator || tile->kind == Kind::kRegisters;
   const Buffer& to = copy->dst->buffer;
-  return registers && to.IsGlobal() && to->dtype.bits <= kMostBits && to->dtype.lanes == 1;
+  return registers && to.IsGlobal() && to->dtype.lanes == 1;
 }
 
 // The elements of a tensor that a loop copies to the same places of `tile`, if they are a box.

@@ -9,8 +9,8 @@ namespace tilelang::epilogue {
 
 // Sends results that a region copies from registers straight to a tensor through shared memory:
 // T.copy(c, D[...]) becomes a copy to a tile that slices take slots of, and one from it, which the
-// tensor memory accelerator does. Threads would store a few bytes of many rows each. Asks `fits` of
-// each copy between such a tile and its tensor.
+// tensor memory accelerator does, or, where rows are not aligned, threads along rows. Threads would
+// store a few bytes of many rows each. Asks `fits` of each copy between such a tile and its tensor.
 using StagedCopy = std::function<bool(const ir::CopyNode* copy, const ir::Buffer& tile)>;
 void StageStores(EpilogueRegion* region, const StagedCopy& fits);
 // Makes copies to such tiles of the loops that load elements of a tensor ahead, as well.

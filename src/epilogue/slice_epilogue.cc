@@ -37,6 +37,11 @@ using ir::Stmt;
 
 namespace {
 
+// The largest number of bits of an element that is staged for TMA. Beside wgmma, four threads store
+// a sector of wider elements; beside tcgen05.mma, each thread has a row of its own.
+constexpr int kMostBits = 16;
+constexpr int kMostBitsOfRows = 32;
+
 constexpr int64_t kAuto = -1;
 constexpr int64_t kSlots = 2;
 constexpr int64_t kFewColumns = 32;  // of a slice whose values need registers beside the result
@@ -381,7 +386,12 @@ class EpilogueSlicer : public analysis::ScopedMutator {
         {tile, *ir::AsInt(tile->shape.back()), EpilogueTile::Kind::kStaging, true});
     Stmt first = FirstSlice(with, copy, tile);
     const op::TileInstruction* instruction = loads ? op::TmaLoad() : op::TmaStore();
-    if (!instruction->Obstacle(first.as<ir::CopyNode>(), &ctx).empty()) return false;
+    bool by_engine = instruction->Obstacle(first.as<ir::CopyNode>(), &ctx).empty();
+    if (loads && !by_engine) return false;
+    if (!loads && !HasUnalignedRows(copy->dst->buffer)) {
+      int most = target_->has_tcgen05 ? kMostBitsOfRows : kMostBits;
+      if (!by_engine || copy->dst->buffer->dtype.bits > most) return false;
+    }
     int64_t before = schedule::SharedBytes(launch_) + HoistedBytes(region);
     int64_t added = BytesOfSlots(with, slots);
     // Slots of the only tile of a block take the bytes of its operands
@@ -391,6 +401,16 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     int64_t bytes = before + (overlays ? 0 : added) + tiling::kEpilogueBytes;
     auto blocks = [&](int64_t each) { return tiling::BlocksPerSm(launch_, target_, each); };
     return bytes <= target_->shared_memory_per_block && blocks(bytes) >= blocks(before);
+  }
+
+  // Returns whether threads that hold rows of a result would store it element by element, or by 4
+  // bytes: neighbours then store to different rows. From a staged tile they store along rows.
+  bool HasUnalignedRows(const Buffer& tensor) {
+    constexpr int64_t kVectorBits = 64;
+    ir::Array<Expr> strides = tensor.Strides();
+    if (!target_->has_tcgen05 || strides.size() < 2) return false;
+    int64_t elements = kVectorBits / tensor->dtype.bits;
+    return !analyzer_.Divides(strides[strides.size() - 2], elements);
   }
 
   Stmt Slices(const ir::SeqNode* op, const EpilogueRegion& region, int64_t slots) {
