@@ -22,6 +22,7 @@ constexpr int64_t kTileStep = 16;
 constexpr int64_t kNarrowestTile = 64;
 // Bits along K that an instruction's shared tiles have in a row of a swizzle.
 constexpr double kUnitBits = 1024;
+constexpr int64_t kNarrowestBits = 256;  // of a row of the narrowest swizzle
 // The clocks below are fitted to the predictions of the timing model (docs/timing.md) for ten GEMMs
 // of 16 to 7168 rows with all their candidates. For these GEMMs both choose the same tiles.
 //
@@ -52,14 +53,6 @@ int64_t EpilogueBytes(const TileForm& form, bool only) {
 
 int64_t ColumnsLoaded(const TileForm& form) {
   return form.pairs ? form.tile.columns / op::kPairBlocks : form.tile.columns;
-}
-
-// Returns whether TMA can load B into the layout that the instruction reads: of elements of 32 bits
-// whose rows run along N, only rows of a whole swizzle have one.
-bool HasRowsOfTma(const GemmProblem& problem, const TileForm& form) {
-  constexpr int64_t kWideBits = 32;
-  bool one_layout = problem.b_along_n && problem.operand_bits == kWideBits;
-  return !one_layout || ColumnsLoaded(form) * kWideBits % static_cast<int64_t>(kUnitBits) == 0;
 }
 
 // Returns the bytes of the scale factors of a step: of the rows, and of all columns of the tile.
@@ -125,13 +118,19 @@ double WithPower(double clocks, double tensor, double l2_bytes, const Rates& rat
   return clocks / std::min(1.0, (1 - work) / (1 + rates.power_slope * rates.power_l2 * l2_tbs));
 }
 
+// Returns whether rows of B along N are whole units of a swizzle that both TMA and the instruction
+// know: 32 bytes, and 128 bytes of 32-bit elements. Others are padded, and threads load them.
+bool HasWholeUnits(const GemmProblem& problem, const TileForm& form) {
+  int64_t unit = problem.operand_bits == 32 ? 1024 : kNarrowestBits;
+  return !problem.b_along_n || ColumnsLoaded(form) * problem.operand_bits % unit == 0;
+}
+
 // Returns the rows of boxes by which TMA loads a tile of `extent` rows or columns in a step. Rows
 // of memory along K have a swizzle of 128 bytes; rows along `extent` have the widest one that
 // divides it.
 double BoxRows(const GemmProblem& problem, int64_t extent, bool along) {
   auto units = static_cast<double>(problem.depth * problem.operand_bits) / kUnitBits;
   if (!along) return static_cast<double>(extent) * std::ceil(units);
-  constexpr int64_t kNarrowestBits = 256;
   auto bits = static_cast<int64_t>(kUnitBits);
   while (bits > kNarrowestBits && extent * problem.operand_bits % bits != 0) bits /= 2;
   return static_cast<double>(problem.depth * CeilDiv(extent * problem.operand_bits, bits));
@@ -210,7 +209,7 @@ std::vector<Candidate> ProposeTcgen05(const GemmProblem& problem, const Target& 
   auto propose = [&](const TileExtents& tile, bool pairs, int64_t parts) {
     TileForm form{.tile = tile, .pairs = pairs, .parts = parts};
     if (problem.factor_bytes > 0 && (tile.columns % op::kScaleAtomRows != 0 || parts > 1)) return;
-    if (!HasRowsOfTma(problem, form)) return;
+    if (!HasWholeUnits(problem, form)) return;
     Candidate candidate = PredictTcgen05(problem, form, true, target);
     if (candidate.stages >= 2) proposals.push_back(candidate);
   };
