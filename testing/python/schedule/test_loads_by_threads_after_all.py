@@ -8,7 +8,6 @@ import torch
 import tilelang
 import tilelang.language as T
 
-
 AS_WRITTEN = {"tl.disable_tile_choice": True}
 
 

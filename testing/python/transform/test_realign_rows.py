@@ -11,7 +11,6 @@ import tilelang
 import tilelang.language as T
 from tilelang.transform import remarks_of
 
-
 TARGETS = ["sm_80", "sm_90a", "sm_100a", "sm_120a"]
 
 
