@@ -7,9 +7,9 @@
 namespace tilelang::tiling {
 
 // Copies tensors of a plain GEMM (tiling/plain_gemm.h) whose rows begin at no multiple of 16 bytes,
-// which neither TMA nor vectors of cp.async can load, to memory of the call in which they do. Another launch makes the copies
-// before the GEMM, which loads them. Zeros fill the rows up to whole lines of L2, as TMA fills
-// elements beyond the tensor.
+// which neither TMA nor vectors of cp.async can load, to memory of the call in which they do.
+// Another launch makes the copies before the GEMM, which loads them. Zeros fill the rows up to
+// whole lines of L2, as TMA fills elements beyond the tensor.
 //
 // Without the copies, threads load such tiles element by element, once for each block that has
 // them. The pass applies only where that takes long, because each copy is written and read once; to
