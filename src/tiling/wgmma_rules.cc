@@ -31,9 +31,9 @@ using ir::Stmt;
 
 namespace {
 
-// Tiles for two or three warpgroups that take fewer bytes for as many products than kNarrow.
-constexpr TileExtents kNarrow = {128, 128};
-constexpr TileExtents kWider[] = {{128, 256}, {192, 192}, {128, 192}, {256, 128}};
+// Tiles of larger grids: for one or two warpgroups, and for two or three, which take fewer bytes
+// for as many products.
+constexpr TileExtents kOfGrids[] = {{128, 128}, {128, 256}, {192, 192}, {128, 192}, {256, 128}};
 // Tiles of one wave.
 constexpr int64_t kMostColumns = 192;
 constexpr int64_t kMostRows = 256;
@@ -102,7 +102,7 @@ class RulesOfWgmma : public TileRules {
     bytes_ = {stages.bytes, stages.others, stages.given};
     // Others, such as reductions over the result, keep two narrow blocks on a multiprocessor, of
     // which one computes with its sums while the other multiplies.
-    widens_ = ComputesByElement(launch, plain) && HasNarrowTile(plain) && !Has(ir::kNarrowTiles);
+    widens_ = ComputesByElement(launch, plain) && HasShortElements(plain) && !Has(ir::kNarrowTiles);
     has_result_ = BytesOfResult(launch, plain).has_value();
     shares_loads_ = RowsThatShare(func, launch, plain) > 0;
     bool two_axes = launch->grid.size() == 2;
@@ -117,7 +117,9 @@ class RulesOfWgmma : public TileRules {
     std::vector<Candidate> all = {OfGrid(problem, problem.tile)};
     bool many = problem.IsDynamic() || all[0].tiles > target_->sm_count;
     if (widens_ && many) {
-      for (const TileExtents& tile : kWider) all.push_back(OfGrid(problem, tile));
+      for (const TileExtents& tile : kOfGrids) {
+        if (tile != problem.tile) all.push_back(OfGrid(problem, tile));
+      }
       if (has_result_) AddAnyRows(problem, &all);
     }
     if (one_wave_) AddOneWave(problem, &all);
@@ -199,14 +201,11 @@ class RulesOfWgmma : public TileRules {
   }
 
  private:
-  static bool HasNarrowTile(const PlainGemm& plain) {
+  static bool HasShortElements(const PlainGemm& plain) {
     auto inputs = plain.gemms[0]->Inputs();
-    const ir::GemmOperandNode* c = plain.gemms[0]->Operand(ir::GemmOperandKind::kC);
-    return ExtentAlong(c, ir::GemmDim::kM) == kNarrow.rows &&
-           ExtentAlong(c, ir::GemmDim::kN) == kNarrow.columns &&
-           std::all_of(inputs.begin(), inputs.end(), [](const ir::GemmOperandNode* input) {
-             return input->buffer()->dtype.bits == kResultBits;
-           });
+    return std::all_of(inputs.begin(), inputs.end(), [](const ir::GemmOperandNode* input) {
+      return input->buffer()->dtype.bits == kResultBits;
+    });
   }
 
   // Returns the tiles of a problem as a grid.

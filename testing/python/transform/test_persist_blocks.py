@@ -107,7 +107,9 @@ def check(kernel, rows, columns, depth=72, dtype="float16", epilogue=None):
 )
 def test_blocks_take_tiles_in_turn(options):
     small = {"m": 64, "n": 16, "k": 32, "depth": 72, "threads": 256}
-    kernel = tilelang.compile(program(**small | options), target=on(12), pass_configs=THREADS_STAY)
+    kernel = tilelang.compile(
+        program(**small | options), target=on(12), pass_configs=THREADS_STAY | NARROW
+    )
     assert "12 blocks compute the" in " ".join(remark.message for remark in kernel.remarks)
     check(kernel, options["rows"], options["columns"], epilogue=options.get("epilogue"))
 
@@ -166,7 +168,7 @@ def test_wider_tiles_store_no_more():
 def test_the_last_wave_is_divided():
     rows, columns, depth = 3 * 128 - 9, 3 * 256 - 64, 1280
     wide = {"rows": rows, "columns": columns, "depth": depth, "n": 256, "threads": 256}
-    kernel = tilelang.compile(program(order="row", **wide), target=on(4))
+    kernel = tilelang.compile(program(order="row", **wide), target=on(4), pass_configs=NARROW)
     said = " ".join(remark.message for remark in kernel.remarks)
     assert "4 blocks compute 8 of the 9 tiles" in said
     assert "another launch of 4 blocks computes the other 1, cut to 128 x 64" in said
@@ -177,7 +179,7 @@ def test_the_last_wave_is_divided():
 def test_clusters_share_the_iterations_of_the_last_wave():
     rows, columns, depth = 7 * 128 - 9, 2 * 256 - 64, 2056
     wide = {"rows": rows, "columns": columns, "depth": depth, "n": 256, "threads": 256}
-    kernel = tilelang.compile(program(order="row", **wide), target=on(12))
+    kernel = tilelang.compile(program(order="row", **wide), target=on(12), pass_configs=NARROW)
     message = " ".join(remark.message for remark in kernel.remarks)
     assert "12 blocks compute 12 of the 14 tiles" in message
     assert "8 blocks computes the other 2, cut to 128 x 128, of which clusters of 2" in message
@@ -190,7 +192,7 @@ def test_clusters_share_the_iterations_of_the_last_wave():
 @pytest.mark.parametrize("option", ["tl.disable_split_k", "tl.batch_invariant"])
 def test_sums_of_the_last_wave_stay_whole(option):
     wide = {"rows": 7 * 128 - 9, "columns": 448, "depth": 2056, "n": 256, "threads": 256}
-    message = said({option: True}, target=on(12), order="row", **wide)
+    message = said(NARROW | {option: True}, target=on(12), order="row", **wide)
     assert "another launch" in message and "share the iterations" not in message
 
 
@@ -227,7 +229,8 @@ def test_pairs_load_tiles_of_b_together(rows):
 def test_where_pairs_load_together(options, together):
     options = {"rows": 4500, "columns": 2360, "depth": 1208, **options}
     target = on(options.pop("sm_count", 132))
-    assert (TOGETHER in said(target=target, **options)) == together
+    as_wide = NARROW if "n" in options else {}
+    assert (TOGETHER in said(as_wide, target=target, **options)) == together
     assert TOGETHER not in said(SPLIT, target=target, **options)
 
 
@@ -247,8 +250,6 @@ def test_what_remarks_say():
         {"rows": 1024, "columns": 2048},  # less than a wave
         {"dtype": "float32"},
         {"rows": T.dynamic("rows")},
-        {"m": 64},
-        {"n": 64},
         {"dtype": "float8_e4m3fn"},
         {"depth": 4095},  # loads by threads
         {"epilogue": "sums"},  # of all columns of a block
@@ -258,6 +259,16 @@ def test_what_remarks_say():
 def test_other_tiles_stay_narrow(options):
     remarks = remarks_of("choose_tiles", program(**options), "sm_90a")
     assert not any("fewer bytes" in remark.message for remark in remarks)
+
+
+@pytest.mark.parametrize(("m", "n"), [(64, 64), (64, 128), (128, 64), (64, 256)])
+def test_tiles_of_other_sizes_are_widened(m, n):
+    target = on(3)
+    kernel = tilelang.compile(program(rows=376, columns=456, m=m, n=n, depth=72), target=target)
+    text = " ".join(remark.message for remark in kernel.remarks)
+    assert f"elements each instead of {m} x {n}: they load fewer bytes" in text
+    check(kernel, 376, 456)
+    assert "fewer bytes" not in said(NARROW, target=target, rows=376, columns=456, m=m, n=n)
 
 
 @pytest.mark.parametrize(
