@@ -16,6 +16,8 @@ namespace tilelang::driver {
 
 namespace {
 
+constexpr const char* kOwnTiles = "own_tiles";
+
 // An attribute of changed loops (int): the stages that the program asks for.
 constexpr const char* kStagesAsked = "stages_asked";
 
@@ -72,6 +74,21 @@ ir::Func WithAttr(const ir::Func& func, const char* name, ir::Any value) {
 }
 
 }  // namespace
+
+ir::Func WithOwnTiles(const ir::Func& func) { return WithAttr(func, kOwnTiles, true); }
+
+bool HasOwnTiles(const ir::Func& func) { return func->attrs.count(kOwnTiles) != 0; }
+
+void RemarkOwnTiles(const ir::Func& func) {
+  if (!HasOwnTiles(func)) return;
+  ir::WalkStmts(func->body, [](const ir::Stmt& s) {
+    if (s->kind != ir::StmtKind::kKernelLaunch) return true;
+    Remark(s.span(), "tiles",
+           "T.Kernel: blocks compute the tiles of the program: with the tiles that the model of "
+           "tiles prefers, its other shared tiles do not fit shared memory");
+    return false;
+  });
+}
 
 std::optional<ir::Func> WithRolesSharing(const ir::Func& func) {
   if (func->attrs.count(memory::kRolesShare) != 0) return std::nullopt;

@@ -16,6 +16,13 @@ std::optional<ir::Func> WithFewerStages(const ir::Func& func);
 // Remarks on the loops that WithFewerStages has changed.
 void RemarkFewerStages(const ir::Func& func);
 
+// Returns the function with an attribute by which the tiles of its GEMMs stay as the program says:
+// other tiles may need more memory for the tiles that the program has beside the operands.
+ir::Func WithOwnTiles(const ir::Func& func);
+bool HasOwnTiles(const ir::Func& func);
+// Adds a remark if the function has it.
+void RemarkOwnTiles(const ir::Func& func);
+
 // For shared memory: returns the function with tiles of roles that share bytes
 // (memory::kRolesShare); nothing if this was tried, or if the program has no barriers by which
 // roles could wait for each other.

@@ -282,11 +282,13 @@ CompiledFunc CompileOnce(const Func& kernel, const Target& target, const PassCon
   PassContext passes(target);
   schedule::DescriptionCollector schedules;
   RemarkFewerStages(kernel);
+  RemarkOwnTiles(kernel);
   Func func = kernel;
   Func planned;  // before anything is moved
   for (const Step& step : Pipeline()) {
     std::string_view name = step.name;
     bool changed = step.setting != nullptr && IsSet(configs, step.setting);
+    changed = changed || (name == "choose_tiles" && HasOwnTiles(kernel));
     if (name == "pipeline_loops") planned = func;
     if (name == "lower_tile_ops") *laid_out = func;
     try {
@@ -331,6 +333,14 @@ std::optional<Func> Smaller(const Func& func, bool shared, const PassConfigs& co
   return began ? WithAccumulatorInRegisters(func) : std::nullopt;
 }
 
+// The function without tiles of roles that share bytes. Slices were chosen because sharing was not
+// enough. They may be enough without it.
+std::optional<Func> SlicedApart(const Func& func, const PassConfigs& configs) {
+  Func apart = WithoutRolesSharing(func);
+  bool sliced = apart->attrs.count(epilogue::kSlicesOwnWaits) != 0;
+  return sliced ? apart : Smaller(apart, /*shared=*/true, configs);
+}
+
 // The result of compilation, and what `CompileOnce` says of it.
 CompiledFunc CompileFitting(const Func& kernel, const Target& full, const PassConfigs& configs,
                             bool overlapping, Func* laid_out) {
@@ -339,6 +349,7 @@ CompiledFunc CompileFitting(const Func& kernel, const Target& full, const PassCo
   std::optional<ffi::Error> refusal;  // of the kernel as the program says it
   std::optional<Func> func = given;
   while (func) {
+    bool own_tiles = HasOwnTiles(*func);
     try {
       return CompileOnce(*func, target, configs, laid_out);
     } catch (const TooMuchMemory& too_much) {
@@ -347,12 +358,9 @@ CompiledFunc CompileFitting(const Func& kernel, const Target& full, const PassCo
     } catch (const ffi::Error& error) {
       // The user gets the refusal of the program as it was given, not that of a changed one.
       if (!refusal || !IsRefusal(error)) throw;
-      if (!HasRolesSharing(*func)) break;
-      // Slices were chosen because sharing was not enough. They may be enough without it.
-      Func apart = WithoutRolesSharing(*func);
-      bool sliced = apart->attrs.count(epilogue::kSlicesOwnWaits) != 0;
-      func = sliced ? apart : Smaller(apart, /*shared=*/true, configs);
+      func = HasRolesSharing(*func) ? SlicedApart(*func, configs) : std::nullopt;
     }
+    if (!func && !own_tiles) func = WithOwnTiles(given);
   }
   throw *refusal;
 }
