@@ -106,9 +106,8 @@ class RulesOfWgmma : public TileRules {
     has_result_ = BytesOfResult(launch, plain).has_value();
     shares_loads_ = RowsThatShare(func, launch, plain) > 0;
     bool two_axes = launch->grid.size() == 2;
-    bool equal = HasEqualLoops(launch, plain.loop->extent);
     bool by_wgmma = op::MultipliesByWgmma(plain.gemms[0], problem.threads);
-    one_wave_ = equal && by_wgmma && !Has(ir::kGivenBlocks);
+    one_wave_ = by_wgmma && !Has(ir::kGivenBlocks);
     splits_ = two_axes && problem.batches == 1 && !problem.dynamic_k && !whole_sums_ &&
               !Has(ir::kEpilogueColumns);
   }
@@ -387,7 +386,9 @@ std::unique_ptr<TileRules> WgmmaRules(const ir::Func& func, const ir::KernelLaun
                                       const Target& target) {
   // Blocks of grids of the call's size that no extent of a tensor gives are not counted.
   bool counts = problem.IsDynamic() || ir::AsInts(launch->grid);
-  if (!counts || !LoadsByTma(func, launch, plain, target)) return nullptr;
+  if (!counts || !HasEqualLoops(launch, plain.loop->extent) ||
+      !LoadsByTma(func, launch, plain, target))
+    return nullptr;
   return std::make_unique<RulesOfWgmma>(func, launch, problem, plain, target);
 }
 

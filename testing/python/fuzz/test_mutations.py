@@ -90,6 +90,9 @@ REDUNDANT = {
     ),
     ("pipelined_gemm_sm_100a", "bar.sync", 1): _FREED,
     ("two_load_warps", "bar.sync", 1): _FREED,
+    ("turns", "bar.sync", 1): _FREED,
+    ("chained_gemms", "bar.sync", 4): _FREED,
+    ("gemm_of_pair", "barrier.cluster.wait.acquire", 1): _FREED,
 }
 
 

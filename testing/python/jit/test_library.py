@@ -126,12 +126,12 @@ def test_a_library_allocates_what_is_between_its_launches(folder) -> None:
         return [" ".join(each.split()[:3]) for each in lines if each.startswith(kinds)]
 
     whole = asked(76)  # nothing is copied
-    assert [each for each in whole if "map" not in each] == ["launch grid 4"]
+    assert [each for each in whole if "map" not in each] == ["launch grid 8"]
     assert "map 7 0x10000" in whole and "map 7 0x20000" in whole
     odd = asked(77)  # rows of 96
     assert odd[:2] == [f"allocate {200 * 96 * 4}", f"allocate {256 * 96 * 4}"]
     assert odd[2] == f"launch grid {200 // 4 + 256 // 4}"
-    assert odd.count("map 7 0x70000") == 2 and odd[-3:] == ["launch grid 4", "free", "free"]
+    assert odd.count("map 7 0x70000") == 2 and odd[-3:] == ["launch grid 8", "free", "free"]
 
 
 def test_a_library_holds_a_variant_for_tensors_that_overlap(folder) -> None:
