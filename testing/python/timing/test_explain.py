@@ -184,7 +184,7 @@ def test_a_softmax_that_nothing_overlaps():
     assert "no overlap" in found
     line = next(x for x in report.lines if x.place == found["no overlap"].place)
     assert "T.exp2" in line.text or "T.Parallel" in line.text
-    assert 0.1 < found["no overlap"].gain < 0.6
+    assert 0.07 < found["no overlap"].gain < 0.6
 
 
 @functools.cache
