@@ -145,10 +145,6 @@ void TilePairAlongN(const UmmaProblem& p, UmmaTiling* tiling) {
       p.n > kMaxN ? "divide N among several gemms, or blocks" : EnlargeTo("N", RoundUp(p.n, step));
 }
 
-}  // namespace
-
-namespace {
-
 constexpr int64_t kRowsOfHalfPair = 64;
 constexpr int64_t kFewRows = 32;
 

@@ -52,8 +52,8 @@ struct UmmaTiling {
   int64_t m = 0;  // of one instruction
   int64_t n = 0;  // likewise; the last ones along N may be narrower
   int64_t k = 0;  // of A's elements
-  // Of an instruction that keeps its columns in several groups of lanes: of M = 32 (.ws), and of
-  // M = 128 in a pair. The default form otherwise.
+  // The form of an instruction that keeps its columns in several groups of lanes: for M = 32 (.ws),
+  // and for M = 128 in a pair. Other instructions have the default form.
   layout::MmaForm form;
   int64_t lane_groups = 1;
   std::string reason;  // why no tiling exists; empty when one does

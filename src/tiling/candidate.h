@@ -11,7 +11,7 @@
 
 namespace tilelang::tiling {
 
-// What a candidate does, without what it costs.
+// Describes what a candidate does, without what it costs.
 struct TileForm {
   TileExtents tile{0, 0};   // of a block
   bool pairs = false;       // two blocks, one below the other, multiply with halves of B

@@ -9,12 +9,11 @@ namespace tilelang::tiling {
 // Chooses the tiles of straightforward GEMMs (tiling/plain_gemm.h), on targets with wgmma or
 // tcgen05. A target has rules (tiling/tile_rules.h): candidates with the time that its model
 // predicts, and how to rewrite a program to one of them.
-//   - tiling/wgmma_rules.cc: wider tiles of grids of more than a wave, tiles of which all run at
-//   the
-//     same time, and blocks that share the iterations of a tile. tiling/persist_blocks.h follows.
-//   - tiling/tcgen05_rules.cc: columns, pairs of blocks, stages of the loop over K, blocks that
-//   share
-//     iterations, and blocks that compute several tiles in turn.
+// The rules for wgmma (tiling/wgmma_rules.cc) know wider tiles of grids of more than a wave, tiles
+// that all run at the same time, and blocks that share the iterations of a tile;
+// tiling/persist_blocks.h follows. The rules for tcgen05 (tiling/tcgen05_rules.cc) know columns,
+// pairs of blocks, stages of the loop over K, blocks that share iterations, and blocks that compute
+// several tiles in turn.
 //
 // The best candidate to which a program can be rewritten is chosen: TileCutter gives tiles other
 // extents if each statement treats rows and columns apart. If sizes are dynamic, there are several

@@ -57,7 +57,7 @@ def _by_threads(kernel: Any) -> int:
 
 @pytest.mark.may_spill("128 registers of the accumulators of 64 x 256, beside those of 64 x 64")
 def test_more_accumulators_in_registers_take_less_shared_memory() -> None:
-    """With one of two in registers, a fragment passes between them through 16 KiB more."""
+    """A fragment passes through 16 KiB more between two GEMMs of which one has it in registers."""
     roomy, full = (compile_sm100(chained(floats)) for floats in (1024, 46000))
     assert (_by_threads(roomy), _by_threads(full)) == (1, 2)
     for kernel, floats in ((roomy, 1024), (full, 46000)):

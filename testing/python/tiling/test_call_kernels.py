@@ -135,7 +135,8 @@ def test_blocks_share_k_where_more_is_done_with_the_result():
         check(kernel, rows, **FEW_COLUMNS, twice=True)
 
 
-# Of one wave by small tiles and by larger ones; of more; with rows that threads store.
+# Calls of one wave by small tiles and by larger ones, of more waves, and with rows that threads
+# store.
 OF_ANY = [(5, 200, 40), (5, 440, 40), (30, 800, 72), (40, 200, 40), (64, 440, 40), (90, 440, 40)]
 OF_ANY += [(60, 800, 40), (128, 440, 40), (128, 800, 40), (150, 800, 40), (900, 264, 72)]
 OF_ANY += [(70, 264, 41), (129, 131, 72), (5, 201, 40)]
@@ -207,7 +208,7 @@ def test_kernels_for_fewer_rows_come_first(target, options):
 
 
 def test_pairs_are_there_where_rows_are_vectors_in_some_calls_only():
-    """What is assumed of the sizes says nothing of the blocks of a pair."""
+    """Assumptions on sizes do not exclude pairs."""
     tiles = tiles_in(tilelang.lower(program(columns=N), target="sm_100a").remarks)
     assert any("in pairs" in tile for tile in tiles)
 
