@@ -386,11 +386,10 @@ class EpilogueSlicer : public analysis::ScopedMutator {
         {tile, *ir::AsInt(tile->shape.back()), EpilogueTile::Kind::kStaging, true});
     Stmt first = FirstSlice(with, copy, tile);
     const op::TileInstruction* instruction = loads ? op::TmaLoad() : op::TmaStore();
-    bool by_engine = instruction->Obstacle(first.as<ir::CopyNode>(), &ctx).empty();
-    if (loads && !by_engine) return false;
-    if (!loads && !HasUnalignedRows(copy->dst->buffer)) {
+    if (loads || !HasUnalignedRows(copy->dst->buffer)) {
       int most = target_->has_tcgen05 ? kMostBitsOfRows : kMostBits;
-      if (!by_engine || copy->dst->buffer->dtype.bits > most) return false;
+      bool wide = !loads && copy->dst->buffer->dtype.bits > most;
+      if (wide || !instruction->Obstacle(first.as<ir::CopyNode>(), &ctx).empty()) return false;
     }
     int64_t before = schedule::SharedBytes(launch_) + HoistedBytes(region);
     int64_t added = BytesOfSlots(with, slots);

@@ -48,7 +48,7 @@ class KernelChooser {
   }
 
   std::vector<CallKernel> Choose(size_t count,
-                                 const std::function<bool(const CallKernel&)>& applies) {
+                                 const std::function<TiledLaunch(const CallKernel&)>& apply) {
     std::vector<const Option*> chosen;
     double loss = kNever;
     while (chosen.size() < count) {
@@ -62,7 +62,7 @@ class KernelChooser {
       std::stable_sort(ranked.begin(), ranked.end(),
                        [](const auto& a, const auto& b) { return a.first < b.first; });
       auto next = std::find_if(ranked.begin(), ranked.end(),
-                               [&](const auto& each) { return Applies(each.second, applies); });
+                               [&](const auto& each) { return Applies(each.second, apply); });
       if (next == ranked.end()) break;
       loss = next->first;
       chosen = With(chosen, next->second);
@@ -73,9 +73,10 @@ class KernelChooser {
   }
 
  private:
-  static bool Applies(Option* option, const std::function<bool(const CallKernel&)>& applies) {
-    if (!option->is_known) option->applies = applies(option->kernel);
+  static bool Applies(Option* option, const std::function<TiledLaunch(const CallKernel&)>& apply) {
+    if (!option->is_known) option->kernel.tiled = apply(option->kernel);
     option->is_known = true;
+    option->applies = option->kernel.tiled.launch.defined();
     return option->applies;
   }
 
@@ -101,7 +102,7 @@ class KernelChooser {
   }
 
   Option OptionOf(const TileRules& rules, const Candidate& candidate, bool in_one_wave) const {
-    Option option{{candidate, in_one_wave}};
+    Option option{{candidate, in_one_wave, {}}};
     for (const GemmProblem& call : calls_) {
       Candidate of_call = rules.Predict(call, candidate, in_one_wave);
       bool runs = !in_one_wave || of_call.IsOneWave();
@@ -153,8 +154,8 @@ class KernelChooser {
 
 std::vector<CallKernel> ChooseKernels(const TileRules& rules, const GemmProblem& problem,
                                       const TileSettings& settings, size_t count,
-                                      const std::function<bool(const CallKernel&)>& applies) {
-  return KernelChooser(rules, problem, settings).Choose(count, applies);
+                                      const std::function<TiledLaunch(const CallKernel&)>& apply) {
+  return KernelChooser(rules, problem, settings).Choose(count, apply);
 }
 
 }  // namespace tilelang::tiling

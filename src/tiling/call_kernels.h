@@ -14,6 +14,7 @@ namespace tilelang::tiling {
 struct CallKernel {
   Candidate candidate;  // as proposed for the longest call that was considered
   bool in_one_wave;     // runs only if the GPU computes all tiles of the call at a time
+  TiledLaunch tiled;    // the program with its tiles
 };
 
 // Chooses at most `count` kernels for a GEMM with dynamic extents. A call runs the first kernel for
@@ -23,11 +24,11 @@ struct CallKernel {
 // time by which these calls exceed their own best candidates. It has to take a share of a mean
 // call: each is a kernel to compile.
 //
-// `applies` returns whether the program can be rewritten to a kernel. Returns no kernels if it can
-// be rewritten to none for all calls.
+// `apply` rewrites the program to a kernel, if that is possible. Returns no kernels if it can be
+// rewritten to none for all calls.
 std::vector<CallKernel> ChooseKernels(const TileRules& rules, const GemmProblem& problem,
                                       const TileSettings& settings, size_t count,
-                                      const std::function<bool(const CallKernel&)>& applies);
+                                      const std::function<TiledLaunch(const CallKernel&)>& apply);
 
 }  // namespace tilelang::tiling
 

@@ -40,7 +40,6 @@ Expr I64(int64_t value) { return ir::Const(ir::dtypes::kInt64, value); }
 // A kernel of several, of which a call runs one.
 struct Version {
   CallKernel kernel;
-  TiledLaunch tiled;
   Expr fits;          // whether a call can run it
   std::string calls;  // that run it, if the kernels before do not
 };
@@ -134,11 +133,10 @@ class TileChooser : public ir::StmtMutator {
       if (!tiled.launch.defined() && !tried.reason.empty() && !excluded) excluded = tried;
       return tiled;
     };
-    auto kernels = ChooseKernels(rules, problem, settings_, count, [&](const CallKernel& kernel) {
-      return apply(kernel).launch.defined();
-    });
     std::vector<Version> versions;
-    for (const CallKernel& kernel : kernels) versions.push_back({kernel, apply(kernel)});
+    for (const CallKernel& kernel : ChooseKernels(rules, problem, settings_, count, apply)) {
+      versions.push_back({kernel});
+    }
     if (excluded) {
       Remark(excluded->span, "tiles",
              "T.Kernel: for some calls the model of tiles prefers " + TextOf(excluded->candidate) +
@@ -158,14 +156,14 @@ class TileChooser : public ir::StmtMutator {
 
   static Stmt OfAllCalls(const ir::KernelLaunchNode* op, const Version& version,
                          const TileRules& rules) {
-    std::string text = rules.Remark(version.kernel.candidate, version.tiled);
+    std::string text = rules.Remark(version.kernel.candidate, version.kernel.tiled);
     if (!text.empty()) Remark(op->span, "tiles", text);
-    return WithConsidered(version.tiled.launch, {{version.kernel.candidate, true, ""}});
+    return WithConsidered(version.kernel.tiled.launch, {{version.kernel.candidate, true, ""}});
   }
 
   // Returns the launch with the number of blocks that its calls do not exceed.
   static ir::KernelLaunch Limited(const Version& version) {
-    const auto* op = version.tiled.launch.as<ir::KernelLaunchNode>();
+    const auto* op = version.kernel.tiled.launch.as<ir::KernelLaunchNode>();
     if (!version.kernel.in_one_wave) return ir::ffi::GetRef<ir::KernelLaunch>(op);
     const Candidate& candidate = version.kernel.candidate;
     auto attrs = op->attrs;
@@ -210,7 +208,7 @@ class TileChooser : public ir::StmtMutator {
     int64_t most = version.kernel.candidate.wave;
     std::string text = "up to " + std::to_string(most) + " tiles";
     std::vector<Expr> dynamic;
-    for (const Expr& extent : version.tiled.grid) {
+    for (const Expr& extent : version.kernel.tiled.grid) {
       auto known = ir::AsInt(extent);
       if (known) most /= std::max<int64_t>(*known, 1);
       if (!known) dynamic.push_back(extent);
@@ -231,7 +229,7 @@ class TileChooser : public ir::StmtMutator {
 
   static Expr TilesOf(const Version& version) {
     Expr tiles = I64(1);
-    for (const Expr& extent : version.tiled.grid) {
+    for (const Expr& extent : version.kernel.tiled.grid) {
       tiles = tiles * ir::CastTo(ir::dtypes::kInt64, extent);
     }
     return tiles;

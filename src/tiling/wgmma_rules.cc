@@ -79,13 +79,6 @@ bool HasEqualLoops(const ir::KernelLaunchNode* launch, const ir::Expr& extent) {
   });
 }
 
-// The bytes of shared memory of a block of the program, from which those of others follow.
-struct ProgramBytes {
-  int64_t of_stage = 0;
-  int64_t of_others = 0;
-  int64_t given_stages = 0;
-};
-
 class RulesOfWgmma : public TileRules {
  public:
   RulesOfWgmma(const ir::Func& func, const ir::KernelLaunchNode* launch, const GemmProblem& problem,
@@ -95,11 +88,9 @@ class RulesOfWgmma : public TileRules {
         problem_(problem),
         target_(target),
         program_(GridOf(launch, plain)),
+        stages_(StagesOf(launch, plain)),
         unit_of_rows_(RowUnitOf(plain)),
-        rows_of_b_(IsContiguousAlong(plain.gemms[0], ir::GemmDim::kN)),
         whole_sums_(Has(ir::kWholeSums)) {
-    LoopStages stages = StagesOf(launch, plain);
-    bytes_ = {stages.bytes, stages.others, stages.given};
     // Others, such as reductions over the result, keep two narrow blocks on a multiprocessor, of
     // which one computes with its sums while the other multiplies.
     widens_ = ComputesByElement(launch, plain) && HasShortElements(plain) && !Has(ir::kNarrowTiles);
@@ -255,9 +246,9 @@ class RulesOfWgmma : public TileRules {
   bool IsPersistent(const TileExtents& tile) const {
     const TileExtents& own = problem_.tile;
     LoopStages stages{};
-    stages.bytes = bytes_.of_stage * (tile.rows + tile.columns) / (own.rows + own.columns);
+    stages.bytes = stages_.bytes * (tile.rows + tile.columns) / (own.rows + own.columns);
     int64_t area = tile.rows * tile.columns;
-    stages.others = bytes_.of_others * area / (own.rows * own.columns) + area * kResultBits / 8;
+    stages.others = stages_.others * area / (own.rows * own.columns) + area * kResultBits / 8;
     return has_result_ && stages.Fits(kFewestStages, target_);
   }
 
@@ -301,7 +292,8 @@ class RulesOfWgmma : public TileRules {
     int64_t covered = CeilDiv(problem.m, kWgmmaRows) * kWgmmaRows;
     for (int64_t rows = kWgmmaRows; rows <= std::min(covered, 2 * kWgmmaRows); rows *= 2) {
       for (int64_t columns = kFewestColumns; columns <= kMostRows; columns += kFewestColumns) {
-        bool swizzled = !rows_of_b_ || columns == kFewestColumns || columns % kColumnUnit == 0;
+        bool swizzled =
+            !problem.b_along_n || columns == kFewestColumns || columns % kColumnUnit == 0;
         if (swizzled) add({.tile = {rows, columns}});
       }
     }
@@ -368,9 +360,8 @@ class RulesOfWgmma : public TileRules {
   GemmProblem problem_;
   Target target_;
   TileGrid program_;
-  ProgramBytes bytes_;
+  LoopStages stages_;  // of the program's tiles, from which those of others follow
   int64_t unit_of_rows_;
-  bool rows_of_b_;  // its rows are contiguous along N
   bool whole_sums_;
   bool widens_ = false;        // larger grids may have wider tiles
   bool has_result_ = false;    // of 16 bits, which goes through shared memory
