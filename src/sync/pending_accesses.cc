@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "op/issue.h"
 #include "op/wgmma.h"
 #include "target/warp.h"
 
@@ -209,13 +208,9 @@ bool NeedsBarrier(const PendingAccess& earlier, const analysis::AccessPtr& later
     return false;
   }
   if (earlier.access->proxy == Proxy::kGeneric) return true;
-  // Until a thread has waited, the engines or the program order the operations of engines. A
-  // barrier of threads does not complete an operation that signals an mbarrier of the program.
-  if (!earlier.complete) {
-    const ir::Buffer& completes_on = earlier.access->barrier;
-    bool by_program = completes_on.defined() && op::IsProgramBarrier(completes_on);
-    return later->proxy == Proxy::kGeneric && !by_program;
-  }
+  // A barrier of threads does not complete an engine's access. Until a thread has waited for it,
+  // the engines, the program, or the mbarriers of the roles order it.
+  if (!earlier.complete) return false;
   return !earlier.known.Contains(threads.Of(later->actors));
 }
 

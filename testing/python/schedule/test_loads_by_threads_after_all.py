@@ -71,3 +71,59 @@ def test_consumers_are_told_of_tiles_that_threads_load(order):
 def test_chosen_tiles_are_loaded_by_tma():
     kernel = tilelang.compile(program("NN"), target="sm_100a")
     assert not any("is done by threads after all" in remark.message for remark in kernel.remarks)
+
+
+def of_parts(rows: int, cuts: tuple[int, ...], width: int, dtype: str, reverse: bool):
+    """C = A B^T with 5 blocks of K; each part of the rows of B has a copy."""
+    ends = (*cuts, rows)
+    parts = list(zip((0, *cuts), ends, strict=True))
+    if reverse:
+        parts.reverse()
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 5 * width), dtype),
+        B: T.Tensor((rows, 5 * width), dtype),
+        C: T.Tensor((64, rows), "float32"),
+        steps: T.int32,
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, width), dtype)
+            b = T.alloc_shared((rows, width), dtype)
+            c = T.alloc_fragment((64, rows), "float32")
+            T.clear(c)
+            for k in T.Pipelined(steps, num_stages=2):
+                T.copy(A[0, k * width], a)
+                for first, last in parts:
+                    T.copy(B[first:last, k * width : (k + 1) * width], b[first:last, :])
+                T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C)
+
+    return main
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "cuts", "width", "dtype"),
+    [
+        (40, (20,), 32, "bfloat16"),
+        (40, (3, 37), 64, "float16"),
+        (48, (8, 21, 32, 44), 32, "bfloat16"),
+        (16, (1,), 64, "float8_e4m3fn"),
+        (72, (30,), 16, "float32"),
+    ],
+)
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a", "sm_80", "sm_120a"])
+def test_parts_that_begin_within_a_swizzle_atom(target, rows, cuts, width, dtype, reverse):
+    """TMA loads the parts that begin at multiples of 8 rows, the threads of its role the others."""
+    if (target, dtype) == ("sm_80", "float8_e4m3fn"):
+        pytest.skip("sm_80 has no tensor core for float8")
+    kernel = tilelang.compile(of_parts(rows, cuts, width, dtype, reverse), target=target)
+    a, b = (torch.randint(-4, 5, (n, 5 * width)).float() for n in (64, rows))
+    kind = getattr(torch, dtype)
+    for steps in (1, 5):
+        c = torch.full((64, rows), torch.nan)
+        kernel(a.to(kind), b.to(kind), c, steps)
+        k = steps * width
+        assert torch.equal(c, a[:, :k] @ b[:, :k].T)
