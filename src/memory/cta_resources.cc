@@ -91,8 +91,9 @@ void CtaResources::AllocateTensorMemory(std::vector<Stmt>* stmts) const {
 
 void CtaResources::ReleaseTensorMemory(std::vector<Stmt>* stmts) const {
   if (columns_ == 0) return;
-  // The other CTA of a pair is done, too.
-  stmts->push_back(AllThreads(in_pairs_));
+  // The other CTA of a pair is done, too. Threads of one CTA wait for each other only where
+  // PlaceSynchronization finds accesses that may not be over.
+  if (in_pairs_) stmts->push_back(AllThreads(/*of_cluster=*/true));
   // Reading the slot keeps its bytes from being used for something else meanwhile.
   Expr base = ir::Load(tmem_slot_, {I32(0)});
   Stmt free = ir::TmemAlloc(/*frees=*/true, in_pairs_, base, U32(columns_), span_);

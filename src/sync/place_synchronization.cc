@@ -52,6 +52,18 @@ bool IsForStores(const Node* op) {
   return op->engine() == Engine::kTmaStore;
 }
 
+// Returns whether a warp frees tensor memory in this branch.
+bool FreesTensorMemory(const Stmt& s) {
+  const auto* branch = s.as<IfNode>();
+  const auto* alloc = branch != nullptr ? branch->then_case.as<TmemAllocNode>() : nullptr;
+  return alloc != nullptr && alloc->frees;
+}
+
+bool TouchTensorMemory(const std::vector<PendingAccess>& accesses) {
+  return std::any_of(accesses.begin(), accesses.end(),
+                     [](const PendingAccess& p) { return p.access->buffer.IsTmem(); });
+}
+
 bool IsWgmma(const Stmt& s) {
   const auto* issue = s.as<IssueNode>();
   return issue != nullptr && issue->engine() == Engine::kWgmma;
@@ -432,6 +444,12 @@ std::vector<Stmt> SyncPlacer::BarriersBefore(const Stmt& s, const std::vector<Ac
   std::vector<Stmt> waits = WaitForStores(stores_.Before(s, accesses, *state), state);
   std::vector<Stmt> barriers;
   Stmt between = BarrierBetween(span, accesses, role, state);
+  if (!between.defined() && FreesTensorMemory(s) && TouchTensorMemory(state->All())) {
+    const op::ThreadRange everybody{0, threads_.count()};
+    between = op::SyncThreads(everybody, threads_.count(), span);
+    state->PassBarrier(between.get());
+    state->phases().PassBarrier(everybody);
+  }
   auto add = [&](const Stmt& barrier) {
     AppendTensorOrder(barrier, state, &barriers);
     barriers.push_back(barrier);

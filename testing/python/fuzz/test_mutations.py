@@ -68,7 +68,6 @@ REDUNDANT = {
     ("attention", _BEFORE, 0): _ALLOCATED,
     ("smoke_kernel", _BEFORE, 0): _ALLOCATED,
     ("sliced_epilogue", _BEFORE, 0): _ALLOCATED,
-    ("sliced_epilogue", "bar.sync", 7): _FREED,
     ("smoke_kernel", _AFTER, 0): _ALLOCATED,
     ("ring_of_roles", "barrier.sync", 1): _STAGE,
     ("ring_of_roles", "barrier.sync", 2): _STAGE,
@@ -91,7 +90,6 @@ REDUNDANT = {
     ("pipelined_gemm_sm_100a", "bar.sync", 1): _FREED,
     ("two_load_warps", "bar.sync", 1): _FREED,
     ("turns", "bar.sync", 1): _FREED,
-    ("chained_gemms", "bar.sync", 4): _FREED,
     ("gemm_of_pair", "barrier.cluster.wait.acquire", 1): _FREED,
 }
 

@@ -216,3 +216,25 @@ def test_roles_that_order_themselves_are_left_alone():
     c = poisoned(4 * M, N, "float32")
     kernel(a, b, c)
     check_product(c, a, b.T)
+
+
+def test_a_meeting_after_the_last_load_is_the_last_one():
+    """The warp that frees tensor memory waits for the other warps, but no second time."""
+
+    @T.prim_func
+    def kernel(X: T.Tensor((M, N), "float32"), Y: T.Tensor((M, N), "float32")):
+        with T.Kernel(1, threads=256):
+            t = T.alloc_tmem([M, N], "float32")
+            out = T.alloc_shared([M, N], "float32")
+            T.copy(X, t)
+            T.copy(t, out)
+            T.copy(out, Y)
+
+    kernel = compile_sm100(kernel)
+    end = kernel.get_kernel_source().partition("tcgen05_load")[2]
+    store, free = end.index("tma_store("), end.index("tcgen05_dealloc")
+    assert end[:store].count(ALL) == 1
+    assert ALL not in end[store:free]
+    x, y = random_bits(M, N, "float32"), random_bits(M, N, "float32")
+    kernel(x, y)
+    assert same_bits(x, y)
