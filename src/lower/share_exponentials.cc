@@ -71,7 +71,7 @@ class ExponentialSharer : public ir::StmtMutator {
     });
     int64_t mufu = exponentials / kMufuRate;
     int64_t tensor = products / kTensorRate;
-    if (2 * mufu < tensor) return StmtMutator::Rewrite(op);
+    if (mufu == 0 || 2 * mufu < tensor) return StmtMutator::Rewrite(op);
     int64_t outer = std::exchange(pairs_, kPolynomials);
     Remark(op->span, "exponentials",
            "T.Pipelined: " + std::to_string(pairs_) +
