@@ -11,12 +11,13 @@ bool SamePlace(const ir::Span& a, const ir::Span& b) {
          a->column == b->column && a->end_line == b->end_line && a->end_column == b->end_column;
 }
 
-// Returns how many effects of this kind the program has at this place, on this buffer.
+// Returns how many effects of this kind the program has at this place, on buffers of this name:
+// elements of a list of tiles share it.
 int CountAt(const Graph& graph, const ir::Effect& effect) {
   int count = 0;
   for (const Node& node : graph.nodes()) {
     for (const ir::Effect& other : node.effects) {
-      count += other.buffer.same_as(effect.buffer) && other.kind == effect.kind &&
+      count += other.buffer->name == effect.buffer->name && other.kind == effect.kind &&
                SamePlace(other.span, effect.span);
     }
   }
