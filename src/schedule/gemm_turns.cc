@@ -108,8 +108,8 @@ const ir::SeqNode* SequenceAround(const TurnLoop& loop, const ir::KernelLaunchNo
   return found;
 }
 
-// The gemms overwrite the tile first, and but for them threads only read it, in statements after
-// the loop. Sets where they do.
+// The gemms overwrite the tile first, and but for them threads only read it, if they do, in
+// statements after the loop. Widens the range of the statements that do.
 bool IsResult(const Buffer& tile, const TurnLoop& loop, const ir::KernelLaunchNode* launch,
               Handover* handover) {
   for (size_t i : loop.main().gemms) {
@@ -126,12 +126,13 @@ bool IsResult(const Buffer& tile, const TurnLoop& loop, const ir::KernelLaunchNo
       if (!effect.buffer.same_as(tile)) continue;
       if (effect.Writes()) return false;
       ++uses;
-      if (handover->first_use == 0) handover->first_use = i;
+      bool is_first = handover->first_use == 0 || i < handover->first_use;
+      if (is_first) handover->first_use = i;
       handover->last_use = std::max(handover->last_use, i);
     }
     if (ir::MayLeaveLoop(stmts[i])) return false;
   }
-  return handover->first_use > 0 && uses == ir::CountEffects(launch->body, tile);
+  return uses == ir::CountEffects(launch->body, tile);
 }
 
 // Returns the channel for results of a loop that is one turn inside of another loop; the tensor
@@ -150,6 +151,7 @@ Channel ResultsOf(const TurnLoop& loop, const ir::KernelLaunchNode* launch, int6
     results.tiles.push_back(tile);
     *columns += op::MostColumnsOf(tile);
   }
+  if (handover.first_use == 0) return {};
   results.handovers.push_back(handover);
   return results;
 }
