@@ -53,9 +53,9 @@ class TileChooser : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = FindPlainGemm(op);
-    if (plain.loop == nullptr || plain.gemms.size() != 1 || op->threads.size() != 1) return self;
+    if (plain.loop == nullptr || op->threads.size() != 1) return self;
     auto problem = Describe(op, plain);
-    if (!problem) return self;
+    if (!problem || (problem->products > 1 && !target_->has_tcgen05)) return self;
     auto rules = target_->has_tcgen05 ? Tcgen05Rules(func_, op, *problem, plain, target_)
                                       : WgmmaRules(func_, op, *problem, plain, target_);
     if (rules == nullptr) return self;

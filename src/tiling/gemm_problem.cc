@@ -1,6 +1,8 @@
 #include "tiling/gemm_problem.h"
 
 #include <algorithm>
+#include <unordered_set>
+#include <vector>
 
 #include "analysis/kernel_scope.h"
 #include "ir/effects.h"
@@ -22,6 +24,36 @@ int64_t ResultBytes(const ir::KernelLaunchNode* launch) {
   return bytes;
 }
 
+// Returns whether an operand of another gemm has the same type and extents.
+bool IsAlike(const ir::GemmOperandNode* a, const ir::GemmOperandNode* b) {
+  auto equal = [](const ir::Expr& x, const ir::Expr& y) {
+    auto known = ir::AsInt(x);
+    return known && known == ir::AsInt(y);
+  };
+  const auto &of_a = a->region->extents, &of_b = b->region->extents;
+  return a->operand_kind() == b->operand_kind() && a->transposed == b->transposed &&
+         a->buffer()->dtype == b->buffer()->dtype &&
+         std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), equal);
+}
+
+// Returns whether all gemms have operands of the same types and extents, without scale factors.
+bool AreAlike(const std::vector<const ir::GemmNode*>& gemms) {
+  const auto& first = gemms[0]->operands;
+  return std::all_of(gemms.begin() + 1, gemms.end(), [&](const ir::GemmNode* gemm) {
+    const auto& operands = gemm->operands;
+    return !gemms[0]->IsScaled() && operands.size() == first.size() &&
+           std::equal(operands.begin(), operands.end(), first.begin(),
+                      [](const auto& a, const auto& b) { return IsAlike(a.get(), b.get()); });
+  });
+}
+
+// Returns how many tiles the gemms have as this operand.
+int64_t TilesOf(const std::vector<const ir::GemmNode*>& gemms, ir::GemmOperandKind kind) {
+  std::unordered_set<const ir::ffi::Object*> tiles;
+  for (const ir::GemmNode* gemm : gemms) tiles.insert(gemm->Operand(kind)->buffer().get());
+  return static_cast<int64_t>(tiles.size());
+}
+
 }  // namespace
 
 std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
@@ -31,7 +63,7 @@ std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const Pl
   const ir::GemmOperandNode* b = gemm->Operand(ir::GemmOperandKind::kB);
   ir::Expr m = ExtentOfTensor(plain, ir::GemmDim::kM);
   ir::Expr n = ExtentOfTensor(plain, ir::GemmDim::kN);
-  if (!m.defined() || !n.defined()) return std::nullopt;
+  if (!m.defined() || !n.defined() || !AreAlike(plain.gemms)) return std::nullopt;
   GemmProblem problem;
   problem.m = ir::AsInt(m).value_or(kDynamicExtent);
   problem.dynamic_m = !ir::AsInt(m);
@@ -58,6 +90,10 @@ std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const Pl
   }
   problem.result_bytes = ResultBytes(launch);
   problem.threads = analysis::ThreadsOf(launch).count;
+  problem.products = static_cast<int64_t>(plain.gemms.size());
+  problem.tiles_of_a = TilesOf(plain.gemms, ir::GemmOperandKind::kA);
+  problem.tiles_of_b = TilesOf(plain.gemms, ir::GemmOperandKind::kB);
+  problem.sums = TilesOf(plain.gemms, ir::GemmOperandKind::kC);
   problem.a_by_threads = gemm->annotations.count(op::kByTensorMemory) != 0;
   return problem;
 }

@@ -23,6 +23,10 @@ struct GemmProblem {
   int64_t factor_bytes = 0;  // of the scale factors of 128 rows or columns, an iteration; 0: none
   int64_t result_bytes = 0;  // that the epilogue stores for an element of the result
   int64_t threads = 0;
+  int64_t products = 1;    // gemms of an iteration: as of a gated unit, which has two
+  int64_t tiles_of_a = 1;  // that an iteration loads for them; of B
+  int64_t tiles_of_b = 1;
+  int64_t sums = 1;           // tiles of results
   bool a_by_threads = false;  // threads bring A to tensor memory
   bool a_along_m = false;     // the rows of A in memory are contiguous along M; of B, along N
   bool b_along_n = false;
@@ -36,8 +40,8 @@ struct GemmProblem {
 
 inline constexpr int64_t kDynamicExtent = 4096;
 
-// Describes the GEMM of a launch; nothing where an extent of a tile is not constant, or an operand
-// is not loaded along its rows and columns.
+// Describes the GEMM of a launch; nothing where an extent of a tile is not constant, an operand is
+// not loaded along its rows and columns, or several gemms of an iteration are not alike.
 std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 
 }  // namespace tilelang::tiling

@@ -39,57 +39,57 @@ ir::Gemm WithPairs(const ir::GemmNode* op, ir::Array<ir::GemmOperand> operands) 
   return {std::move(operands), op->clear_accum, op->mbar, annotations, op->span, op->k_start};
 }
 
-// Halves the tile of B, its loads and the operand of the GEMM.
+// Halves the tiles of B, their loads and the operands of the GEMMs.
 class PairWriter : public ir::StmtMutator {
  public:
   PairWriter(const PlainGemm& plain, ir::Expr rank) : rank_(std::move(rank)) {
-    const ir::GemmOperandNode* b = OperandB(plain.gemms[0]);
-    whole_ = b->buffer();
-    dim_ = *b->DimAlong(ir::GemmDim::kN);
-    half_ = *ir::AsInt(whole_->shape[dim_]) / op::kPairBlocks;
-    ir::Array<ir::Expr> shape = whole_->shape;
-    shape.Set(static_cast<int64_t>(dim_), ir::Const(shape[dim_].dtype(), half_));
-    tile_ = Buffer(whole_->name, whole_->dtype, shape, {}, whole_->scope, {}, whole_->span);
+    for (const ir::GemmNode* gemm : plain.gemms) {
+      const ir::GemmOperandNode* b = OperandB(gemm);
+      const Buffer& whole = b->buffer();
+      dim_ = *b->DimAlong(ir::GemmDim::kN);
+      half_ = *ir::AsInt(whole->shape[dim_]) / op::kPairBlocks;
+      ir::Array<ir::Expr> shape = whole->shape;
+      shape.Set(static_cast<int64_t>(dim_), ir::Const(shape[dim_].dtype(), half_));
+      if (halves_.count(whole) != 0) continue;
+      halves_.Set(whole,
+                  Buffer(whole->name, whole->dtype, shape, {}, whole->scope, {}, whole->span));
+    }
   }
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::AllocNode* op) override {
-    return op->buffer.same_as(whole_) ? ir::Alloc(tile_, op->span) : ir::ffi::GetRef<Stmt>(op);
+    auto half = halves_.Get(op->buffer);
+    return half ? ir::Alloc(*half, op->span) : ir::ffi::GetRef<Stmt>(op);
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
-    if (!op->dst->buffer.same_as(whole_)) return ir::ffi::GetRef<Stmt>(op);
+    auto half = halves_.Get(op->dst->buffer);
+    if (!half) return ir::ffi::GetRef<Stmt>(op);
     size_t dim = *DimOfTensor(op, dim_);
     ir::Array<ir::Expr> mins = op->src->mins, extents = op->src->extents;
     auto at = static_cast<int64_t>(dim);
     ir::Expr first = ir::CastTo(mins[dim].dtype(), rank_ * op::I32(half_));
     mins.Set(at, mins[dim] + first);
     extents.Set(at, ir::Const(extents[dim].dtype(), half_));
-    return ir::Copy(op, Region(op->src->buffer, mins, extents), Region::Whole(tile_));
+    return ir::Copy(op, Region(op->src->buffer, mins, extents), Region::Whole(*half));
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
     return WithPairs(op, op->WithRegions([&](const ir::GemmOperandNode* operand) {
-      return operand->buffer().same_as(whole_) ? Region::Whole(tile_) : operand->region;
+      auto half = halves_.Get(operand->buffer());
+      return half ? Region::Whole(*half) : operand->region;
     }));
   }
 
  private:
   ir::Expr rank_;
-  Buffer whole_;
-  Buffer tile_;
+  ir::Map<Buffer, Buffer> halves_;  // by whole tile
   size_t dim_ = 0;
   int64_t half_ = 0;
 };
 
-}  // namespace
-
-int64_t PairColumnUnit(bool along_n, bool a_by_threads) {
-  return along_n || a_by_threads ? kWidePairColumns : kPairColumns;
-}
-
-bool CanPair(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
-             const Target& target) {
-  if (!target->has_tcgen05 || plain.gemms.size() != 1) return false;
-  const ir::GemmNode* gemm = plain.gemms[0];
+// Returns whether a pair can compute the gemm, each block with half of B.
+bool CanPairGemm(const ir::KernelLaunchNode* launch, const ir::GemmNode* gemm,
+                 const PlainGemm& plain, const std::vector<const ir::CopyNode*>& shared,
+                 const Target& target) {
   const ir::GemmOperandNode* a = gemm->Operand(ir::GemmOperandKind::kA);
   const ir::GemmOperandNode* b = OperandB(gemm);
   size_t operands = gemm->IsScaled() ? 5 : 3;  // matrices, and factors of two of them
@@ -101,7 +101,6 @@ bool CanPair(const ir::Func& func, const ir::KernelLaunchNode* launch, const Pla
       ExtentAlong(b, ir::GemmDim::kN) % unit != 0) {
     return false;
   }
-  std::vector<const ir::CopyNode*> shared = LoadsToShare(func, launch, plain);
   auto of_b = [&](const ir::CopyNode* load) { return load->dst->buffer.same_as(b->buffer()); };
   if (std::count_if(plain.loads.begin(), plain.loads.end(), of_b) != 1 ||
       std::none_of(shared.begin(), shared.end(), of_b)) {
@@ -112,6 +111,21 @@ bool CanPair(const ir::Func& func, const ir::KernelLaunchNode* launch, const Pla
   op::ThreadRange threads{0, analysis::ThreadsOf(launch).count};
   ir::Gemm paired = WithPairs(gemm, gemm->operands);
   return op::Tcgen05Lacks(paired.as<ir::GemmNode>(), threads, {}, target).empty();
+}
+
+}  // namespace
+
+int64_t PairColumnUnit(bool along_n, bool a_by_threads) {
+  return along_n || a_by_threads ? kWidePairColumns : kPairColumns;
+}
+
+bool CanPair(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
+             const Target& target) {
+  if (!target->has_tcgen05) return false;
+  std::vector<const ir::CopyNode*> shared = LoadsToShare(func, launch, plain);
+  return std::all_of(plain.gemms.begin(), plain.gemms.end(), [&](const ir::GemmNode* gemm) {
+    return CanPairGemm(launch, gemm, plain, shared, target);
+  });
 }
 
 Stmt InPairs(const Stmt& sequenced, const PlainGemm& plain, const ir::Expr& rank) {

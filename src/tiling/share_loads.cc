@@ -85,9 +85,11 @@ bool StoresEndWithGrid(const Stmt& body, const ir::Var& block, const Expr& count
 
 // Returns whether a load brings an operand that has elements along the dimension.
 bool LoadsAlong(const PlainGemm& plain, const ir::CopyNode* load, ir::GemmDim dim) {
-  std::vector<const ir::GemmOperandNode*> inputs = plain.gemms[0]->Inputs();
-  return std::any_of(inputs.begin(), inputs.end(), [&](const ir::GemmOperandNode* input) {
-    return input->buffer().same_as(load->dst->buffer) && input->DimAlong(dim);
+  return std::any_of(plain.gemms.begin(), plain.gemms.end(), [&](const ir::GemmNode* gemm) {
+    std::vector<const ir::GemmOperandNode*> inputs = gemm->Inputs();
+    return std::any_of(inputs.begin(), inputs.end(), [&](const ir::GemmOperandNode* input) {
+      return input->buffer().same_as(load->dst->buffer) && input->DimAlong(dim);
+    });
   });
 }
 

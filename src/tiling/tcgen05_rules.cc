@@ -33,6 +33,17 @@ bool HasSharedInputs(const ir::GemmNode* gemm) {
   });
 }
 
+// The least rows and columns of a GEMM that tcgen05.mma computes although the program's own tile is
+// none of its.
+constexpr int64_t kLeastExtent = 64;
+
+// Returns whether tcgen05.mma has tiles of such extents and types.
+bool AreByTcgen05(const PlainGemm& plain, int64_t threads, const Target& target) {
+  return std::all_of(plain.gemms.begin(), plain.gemms.end(), [&](const ir::GemmNode* gemm) {
+    return op::Tcgen05Lacks(gemm, {0, threads}, {}, target).empty();
+  });
+}
+
 class RulesOfTcgen05 : public TileRules {
  public:
   RulesOfTcgen05(const ir::Func& func, const ir::KernelLaunchNode* launch,
@@ -70,7 +81,10 @@ class RulesOfTcgen05 : public TileRules {
     }
     const auto* launch = cut.as<ir::KernelLaunchNode>();
     PlainGemm plain = FindPlainGemm(launch);
-    if (plain.loop == nullptr || !LoadsByTma(func_, launch, plain, target_)) return {};
+    if (plain.loop == nullptr || !LoadsByTma(func_, launch, plain, target_) ||
+        !AreByTcgen05(plain, problem_.threads, target_)) {
+      return {};
+    }
     if (form.pairs && !CanPair(func_, launch, plain, target_)) {
       excluded->reason = "not every two blocks, one below the other, can share a tile of B";
       return {};
@@ -173,11 +187,12 @@ class RulesOfTcgen05 : public TileRules {
 std::unique_ptr<TileRules> Tcgen05Rules(const ir::Func& func, const ir::KernelLaunchNode* launch,
                                         const GemmProblem& problem, const PlainGemm& plain,
                                         const Target& target) {
-  bool possible = HasSharedInputs(plain.gemms[0]) && !plain.gemms[0]->IsSparse() &&
+  bool possible = std::all_of(plain.gemms.begin(), plain.gemms.end(), HasSharedInputs) &&
                   launch->attrs.count("cluster_dims") == 0 &&
                   LoadsByTma(func, launch, plain, target);
-  op::ThreadRange threads{0, problem.threads};
-  if (!possible || !op::Tcgen05Lacks(plain.gemms[0], threads, {}, target).empty()) return nullptr;
+  // mma.sync computes few rows or columns while HBM brings the other operand.
+  bool few = problem.m < kLeastExtent || problem.n < kLeastExtent;
+  if (!possible || (few && !AreByTcgen05(plain, problem.threads, target))) return nullptr;
   return std::make_unique<RulesOfTcgen05>(func, launch, problem, target);
 }
 

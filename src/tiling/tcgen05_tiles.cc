@@ -60,12 +60,17 @@ int64_t FactorBytes(const GemmProblem& problem, const TileForm& form) {
   return problem.factor_bytes * (1 + CeilDiv(form.tile.columns, op::kScaleAtomRows));
 }
 
+// Returns the columns of tensor memory that the sums of a tile take.
+int64_t ColumnsOfSums(const GemmProblem& problem, const TileForm& form) {
+  return problem.sums * form.tile.columns;
+}
+
 // Returns whether tensor memory has room for the sums of two tiles, beside the scale factors of a
 // step. Threads that bring A to tensor memory have no time for an epilogue beside the next tile.
 bool HasTwoSums(const GemmProblem& problem, const TileForm& form, const Target& target) {
   if (problem.a_by_threads) return false;
   int64_t factors = FactorBytes(problem, form) / op::kScaleAtomBytes * op::kScaleAtomColumns;
-  return 2 * form.tile.columns + factors <= target->tmem_columns;
+  return 2 * ColumnsOfSums(problem, form) + factors <= target->tmem_columns;
 }
 
 // The blocks that compute a GEMM by such tiles.
@@ -87,8 +92,8 @@ Blocks BlocksOf(const GemmProblem& problem, const TileForm& form, const Target& 
 int64_t StagesThatFit(const GemmProblem& problem, const TileForm& form, bool only,
                       const Target& target) {
   int64_t rows = form.tile.rows;
-  int64_t step = (rows + ColumnsLoaded(form)) * problem.depth * problem.operand_bits / 8 +
-                 FactorBytes(problem, form);
+  int64_t loaded = problem.tiles_of_a * rows + problem.tiles_of_b * ColumnsLoaded(form);
+  int64_t step = loaded * problem.depth * problem.operand_bits / 8 + FactorBytes(problem, form);
   // Sums that other blocks send. Those that the block sends take the bytes of its operands.
   int64_t received = 4 * rows * form.tile.columns * (form.parts - 1) / form.parts;
   int64_t exchange = only ? received : 2 * received;
@@ -102,7 +107,8 @@ double ClocksOfHbm(const GemmProblem& problem, const Blocks& blocks, const Rates
     return static_cast<double>(a) * static_cast<double>(b);
   };
   double bytes = static_cast<double>(problem.batches) *
-                 ((elements(problem.m, problem.k) + elements(problem.n, problem.k)) *
+                 ((elements(problem.tiles_of_a * problem.m, problem.k) +
+                   elements(problem.tiles_of_b * problem.n, problem.k)) *
                       static_cast<double>(problem.operand_bits) / 8 +
                   elements(problem.m, problem.n) * static_cast<double>(problem.result_bytes));
   double uneven =
@@ -149,23 +155,27 @@ TileClocks ClocksOfTile(const GemmProblem& problem, const TileForm& form, int64_
                         double active, bool in_one_wave, const Target& target) {
   Rates rates = RatesOf(target);
   TileClocks of;
-  auto columns = static_cast<double>(form.tile.columns);
-  auto loaded = static_cast<double>(ColumnsLoaded(form));
+  auto columns = static_cast<double>(ColumnsOfSums(problem, form));
+  auto loaded = static_cast<double>(problem.tiles_of_b * ColumnsLoaded(form));
   double units = static_cast<double>(problem.depth * problem.operand_bits) / kUnitBits;
   double row_bytes = units * kUnitBits / 8;
-  auto rows = static_cast<double>(form.tile.rows);
-  auto exist = static_cast<double>(std::min(problem.m, form.tile.rows));
-  of.tensor = units * 2 * columns;
+  auto rows = static_cast<double>(problem.tiles_of_a * form.tile.rows);
+  auto exist = static_cast<double>(problem.tiles_of_a * std::min(problem.m, form.tile.rows));
+  of.tensor = units * 2 * static_cast<double>(problem.products * form.tile.columns);
   double shared = (rows + loaded) * row_bytes / rates.shared_bytes;
   double share = rates.l2_bytes * target->sm_count / active;
   of.l2_bytes = (exist + loaded) * row_bytes;
   double l2 = of.l2_bytes / std::min(rates.l2_alone, share);
-  double boxes = BoxRows(problem, form.tile.rows, problem.a_along_m) +
-                 BoxRows(problem, ColumnsLoaded(form), problem.b_along_n);
+  double boxes = static_cast<double>(problem.tiles_of_a) *
+                     BoxRows(problem, form.tile.rows, problem.a_along_m) +
+                 static_cast<double>(problem.tiles_of_b) *
+                     BoxRows(problem, ColumnsLoaded(form), problem.b_along_n);
   double latency = in_one_wave ? kRoundTripHbm : kRoundTrip;
   double trip = (latency + l2) / static_cast<double>(stages);
+  // Each stage is loaded, and then multiplied.
+  double turn = trip + of.tensor / static_cast<double>(stages);
   double step =
-      std::max({of.tensor, std::max({shared, l2, trip}) + kStepClocks, kRowClocks * boxes});
+      std::max({of.tensor, std::max({shared, l2, trip}) + kStepClocks, turn, kRowClocks * boxes});
   of.steps = static_cast<double>(CeilDiv(problem.Iterations(), form.parts));
   of.epilogue = kColumnClocks * columns / static_cast<double>(form.parts);
   if (form.parts > 1) {
@@ -209,7 +219,10 @@ std::vector<Candidate> ProposeTcgen05(const GemmProblem& problem, const Target& 
   auto propose = [&](const TileExtents& tile, bool pairs, int64_t parts) {
     TileForm form{.tile = tile, .pairs = pairs, .parts = parts};
     if (problem.factor_bytes > 0 && (tile.columns % op::kScaleAtomRows != 0 || parts > 1)) return;
-    if (!HasWholeUnits(problem, form)) return;
+    if (problem.products > 1 && parts > 1) return;
+    if (!HasWholeUnits(problem, form) || ColumnsOfSums(problem, form) > target->tmem_columns) {
+      return;
+    }
     Candidate candidate = PredictTcgen05(problem, form, true, target);
     if (candidate.stages >= 2) proposals.push_back(candidate);
   };

@@ -21,12 +21,13 @@ namespace tilelang::tiling {
 //  - L2: the bytes of the rows of A that exist and of the columns of B (half of them in a pair);
 //  - TMA: the rows of the boxes of A and B, of which there are more if the rows of B in memory run
 //    along N and the columns of a tile are no multiple of 128 bytes;
-//  - the round trip of a stage, divided by the stages.
+//  - the round trip of a stage, divided by the stages; so is that trip and the products of a stage.
 // The epilogue of a tile runs beside the next tile, if tensor memory has room for the sums of both;
 // that of the last one does not. HBM bounds all but that one. The power limit lowers the clock by
 // the work of the tensor cores and of L2. Blocks that share iterations, of grids of at most one
 // wave, exchange their sums through shared memory. Tiles of block-scaled GEMMs have whole atoms of
-// scale factors, and blocks do not share their iterations.
+// scale factors, and blocks do not share their iterations. Nor do they if an iteration has several
+// gemms, whose sums lie side by side in tensor memory.
 std::vector<Candidate> ProposeTcgen05(const GemmProblem& problem, const Target& target);
 
 // Returns the candidate of one form; `stages` below 2 where shared memory has no room for it.

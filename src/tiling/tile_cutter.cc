@@ -73,9 +73,13 @@ Stmt TileCutter::Body() {
   return fits_ ? ir::ReplaceBuffers(cut, tiles_) : Stmt();
 }
 
-// Finds the tiles of the gemm, and those that share elements with them.
+// Finds the tiles of the gemms, and those that share elements with them.
 void TileCutter::FindTiles(const Stmt& body) {
-  for (const ir::GemmOperand& operand : plain_.gemms[0]->operands) {
+  std::vector<ir::GemmOperand> operands;
+  for (const ir::GemmNode* gemm : plain_.gemms) {
+    operands.insert(operands.end(), gemm->operands.begin(), gemm->operands.end());
+  }
+  for (const ir::GemmOperand& operand : operands) {
     auto dim = operand->DimAlong(cut_.dim);
     if (dim) Enter(operand->buffer(), *dim);
     if (!HasFactorsAlong(operand.get(), cut_.dim)) continue;
@@ -94,7 +98,7 @@ void TileCutter::FindTiles(const Stmt& body) {
     });
   }
   // A tile that is an operand by its rows and by its columns (A times A transposed) stays whole.
-  for (const ir::GemmOperand& operand : plain_.gemms[0]->operands) {
+  for (const ir::GemmOperand& operand : operands) {
     bool along = operand->DimAlong(cut_.dim) || HasFactorsAlong(operand.get(), cut_.dim);
     if (!along && DimOf(operand->buffer())) fits_ = false;
   }
