@@ -5,13 +5,13 @@
 #include <map>
 #include <tuple>
 
-#include "analysis/memory_access.h"
+#include "analysis/conflicts.h"
 
 namespace tilelang::analysis {
 
 class ConflictTable {
  public:
-  // See MayConflict of memory_access.h.
+  // See MayConflict of conflicts.h.
   bool MayConflict(const AccessPtr& earlier, const AccessPtr& later, bool carried) {
     auto [it, is_new] = known_.try_emplace({earlier, later, carried});
     if (is_new) it->second = analysis::MayConflict(*earlier, *later, carried);

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "analysis/conflicts.h"
 #include "analysis/enumeration.h"
 #include "analysis/moves.h"
 #include "analysis/thread_set.h"
@@ -30,18 +31,6 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-bool Contains(const Expr& e, std::initializer_list<ExprKind> kinds) {
-  bool result = false;
-  WalkExprs(e, [&](const Expr& part) {
-    result |= std::find(kinds.begin(), kinds.end(), part->kind) != kinds.end();
-    return !result;
-  });
-  return result;
-}
-
-// Cells of tensor memory.
-constexpr int64_t kCellLanes = 16;
-constexpr int64_t kColumns = 512;
 // Before shared memory.
 constexpr int64_t kPlaceOfTensorMemory = -(int64_t{1} << 20);
 
@@ -172,7 +161,7 @@ class Collector : public StmtVisitor {
     auto rank = static_cast<ptrdiff_t>(box->extents.size());
     for (auto at = store->args.end() - rank; at != store->args.end(); ++at) {
       Expr named = Substitute(*at, context_.values);
-      bool reads = Contains(named, {ExprKind::kLoad, ExprKind::kCall});
+      bool reads = ReadsMemory(named);
       box->corner.push_back(reads ? *at : named);
     }
     box->adds = store->attrs.count(kAdds) != 0;
@@ -238,7 +227,7 @@ class Collector : public StmtVisitor {
     access->in_rows_of_warpgroup = call->attrs.count(kRowsOfWarpgroups) != 0;
     access->registers = effect.lanes * effect.columns / kWarp;
     MemoryEffect box{context_.tensor_memory, effect.address, effect.columns};
-    Locate(box, effect.lanes / kCellLanes, access.get());
+    Locate(box, effect.lanes / kTmemCellLanes, access.get());
     out_->push_back(access);
   }
 
@@ -313,9 +302,9 @@ class Collector : public StmtVisitor {
       // The threads of a warp give one address.
       bool same = elected || access->proxy == Proxy::kGeneric;
       if (!known || (same && thread % kWarp != 0)) return;
-      int64_t first_cell = (element >> 16) / kCellLanes;
+      int64_t first_cell = (element >> 16) / kTmemCellLanes;
       for (int64_t cell = 0; cell < cells; ++cell) {
-        int64_t at = (first_cell + cell) * kColumns + (element & 0xffff);
+        int64_t at = (first_cell + cell) * layout::kTmemColumns + (element & 0xffff);
         touches.push_back({iteration, at, same && !elected ? thread / kWarp : actor});
       }
     });
@@ -385,55 +374,6 @@ class Collector : public StmtVisitor {
   int64_t address_lanes_ = kWarp;  // of a warp, in a call
 };
 
-// Returns whether both accesses have equal uniform parts, which do not change between them.
-bool SameUniformPart(const MemoryAccess& a, const MemoryAccess& b, bool carried) {
-  if (Contains(a.uniform, {ExprKind::kLoad, ExprKind::kCall})) return false;
-  if (carried && (a.moves || b.moves)) return false;
-  return arith::Analyzer().CanProveEqual(a.uniform, b.uniform);
-}
-
-bool OwnersConflict(const OwnerMap& a, const OwnerMap& b, bool same_store) {
-  return AnyCommon({a}, {b}, [&](int32_t x, int32_t y) {
-    // Threads that store the same element at the same time store the same value.
-    return !(same_store && x == OwnerMap::kReplicated) && (x != y || x < 0);
-  });
-}
-
-// Returns the warpgroup of a thread, or of the elected thread of a warp.
-int32_t WarpgroupOf(int32_t owner) {
-  bool elected = owner >= MemoryAccess::kElected;
-  return (elected ? (owner - MemoryAccess::kElected) * kWarp : owner) /
-         static_cast<int32_t>(kWarpgroup);
-}
-
-// The warp that touches each group of kCellLanes lanes.
-std::vector<int32_t> OwnersOfLanes(const OwnerMap& cells) {
-  std::vector<int32_t> owners(layout::kTmemLanes / kCellLanes, OwnerMap::kNobody);
-  for (size_t i = 0; i < cells.owner.size(); ++i) {
-    if (cells.owner[i] == OwnerMap::kNobody) continue;
-    int32_t& owner = owners[static_cast<size_t>(cells.Begin(i) / kColumns)];
-    owner =
-        owner == OwnerMap::kNobody || owner == cells.owner[i] ? cells.owner[i] : OwnerMap::kMany;
-  }
-  return owners;
-}
-
-// Compares two accesses whose tiles have columns in common.
-bool CellsConflict(const MemoryAccess& a, const MemoryAccess& b, bool carried) {
-  if (!a.owners || !b.owners) return true;
-  if (SameUniformPart(a, b, carried)) return OwnersConflict(*a.owners, *b.owners, false);
-  // Columns are chosen at run time. Lanes are not: a warp has its quarter of them for good.
-  if (a.proxy == Proxy::kAsync || b.proxy == Proxy::kAsync) return true;
-  if (a.in_rows_of_warpgroup && b.in_rows_of_warpgroup) return false;
-  std::vector<int32_t> of_a = OwnersOfLanes(*a.owners);
-  std::vector<int32_t> of_b = OwnersOfLanes(*b.owners);
-  for (size_t i = 0; i < of_a.size(); ++i) {
-    if (of_a[i] == OwnerMap::kNobody || of_b[i] == OwnerMap::kNobody) continue;
-    if (of_a[i] != of_b[i] || of_a[i] < 0) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 std::vector<Buffer> SharedTensors(const KernelLaunchNode* launch) {
@@ -491,7 +431,7 @@ AccessContext ContextOf(const KernelLaunchNode* launch) {
   if (auto base = launch->attrs.Get("tmem_base")) {
     context.tensor_memory_base = (*base).cast<Var>();
     context.tensor_memory =
-        Buffer("tensor memory", dtypes::kUInt32, {Const(dtypes::kInt32, kColumns)}, {},
+        Buffer("tensor memory", dtypes::kUInt32, {Const(dtypes::kInt32, layout::kTmemColumns)}, {},
                "shared.tmem", {}, launch->span);
   }
   std::unordered_set<const ffi::Object*> known;
@@ -526,73 +466,14 @@ void CollectAccesses(const Stmt& s, const AccessContext& context,
   Collector(context, offsets, out).VisitStmt(s);
 }
 
-bool BoxesOverlap(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
-  const auto &a = earlier.box, &b = later.box;
-  if (!a || !b || !MayOverlap(a->tensor, b->tensor) || (a->adds && b->adds)) return false;
-  if (carried || !a->tensor.same_as(b->tensor)) return true;
-  arith::Analyzer analyzer;
-  for (size_t d = 0; d < a->corner.size(); ++d) {
-    const Expr &x = a->corner[d], &y = b->corner[d];
-    // Memory may have changed in between.
-    if (Contains(x, {ExprKind::kLoad, ExprKind::kCall}) ||
-        Contains(y, {ExprKind::kLoad, ExprKind::kCall})) {
-      continue;
-    }
-    auto end = [&](const Expr& corner, int64_t extent) {
-      return corner + Const(corner.dtype(), extent);
-    };
-    if (analyzer.CanProve(end(x, a->extents[d]) <= y) ||
-        analyzer.CanProve(end(y, b->extents[d]) <= x)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 AccessPtr WriteOf(const Buffer& tile, const Map<Buffer, int64_t>& offsets) {
   auto access = std::make_shared<MemoryAccess>();
   access->buffer = tile;
   access->write = true;
   access->begin = tile.IsTmem() ? kPlaceOfTensorMemory : offsets[tile];
   int64_t bytes = AsInt(tile->shape[0]).value_or(1) * Bytes(tile->dtype);
-  access->end = access->begin + (tile.IsTmem() ? kColumns : bytes);
+  access->end = access->begin + (tile.IsTmem() ? layout::kTmemColumns : bytes);
   return access;
-}
-
-bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
-  if (!earlier.write && !later.write) return false;
-  // Barriers do not wait for a store by TMA.
-  if ((earlier.ordered || later.ordered) && !earlier.issuer) return false;
-  if (earlier.end <= later.begin || later.end <= earlier.begin) return false;
-  if (earlier.atomic && later.atomic) return false;
-  if (earlier.buffer.IsTmem()) return CellsConflict(earlier, later, carried);
-  if (earlier.proxy != later.proxy) return true;
-  if (earlier.single_thread >= 0 && earlier.single_thread == later.single_thread) return false;
-  if (earlier.proxy == Proxy::kAsync) return true;
-  if (!earlier.buffer.same_as(later.buffer)) return true;
-  if (carried && &earlier == &later && !later.read && later.buffer.IsGlobal()) return false;
-  if (!earlier.owners || !later.owners) return true;
-  bool moved = carried && !IterationsAreApart(earlier, later);
-  if (!SameUniformPart(earlier, later, moved)) return true;
-  bool same_store = &earlier == &later && !later.read;
-  return OwnersConflict(*earlier.owners, *later.owners, same_store);
-}
-
-bool ShareCells(const MemoryAccess& earlier, const MemoryAccess& later) {
-  if (earlier.end <= later.begin || later.end <= earlier.begin) return false;
-  if (!earlier.owners || !later.owners || !SameUniformPart(earlier, later, true)) return true;
-  return AnyCommon({*earlier.owners}, {*later.owners}, [](int32_t, int32_t) { return true; });
-}
-
-bool WarpgroupsMayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried) {
-  if (!MayConflict(earlier, later, carried)) return false;
-  bool comparable = earlier.buffer.IsShared() && earlier.buffer.same_as(later.buffer) &&
-                    !earlier.by_warpgroup && !later.by_warpgroup && earlier.owners &&
-                    later.owners && SameUniformPart(earlier, later, carried);
-  if (!comparable) return true;
-  return AnyCommon({*earlier.owners}, {*later.owners}, [](int32_t x, int32_t y) {
-    return x < 0 || y < 0 || WarpgroupOf(x) != WarpgroupOf(y);
-  });
 }
 
 }  // namespace tilelang::analysis

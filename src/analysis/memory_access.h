@@ -1,6 +1,5 @@
-// Accesses of memory that a block's threads share, and whether two of them by different threads may
-// conflict: shared memory, tensor memory, and tensors that a block both writes and reads or writes
-// in two places.
+// Accesses of memory that a block's threads share: shared memory, tensor memory, and tensors that a
+// block both writes and reads or writes in two places.
 #ifndef TILELANG_ANALYSIS_MEMORY_ACCESS_H_
 #define TILELANG_ANALYSIS_MEMORY_ACCESS_H_
 
@@ -44,6 +43,9 @@ struct AccessContext {
   void Enter(const ir::IssueNode* op);
   void Leave() { issuer.reset(); }
 };
+
+// Owners of tensor memory are those of cells: so many lanes of a column.
+inline constexpr int64_t kTmemCellLanes = 16;
 
 struct MemoryAccess {
   ir::Buffer buffer;
@@ -108,23 +110,8 @@ AccessContext ContextOf(const ir::KernelLaunchNode* launch);
 void CollectAccesses(const ir::Stmt& s, const AccessContext& context,
                      const ir::Map<ir::Buffer, int64_t>& offsets, std::vector<AccessPtr>* out);
 
-// Returns whether TMA stores may write common elements; carried: see below. A tile that several
-// iterations store is mostly filled in each of them, and the threads then wait for its stores. The
-// places of each iteration are therefore compared only for other tiles.
-bool BoxesOverlap(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
-
 // A write of all of a tile; in tensor memory, of all columns.
 AccessPtr WriteOf(const ir::Buffer& tile, const ir::Map<ir::Buffer, int64_t>& offsets);
-
-// True unless every two threads that touch common bytes, one of them writing, are one thread, and
-// none of them leaves the access to an asynchronous engine. Two accesses that one thread leaves to
-// engines do not conflict either: it waits in between. carried: `earlier` belongs to an earlier
-// iteration of a loop around both.
-bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
-// Returns whether two accesses of tensor memory may use a common cell, whatever threads make them.
-bool ShareCells(const MemoryAccess& earlier, const MemoryAccess& later);
-// Returns whether threads of different warpgroups may conflict in this way.
-bool WarpgroupsMayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
 
 }  // namespace tilelang::analysis
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "analysis/conflicts.h"
 #include "analysis/waits.h"
 #include "ir/async.h"
 #include "ir/effects.h"

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analysis/conflicts.h"
 #include "analysis/engine_waiters.h"
 #include "analysis/waits.h"
 #include "ir/aliases.h"
@@ -143,8 +144,30 @@ Stmt SyncPlacer::Process(const Stmt& s, PendingAccesses* state) {
     case StmtKind::kIssue:
       return IsWgmma(s) ? Leaf(s, state) : ProcessIssue(s.as<IssueNode>(), state);
     default:
+      if (Stmt divided = DivideUpdate(s); divided.defined()) return Process(divided, state);
       return Leaf(s, state);
   }
+}
+
+Stmt SyncPlacer::DivideUpdate(const Stmt& s) const {
+  const auto* store = s.as<StoreNode>();
+  if (store == nullptr || !between_statements_ || !executing_.Group()) return Stmt();
+  if (table_.offsets().count(store->buffer) == 0 || !HasLoad(store->value)) return Stmt();
+  // All threads of the group execute the same iteration.
+  AccessContext context = context_;
+  context.loops.clear();
+  std::vector<AccessPtr> accesses;
+  CollectAccesses(s, context, table_.offsets(), &accesses);
+  auto written = std::find_if(accesses.begin(), accesses.end(),
+                              [](const AccessPtr& access) { return access->write; });
+  bool conflict = std::any_of(accesses.begin(), accesses.end(), [&](const AccessPtr& access) {
+    return access->read && IsKnownConflict(*access, **written);
+  });
+  if (!conflict) return Stmt();
+  Var value(std::string(store->buffer->name) + "_value", store->value.dtype(), s.span());
+  return Seq(
+      {Bind(value, store->value, s.span()), Store(store->buffer, store->indices, value, s.span())},
+      s.span());
 }
 
 std::pair<size_t, size_t> SyncPlacer::RangeOfProgram(const SeqNode* op) const {
@@ -352,7 +375,10 @@ Map<Buffer, int64_t> SyncPlacer::PlacesOf(const KernelLaunchNode* launch) {
 bool SyncPlacer::Waits(const PendingAccess& earlier, const AccessPtr& later, bool role) {
   const Buffer& buffer = later->buffer;
   if (earlier.by_role && (role || (program_orders_ && buffer.IsTmem()))) return false;
-  bool programs = earlier.access->buffer.same_as(buffer) && !op::IsScratch(buffer);
+  // One thread issues a store by TMA for all: where the program has no barrier, it relied on each
+  // thread to store what it has written.
+  bool joined = later->issuer && executing_.Group();
+  bool programs = earlier.access->buffer.same_as(buffer) && !op::IsScratch(buffer) && !joined;
   if (programs && !buffer.IsTmem() && !between_statements_) return false;
   return NeedsBarrier(earlier, later, threads_, &conflicts_);
 }

@@ -86,6 +86,9 @@ class SyncPlacer {
   ir::Stmt ProcessBranchBody(const ir::Stmt& body, const ir::Expr& condition,
                              const ExecutingThreads& by, PendingAccesses* inside);
   ir::Stmt Leaf(const ir::Stmt& s, PendingAccesses* state);
+  // Returns a store as two statements, one of which computes the value, if threads read elements
+  // that other threads store: a barrier must stand between them. Null otherwise.
+  ir::Stmt DivideUpdate(const ir::Stmt& s) const;
   std::vector<ir::Stmt> Leaves(const std::vector<ir::Stmt>& stmts, PendingAccesses* state);
 
   // Returns the waits for stores and the barriers to insert before a statement: its accesses

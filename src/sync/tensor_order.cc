@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/conflicts.h"
 #include "analysis/waits.h"
 #include "ir/async.h"
 #include "ir/intrinsics.h"
