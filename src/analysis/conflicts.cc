@@ -123,6 +123,11 @@ bool IsKnownConflict(const MemoryAccess& earlier, const MemoryAccess& later) {
   return comparable && OwnersConflict(*earlier.owners, *later.owners, false);
 }
 
+bool TouchSameElements(const MemoryAccess& a, const MemoryAccess& b) {
+  return a.buffer.same_as(b.buffer) && a.index.defined() && b.index.defined() &&
+         arith::Analyzer().CanProveEqual(a.index, b.index);
+}
+
 bool ShareCells(const MemoryAccess& earlier, const MemoryAccess& later) {
   if (earlier.end <= later.begin || later.end <= earlier.begin) return false;
   if (!earlier.owners || !later.owners || !SameUniformPart(earlier, later, true)) return true;

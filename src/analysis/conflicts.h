@@ -21,6 +21,9 @@ bool BoxesOverlap(const MemoryAccess& earlier, const MemoryAccess& later, bool c
 bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool carried);
 // Returns whether different threads are known to touch a common element, one of them writing it.
 bool IsKnownConflict(const MemoryAccess& earlier, const MemoryAccess& later);
+// Returns whether each thread touches the same elements in both accesses, provided that the memory
+// that their indices are read from does not change in between.
+bool TouchSameElements(const MemoryAccess& a, const MemoryAccess& b);
 // Returns whether two accesses of tensor memory may use a common cell, whatever threads make them.
 bool ShareCells(const MemoryAccess& earlier, const MemoryAccess& later);
 // Returns whether threads of different warpgroups may conflict in this way.

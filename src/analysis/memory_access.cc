@@ -252,12 +252,11 @@ class Collector : public StmtVisitor {
       Expr index = Substitute(effect.index, context_.values);
       access->uniform = Const(index.dtype(), 0);
       varying = access->uniform;
-      if (lanes_ != nullptr) {
-        if (IsVectorAccess(lanes_, effect.buffer, {index})) {
-          lanes = *AsInt(lanes_->extent);
-          index = Substitute(index, {{lanes_->var, lanes_->min}});
-        }
+      if (lanes_ != nullptr && IsVectorAccess(lanes_, effect.buffer, {index})) {
+        lanes = *AsInt(lanes_->extent);
+        index = Substitute(index, {{lanes_->var, lanes_->min}});
       }
+      if (lanes == 1) access->index = index;
       Split(index, false, ranges, &varying, &access->uniform);
       FindMoves(index, context_.moving, access);
       known = IsComputable(varying, ranges);

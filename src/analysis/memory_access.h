@@ -74,6 +74,8 @@ struct MemoryAccess {
   // many there are; null where that is not known.
   ir::Expr place;
   int64_t elements = 0;
+  // The element that a thread touches; null for several adjacent ones.
+  ir::Expr index;
   // The elements are `uniform` plus what `owners` says; without owners any thread may touch any.
   ir::Expr uniform;
   std::shared_ptr<OwnerMap> owners;

@@ -11,7 +11,9 @@
 #include "analysis/waits.h"
 #include "ir/aliases.h"
 #include "ir/async.h"
+#include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/remark.h"
 #include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
@@ -383,6 +385,34 @@ bool SyncPlacer::Waits(const PendingAccess& earlier, const AccessPtr& later, boo
   return NeedsBarrier(earlier, later, threads_, &conflicts_);
 }
 
+bool SyncPlacer::UpdatesInPlace(const PendingAccess& earlier, const AccessPtr& later) const {
+  bool in_turn = earlier.carried_by == PendingAccess::kNotCarried && !executing_.Group();
+  if (!in_turn || !TouchSameElements(*earlier.access, *later)) return false;
+  std::vector<Buffer> read;
+  bool from_tensors =
+      !HasCall(Evaluate(later->index, later->index.span()), [](const CallNode*) { return true; });
+  WalkExprs(later->index, [&](const Expr& e) {
+    if (const auto* load = e.as<LoadNode>()) read.push_back(load->buffer);
+    return true;
+  });
+  WalkEffects(launch_->body, [&](const Effect& effect) {
+    from_tensors = from_tensors && !(effect.Writes() && HasSame(read, effect.buffer));
+  });
+  return from_tensors && !read.empty() &&
+         std::all_of(read.begin(), read.end(), [](const Buffer& b) { return b.IsGlobal(); });
+}
+
+namespace {
+
+void RemarkUpdate(const Span& span, const Buffer& buffer) {
+  Remark(span, "threads",
+         "threads of this branch update elements of \"" + std::string(buffer->name) +
+             "\" at indices that are read from a tensor, without a barrier in between: no two "
+             "threads may update the same element");
+}
+
+}  // namespace
+
 op::ThreadRange SyncPlacer::GroupAt(const Span& span, const Buffer& conflict) const {
   auto group = executing_.Group();
   if (group) return *group;
@@ -408,6 +438,10 @@ Stmt SyncPlacer::BarrierBetween(const Span& span, const std::vector<AccessPtr>& 
   for (const AccessPtr& access : accesses) {
     for (const PendingAccess& p : state->All()) {
       if (!Waits(p, access, role)) continue;
+      if (UpdatesInPlace(p, access)) {
+        RemarkUpdate(span, access->buffer);
+        continue;
+      }
       conflict = access->buffer;
       if (conflict.IsGlobal()) AddOnce(conflict, &ordered_tensors_);
       fence |= p.IsStoreByThreads() && !p.fenced && access->proxy == Proxy::kAsync;

@@ -102,6 +102,9 @@ class SyncPlacer {
   // each warpgroup fills and stores its own part of a tile, they need not; in all other cases all
   // threads wait together.
   bool ConcernsWarpgroups(const PendingAccess& earlier, const analysis::AccessPtr& later);
+  // Returns whether threads that cannot wait for each other update elements at indices that they
+  // read from tensors, each element by one thread as far as the program says.
+  bool UpdatesInPlace(const PendingAccess& earlier, const analysis::AccessPtr& later) const;
   op::ThreadRange GroupAt(const ir::Span& span, const ir::Buffer& conflict) const;
   bool Waits(const PendingAccess& earlier, const analysis::AccessPtr& later, bool role);
   // Returns the accesses of a statement, and of the threads to which it hands over tiles.

@@ -66,6 +66,31 @@ def in_a_tensor(A: T.Tensor((4,), "float32"), B: T.Tensor((128,), "float32")):
         B[block] = B[block] + 1
 
 
+def counted(n: int):
+    """Threads 64 to 127 count the keys of their elements, in rows of their own."""
+
+    @T.prim_func
+    def main(K: T.Tensor((n,), "int32"), R: T.Tensor((n,), "int32"), B: T.Tensor((320,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((320,), "int32")
+            if tx >= 64:
+                row = (tx - 64) * 5
+                for i in T.serial(5):
+                    s[row + i] = 0
+                for i in T.serial(T.ceildiv(n, 64)):
+                    at = tx - 64 + i * 64
+                    if at < n:
+                        key = K[at]
+                        count = s[row + key]
+                        R[at] = count
+                        s[row + key] = count + 1
+            T.sync_threads()
+            T.copy(s, B)
+
+    return main
+
+
 def loop_reference(a: torch.Tensor, n: int) -> torch.Tensor:
     s = a.clone()
     for k in range(n):
@@ -108,6 +133,25 @@ def test_updates_in_a_loop(n):
 def test_updates_by_whole_warps(target):
     a = torch.randn(4)
     check(by_some_warps, target, a, (a + torch.tensor([1.0, 1, 1, 0])).repeat(32))
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("n", [1, 64, 301])
+def test_updates_of_own_elements_at_indices_of_a_tensor(target, n, monkeypatch):
+    """No barrier may stand in the branch: the threads of a warp do not take it together."""
+    # The check of ordering does not know the indices; the emulator does.
+    monkeypatch.setenv("TILELANG_VERIFY_SYNCHRONIZATION", "0")
+    kernel = tilelang.compile(counted(n), target=target)
+    parts = any("no two threads may update" in remark.message for remark in kernel.remarks)
+    assert parts == (n == 301)
+    keys = torch.randint(0, 5, (n,))
+    ranks, counts = torch.full((n,), -1).int(), torch.full((320,), -1).int()
+    kernel(keys.int(), ranks, counts)
+    places = torch.arange(n) % 64 * 5 + keys
+    assert torch.equal(counts, torch.bincount(places, minlength=320).int())
+    earlier = torch.arange(n)[:, None] > torch.arange(n)
+    assert torch.equal(ranks, ((places[:, None] == places) & earlier).sum(1).int())
 
 
 def test_elements_of_one_thread_need_no_barrier():
