@@ -63,6 +63,7 @@
 #include "tiling/stream_rows.h"
 #include "tiling/trim_loads.h"
 #include "tiling/version_launches.h"
+#include "tiling/widen_rows.h"
 #include "transform/apply_scale_factors.h"
 #include "transform/complete_gemms.h"
 #include "transform/expand_unrolled.h"
@@ -174,6 +175,7 @@ const std::vector<Step>& Pipeline() {
       {"split_fragments", lower::SplitFragments},
       Optional("loosen_gemms", tiling::LoosenGemms, "tl.disable_tile_choice"),
       {"inline_names", ForAll(tiling::InlineNames)},
+      Optional("widen_rows", tiling::WidenRows, "tl.disable_tile_choice"),
       Optional("realign_rows", tiling::RealignRows, "tl.disable_row_realignment"),
       Optional("pack_factors", tiling::PackFactors, "tl.disable_factor_packing"),
       Optional("version_launches", ForAll(tiling::VersionLaunches), "tl.disable_launch_versions"),

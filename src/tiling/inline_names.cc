@@ -29,7 +29,8 @@ class NameInliner : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    return FindPlainGemm(op).loop == nullptr ? ir::ffi::GetRef<Stmt>(op) : StmtMutator::Rewrite(op);
+    bool gemms = FindPlainGemm(op).loop != nullptr || FindGemmChain(op).loop != nullptr;
+    return gemms ? StmtMutator::Rewrite(op) : ir::ffi::GetRef<Stmt>(op);
   }
 
   Stmt Rewrite(const ir::BindNode* op) override {

@@ -262,6 +262,23 @@ class LooseWriter : public ir::StmtMutator {
   const NamedGemm& named_;
 };
 
+// Writes a loop as a pipelined one.
+class LoopPipeliner : public ir::StmtMutator {
+ public:
+  explicit LoopPipeliner(const ir::ForNode* loop) : loop_(loop) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::ForNode* op) override {
+    if (op != loop_) return StmtMutator::Rewrite(op);
+    ir::For loop(op->var, op->min, op->extent, ir::ForKind::kPipelined, op->body, op->annotations,
+                 op->span);
+    return schedule::WithStages(loop.operator->(), kStages);
+  }
+
+ private:
+  const ir::ForNode* loop_;
+};
+
 class GemmLoosener : public ir::StmtMutator {
  public:
   explicit GemmLoosener(const Target& target) : target_(target) {}
@@ -269,10 +286,12 @@ class GemmLoosener : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
+    if (BlocksOf(op) < target_->sm_count) return self;
+    PlainGemm chain = FindGemmChain(op);
+    if (chain.loop != nullptr) return WithPipelinedLoop(op, chain);
     NamedGemm named;
-    if (BlocksOf(op) < target_->sm_count || FindPlainGemm(op).loop != nullptr ||
-        !FindLoop(op, &named) || !DropBarrier(op, &named) || !DropCopies(op, &named) ||
-        !MoveSums(op, &named)) {
+    if (FindPlainGemm(op).loop != nullptr || !FindLoop(op, &named) || !DropBarrier(op, &named) ||
+        !DropCopies(op, &named) || !MoveSums(op, &named)) {
       return self;
     }
     DropUnused(op, &named);
@@ -286,6 +305,17 @@ class GemmLoosener : public ir::StmtMutator {
   }
 
  private:
+  static Stmt WithPipelinedLoop(const ir::KernelLaunchNode* op, const PlainGemm& chain) {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    const ir::ForNode* loop = chain.loop;
+    if (loop->Kind() != ir::ForKind::kSerial || chain.loads.empty()) return self;
+    Remark(
+        loop->span, "pipeline",
+        "T.serial: the loop is pipelined, as by T.Pipelined: it loads the operands of its gemms. "
+        "The pass option tl.disable_tile_choice keeps the loop as written");
+    return LoopPipeliner(loop).MutateStmt(self);
+  }
+
   static Stmt Write(const ir::KernelLaunchNode* op, const NamedGemm& named) {
     Stmt body = LooseWriter(named).MutateStmt(op->body);
     return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs, body,

@@ -22,9 +22,12 @@ namespace tilelang::tiling {
 // tensor memory. It then goes there in the same way (op::kByTensorMemory): the loop still computes
 // with A in tensor memory.
 //
-// Launches of which this makes no plain GEMM stay as they are, and so do grids of fewer blocks than
-// multiprocessors. For targets with tcgen05; on sm_80, sm_90a and sm_120a the program is compiled
-// as written. A remark says what is the compiler's to choose. The pass option
+// The serial loop of chained GEMMs, such as attention, becomes a pipelined one if it loads
+// operands.
+//
+// Other launches of which this makes no plain GEMM stay as they are, and so do grids of fewer
+// blocks than multiprocessors. For targets with tcgen05; on sm_80, sm_90a and sm_120a the program
+// is compiled as written. A remark says what is the compiler's to choose. The pass option
 // tl.disable_tile_choice turns the pass off.
 ir::Func LoosenGemms(const ir::Func& func, const Target& target);
 

@@ -139,6 +139,35 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
              : PlainGemm{};
 }
 
+PlainGemm FindGemmChain(const ir::KernelLaunchNode* launch) {
+  PlainGemm found;
+  size_t gemms = 0;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    gemms += s->kind == StmtKind::kGemm ? 1 : 0;
+    const auto* loop = s.as<ir::ForNode>();
+    const auto* body = loop != nullptr ? loop->body.as<ir::SeqNode>() : nullptr;
+    if (body == nullptr) return true;
+    PlainGemm here{loop};
+    for (const Stmt& part : body->stmts) {
+      const auto* copy = part.as<ir::CopyNode>();
+      const auto* gemm = part.as<ir::GemmNode>();
+      bool loads = copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
+      if (loads) here.loads.push_back(copy);
+      if (gemm != nullptr) here.gemms.push_back(gemm);
+    }
+    if (!here.gemms.empty()) found = here;
+    return true;
+  });
+  bool chained = found.gemms.size() >= 2 && found.gemms.size() == gemms &&
+                 std::all_of(found.gemms.begin(), found.gemms.end(), [](const auto* gemm) {
+                   return gemm->result()->buffer.IsFragment() && gemm->operands.size() == 3;
+                 });
+  return chained && HasOnlyOrder(launch) && LeavesThreadsOpen(launch) &&
+                 !Writes(launch, found.loads)
+             ? found
+             : PlainGemm{};
+}
+
 int64_t ExtentAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim) {
   return ir::AsInt(operand->region->extents[*operand->DimAlong(dim)]).value_or(0);
 }

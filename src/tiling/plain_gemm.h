@@ -20,6 +20,9 @@ struct PlainGemm {
   std::vector<const ir::GemmNode*> gemms;  // in the loop: of those tiles, into fragments
 };
 
+// Returns whether a block has the buffer for itself, in shared memory or registers.
+inline bool IsTile(const ir::Buffer& buffer) { return buffer.IsShared() || buffer.IsFragment(); }
+
 // An attribute (int) of launches that run only where their grid has no more blocks.
 inline constexpr const char* kMostBlocks = "most_blocks";
 
@@ -37,6 +40,12 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch);
 // otherwise. The launch leaves its threads open, and sets no layouts, registers and blocks of an
 // SM. Nor does it write a tensor that it loads.
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
+
+// The gemms of a launch of which one multiplies what is computed from the result of another, such
+// as those of attention: all gemms of the launch, in a loop that also computes with their results,
+// but in no other loop; no loop otherwise. The launch leaves its threads open as that of a plain
+// gemm.
+PlainGemm FindGemmChain(const ir::KernelLaunchNode* launch);
 
 // The extent of an operand along a dimension; 0 where it is not constant.
 int64_t ExtentAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim);

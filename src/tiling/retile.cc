@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/launch_extent.h"
+#include "tiling/idle_iterations.h"
 #include "tiling/tile_cutter.h"
 
 namespace tilelang::tiling {
@@ -39,9 +40,8 @@ ir::KernelLaunch WithThreads(const ir::KernelLaunchNode* op, int64_t threads) {
                           op->span);
 }
 
-Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim, int64_t from,
-             int64_t to, ir::Span* obstacle) {
-  PlainGemm plain = FindPlainGemm(op);
+Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, const PlainGemm& plain,
+             ir::GemmDim dim, int64_t from, int64_t to, ir::Span* obstacle) {
   // Of one block the body may not use the index any more: such axes last.
   std::vector<size_t> axes(op->grid.size());
   std::iota(axes.begin(), axes.end(), 0);
@@ -59,6 +59,7 @@ Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim d
       // All elements of the grid's tiles; of fewer, other tensors may have more.
       bool whole = end.same_as(ends.back()) && known && *known % from == 0 && *known % to == 0;
       TileCut cut = {dim, op->block_vars[axis], from, to, whole ? Expr() : end};
+      cut.extends_loop = to % from == 0 && IdlesAfterEnd(func, op, plain.loop, cut.block);
       TileCutter cutter(func, op, plain, cut);
       Stmt body = cutter.Body();
       if (!body.defined()) {
@@ -82,7 +83,8 @@ Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileE
   Stmt launch = WithThreads(op, threads);
   auto cut = [&](ir::GemmDim dim, int64_t before, int64_t after) {
     if (before == after || !launch.defined()) return;
-    launch = CutTile(func, launch.as<ir::KernelLaunchNode>(), dim, before, after, obstacle);
+    const auto* whole = launch.as<ir::KernelLaunchNode>();
+    launch = CutTile(func, whole, FindPlainGemm(whole), dim, before, after, obstacle);
   };
   cut(ir::GemmDim::kN, from.columns, to.columns);
   cut(ir::GemmDim::kM, from.rows, to.rows);

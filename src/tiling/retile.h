@@ -10,11 +10,11 @@
 
 namespace tilelang::tiling {
 
-// Returns the launch with tiles of `to` instead of `from` elements along a dimension of its GEMM;
+// Returns the launch with tiles of `to` instead of `from` elements along a dimension of its GEMMs;
 // null where it is not possible (tiling/tile_cutter.h). Sets `obstacle` to the place of a statement
 // that prevents it, if there is one.
-ir::Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, ir::GemmDim dim,
-                 int64_t from, int64_t to, ir::Span* obstacle = nullptr);
+ir::Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, const PlainGemm& plain,
+                 ir::GemmDim dim, int64_t from, int64_t to, ir::Span* obstacle = nullptr);
 
 // Returns the launch with blocks of so many threads, which nothing of it refers to.
 ir::KernelLaunch WithThreads(const ir::KernelLaunchNode* op, int64_t threads);

@@ -20,8 +20,6 @@ using ir::StmtKind;
 
 namespace {
 
-bool IsTile(const Buffer& buffer) { return buffer.IsShared() || buffer.IsFragment(); }
-
 // Returns the place of a dimension among those that a copy moves; none for one that it does not.
 std::optional<size_t> PlaceOf(const Region& region, std::optional<size_t> dim) {
   if (!dim) return std::nullopt;
@@ -92,6 +90,7 @@ void TileCutter::FindTiles(const Stmt& body) {
     more = false;
     ir::WalkStmts(body, [&](const Stmt& s) {
       if (const auto* copy = s.as<ir::CopyNode>()) more = Spread(copy) || more;
+      if (const auto* reduce = s.as<ir::ReduceNode>()) more = Spread(reduce) || more;
       if (const auto* loop = s.as<ir::ParallelForNode>()) more = Spread(loop) || more;
       if (!fits_) NoteObstacle(s);
       return fits_;
@@ -150,6 +149,22 @@ bool TileCutter::Spread(const ir::CopyNode* copy) {
   return is_new;
 }
 
+// A reduction of other dimensions. Its result may keep the dimension that it reduces.
+bool TileCutter::Spread(const ir::ReduceNode* reduce) {
+  const Buffer &src = reduce->src->buffer, &dst = reduce->dst->buffer;
+  auto reduced = static_cast<size_t>(reduce->dim);
+  size_t dropped = src->shape.size() - dst->shape.size();
+  auto of_src = DimOf(src), of_dst = DimOf(dst);
+  bool is_new = false;
+  if (of_src && *of_src != reduced) {
+    is_new = Enter(dst, *of_src - (*of_src > reduced ? dropped : 0));
+  } else if (of_dst) {
+    is_new = Enter(src, *of_dst + (*of_dst >= reduced ? dropped : 0));
+  }
+  fits_ = fits_ && DimOf(src).has_value() == DimOf(dst).has_value() && DimOf(src) != reduced;
+  return is_new;
+}
+
 bool TileCutter::Spread(const ir::ParallelForNode* loop) {
   std::unordered_set<const Node*> along = Along(loop);
   bool is_new = false;
@@ -187,6 +202,7 @@ Stmt TileCutter::MutateStmt(const Stmt& s) {
     case StmtKind::kCopy:
     case StmtKind::kFill:
     case StmtKind::kGemm:
+    case StmtKind::kReduce:
       fits_ = fits_ && !(in_parallel_ && s->kind != StmtKind::kSeq);
       break;
     case StmtKind::kIf:
@@ -388,8 +404,17 @@ Stmt TileCutter::Rewrite(const ir::StoreNode* op) {
 }
 
 Stmt TileCutter::Rewrite(const ir::ForNode* op) {
-  fits_ = fits_ && op == plain_.loop;
-  return StmtMutator::Rewrite(op);
+  fits_ = fits_ && op == plain_.loop && !Depends(op->min);
+  if (!Depends(op->extent)) return StmtMutator::Rewrite(op);
+  // Rows of the same block need different numbers of iterations.
+  int64_t blocks = cut_.to / cut_.from;
+  fits_ = fits_ && cut_.extends_loop && cut_.to % cut_.from == 0;
+  if (!fits_) return ir::ffi::GetRef<Stmt>(op);
+  auto of = [&](int64_t value) { return ir::Const(cut_.block.dtype(), value); };
+  Expr last = cut_.block * of(blocks) + of(blocks - 1);
+  Expr extent = analyzer_.Simplify(ir::Substitute(op->extent, {{cut_.block, last}}));
+  return ir::For(op->var, op->min, extent, op->Kind(), MutateStmt(op->body), op->annotations,
+                 op->span);
 }
 
 Stmt TileCutter::Rewrite(const ir::ParallelForNode* op) {
@@ -484,6 +509,10 @@ Stmt TileCutter::Rewrite(const ir::AssumeNode* op) {
 Stmt TileCutter::Rewrite(const ir::FillNode* op) {
   fits_ = fits_ && IsTile(op->dst->buffer);
   return ir::Fill(CutTile(op->dst), Mutate(op->value), op->span);
+}
+
+Stmt TileCutter::Rewrite(const ir::ReduceNode* op) {
+  return ir::Reduce(op, CutTile(op->src), CutTile(op->dst));
 }
 
 Stmt TileCutter::Rewrite(const ir::GemmNode* op) {

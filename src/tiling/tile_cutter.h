@@ -27,13 +27,15 @@ int64_t RowUnitOf(const PlainGemm& plain);
 // `block`: the index of the block that goes along the dimension, in steps of `from`, or which the
 // body does not use, where there is one; null where one block has all of it, and tensors have no
 // more than `to`. `end`: as many elements of the result as both grids have, where the last block of
-// `to` may end elsewhere than that of `from`; null where both end together.
+// `to` may end elsewhere than that of `from`; null where both end together. `extends_loop`: of the
+// blocks that one replaces, all may run as many iterations of the loop as the last one.
 struct TileCut {
   ir::GemmDim dim;
   ir::Var block;
   int64_t from;
   int64_t to;
   ir::Expr end = {};
+  bool extends_loop = false;
 };
 
 // Rewrites the body of a launch. It gives up where a statement does not treat the elements along
@@ -58,6 +60,7 @@ class TileCutter : public ir::StmtMutator {
   ir::Stmt Rewrite(const ir::CopyNode* op) override;
   ir::Stmt Rewrite(const ir::AssumeNode* op) override;
   ir::Stmt Rewrite(const ir::FillNode* op) override;
+  ir::Stmt Rewrite(const ir::ReduceNode* op) override;
   ir::Stmt Rewrite(const ir::GemmNode* op) override;
   ir::Expr Rewrite(const ir::LoadNode* op) override;
 
@@ -78,6 +81,7 @@ class TileCutter : public ir::StmtMutator {
   std::unordered_map<const Node*, std::vector<Touch>> Touches(const ir::Stmt& body);
   bool Enter(const ir::Buffer& tile, size_t dim, int64_t unit = 1);
   bool Spread(const ir::CopyNode* copy);
+  bool Spread(const ir::ReduceNode* reduce);
   bool Spread(const ir::ParallelForNode* loop);
   std::optional<size_t> DimOf(const ir::Buffer& tile) const;
   int64_t UnitOf(const ir::Buffer& tile) const;

@@ -37,6 +37,7 @@ def test_few_choose_by_kind(kind):
         "op/gemm_scale_factors.cc",
         "op/gemm_tcgen05.cc",
         "tiling/gemm_problem.cc",
+        "tiling/idle_iterations.cc",
         "tiling/loosen_gemms.cc",
         "tiling/pair_blocks.cc",
     }
