@@ -110,7 +110,9 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
   PlainGemm found;
   int loops = 0;
+  bool alone = true;
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    alone = alone && s->kind != StmtKind::kGemm;
     const auto* loop = s.as<ir::ForNode>();
     if (loop == nullptr) return true;
     if (schedule::StagesOf(loop) >= 2) {
@@ -119,13 +121,14 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
       return false;
     }
     ir::WalkStmts(loop->body, [&](const Stmt& inner) {
+      alone = alone && inner->kind != StmtKind::kGemm;
       const auto* nested = inner.as<ir::ForNode>();
       loops += nested != nullptr && schedule::StagesOf(nested) >= 2 ? 2 : 0;
       return true;
     });
     return false;
   });
-  if (loops != 1 || !Collect(found.loop->body, &found) || found.gemms.empty()) return {};
+  if (loops != 1 || !alone || !Collect(found.loop->body, &found) || found.gemms.empty()) return {};
   for (const ir::GemmNode* gemm : found.gemms) {
     for (const ir::GemmOperandNode* input : gemm->Inputs()) {
       bool loaded = std::any_of(found.loads.begin(), found.loads.end(), [&](const auto* load) {

@@ -36,9 +36,10 @@ ir::KernelLaunch OfFewCalls(const ir::KernelLaunchNode* launch);
 // are: thread indices, barriers, arrays of a thread, calls with effects.
 bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch);
 
-// The gemm of a launch whose loop does nothing else, and which has no other pipelined loop; no loop
-// otherwise. The launch leaves its threads open, and sets no layouts, registers and blocks of an
-// SM. Nor does it write a tensor that it loads.
+// The gemm of a launch whose loop does nothing else, and which has no other pipelined loop and no
+// gemm outside of it, whose operands would keep the program's extents; no loop otherwise. The
+// launch leaves its threads open, and sets no layouts, registers and blocks of an SM. Nor does it
+// write a tensor that it loads.
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 
 // The gemms of a launch of which one multiplies what is computed from the result of another, such
