@@ -137,6 +137,9 @@ class Selector : public analysis::ScopedMutator {
     });
   }
 
+  // Returns whether a GEMM that the program counts among groups of wgmma is none.
+  bool lacks_groups() const { return lacks_groups_; }
+
   using ScopedMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     launch_ = op;
@@ -200,6 +203,7 @@ class Selector : public analysis::ScopedMutator {
       ir::Gemm marked(op->operands, op->clear_accum, op->mbar, annotations, op->span, op->k_start);
       return Rewrite(marked.get());
     }
+    if (ir::Gemm waits = WaitingGemm(op); waits.defined()) return Rewrite(waits.get());
     if (op->IsSparse() && op->Operand(ir::GemmOperandKind::kMetadata)->buffer().IsShared()) {
       return MutateStmt(op::WithMetadataInRegisters(op));
     }
@@ -302,17 +306,29 @@ class Selector : public analysis::ScopedMutator {
            "result");
   }
 
-  static void RemarkGroups(const ir::GemmNode* op, const op::TileInstruction* instruction) {
+  void RemarkGroups(const ir::GemmNode* op, const op::TileInstruction* instruction) {
     int64_t groups = op::GroupsInFlight(op);
     if (groups == 0 || instruction == op::Wgmma()) return;
+    lacks_groups_ = true;
     Remark(op->span, "argument",
            "T.gemm: wg_wait=" + std::to_string(groups) + " has no effect: " + instruction->Name() +
                " has no groups to wait for");
   }
 
+  // Returns a T.wgmma_gemm that wgmma cannot carry out as a GEMM that waits; null for other GEMMs.
+  ir::Gemm WaitingGemm(const ir::GemmNode* op) {
+    if (!op::MustBeWgmma(op)) return ir::Gemm();
+    op::Context ctx = MakeContext();
+    std::string obstacle = op::Wgmma()->Obstacle(op, &ctx);
+    if (obstacle.empty()) return ir::Gemm();
+    lacks_groups_ = true;
+    Remark(op->span, "argument",
+           "T.wgmma_gemm is T.gemm here and waits for its result: " + obstacle);
+    return op::WithoutGroups(op);
+  }
+
   // Keeps the reason for a remark that also names the instruction in its place.
   void DeclineWgmma(const ir::GemmNode* op, const std::string& obstacle, const op::Context& ctx) {
-    if (op::MustBeWgmma(op)) TL_USER_ERROR(kLayout, op->span, "T.wgmma_gemm: " << obstacle);
     if (op::IsWgmmaSized(op, ctx)) not_wgmma_ = obstacle;
   }
 
@@ -520,12 +536,26 @@ class Selector : public analysis::ScopedMutator {
   std::string not_wgmma_;  // why a gemm of its size is not by wgmma
   bool pipelined_ = false;
   bool by_each_warp_ = false;  // the last copy that was asked
+  bool lacks_groups_ = false;
+};
+
+// Lets T.wait_wgmma(n) wait for all groups: the n newest ones may not be those that the program
+// counts.
+class AllGroups : public ir::StmtMutator {
+ public:
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::WaitGroupNode* op) override {
+    return op->by_program ? ir::WaitGroup::ForWgmmaOfProgram(0, op->span)
+                          : StmtMutator::Rewrite(op);
+  }
 };
 
 }  // namespace
 
 ir::Func SelectInstructions(const ir::Func& func, const Target& target, bool use_tma) {
-  return func.WithBody(Selector(func, target, use_tma).MutateStmt(func->body));
+  Selector selector(func, target, use_tma);
+  Stmt body = selector.MutateStmt(func->body);
+  return func.WithBody(selector.lacks_groups() ? AllGroups().MutateStmt(body) : body);
 }
 
 }  // namespace tilelang::lower

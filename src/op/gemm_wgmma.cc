@@ -436,6 +436,13 @@ bool DividesRows(const ir::GemmNode* op, int64_t warpgroups) {
 
 bool MustBeWgmma(const ir::GemmNode* op) { return op->annotations.count("is_wgmma") != 0; }
 
+ir::Gemm WithoutGroups(const ir::GemmNode* op) {
+  auto annotations = op->annotations;
+  annotations.erase("wg_wait");
+  annotations.erase("is_wgmma");
+  return ir::Gemm(op->operands, op->clear_accum, op->mbar, annotations, op->span, op->k_start);
+}
+
 int64_t GroupsInFlight(const ir::GemmNode* op) {
   auto given = op->annotations.Get("wg_wait");
   return given ? (*given).cast<int64_t>() : 0;

@@ -39,8 +39,10 @@ bool PrefersTransposed(const ir::GemmNode* op);
 // Returns whether each of `warpgroups` warpgroups can have a multiple of the instruction's rows.
 bool DividesRows(const ir::GemmNode* op, int64_t warpgroups);
 
-// T.wgmma_gemm, which no other instruction may carry out.
+// Returns whether the program asks for wgmma by T.wgmma_gemm.
 bool MustBeWgmma(const ir::GemmNode* op);
+// Returns the GEMM as one that any instruction may carry out, and that waits for its result.
+ir::Gemm WithoutGroups(const ir::GemmNode* op);
 // Returns how many groups of wgmma may stay in flight after the GEMM. -1 stands for all of them
 // (wg_wait=).
 int64_t GroupsInFlight(const ir::GemmNode* op);

@@ -27,10 +27,7 @@ class GemmCompleter : public ir::StmtMutator {
            must ? "T.wgmma_gemm is T.gemm here and waits for its result: " + arch_ + " has no wgmma"
                 : "T.gemm: wg_wait=" + std::to_string(groups) + " has no effect: " + arch_ +
                       " has no groups to wait for");
-    auto annotations = op->annotations;
-    annotations.erase("wg_wait");
-    annotations.erase("is_wgmma");
-    return ir::Gemm(op->operands, op->clear_accum, op->mbar, annotations, op->span, op->k_start);
+    return op::WithoutGroups(op);
   }
   Stmt Rewrite(const ir::WaitGroupNode* op) override {
     if (!op->by_program) return StmtMutator::Rewrite(op);

@@ -367,13 +367,14 @@ def wgmma_gemm(
 ) -> None:
     """The asynchronous gemm on Hopper: issued and committed as a group, not waited for.
 
-    On targets without wgmma it is :func:`gemm`, which waits for its result, with a remark.
+    On targets without wgmma, and for shapes, types and threads that wgmma does not have, it is
+    :func:`gemm`, which waits for its result, with a remark.
 
     Arguments and errors as of :func:`gemm`. C and a fragment A must not be used, nor shared
     operands overwritten, before a :func:`wait_wgmma` that covers the group.
 
     Raises (when compiled):
-        LayoutError: wgmma has no form for shapes, types or layouts of the operands.
+        LayoutError: C or A is a part of a fragment, or no instruction has the operands' types.
     """
     refuse_extra("T.wgmma_gemm", unsupported, _IGNORED)
     notes = {**policy_note(policy), "wg_wait": -1, "is_wgmma": True}

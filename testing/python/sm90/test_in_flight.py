@@ -205,19 +205,12 @@ def slice_of_c(a, b, c):
 
 
 @T.macro
-def few_rows(a, b, c):
-    part = T.alloc_fragment((16, 32), "float32")
-    issue_wgmma(a[0:16, :], b[0:32, :], part)
-
-
-@T.macro
 def too_many(a, b, c):
     T.wait_wgmma(8)
 
 
 REFUSED = [
     (slice_of_c, "sm_90a", errors.LayoutError, "needs whole fragments for C and A"),
-    (few_rows, "sm_90a", errors.LayoutError, "T.wgmma_gemm: M = 16 is no multiple of 64"),
     (too_many, "sm_90a", errors.SemanticsError, "it is a constant from 0 to 7"),
 ]
 
@@ -238,3 +231,76 @@ def test_wg_wait_means_nothing_to_mma_sync():
 
     messages = [remark.message for remark in single(body).remarks]
     assert any("wg_wait=-1 has no effect: mma.sync has no groups" in text for text in messages)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("issue", ISSUES.values(), ids=ISSUES)
+def test_a_gemm_that_wgmma_cannot_carry_out_waits(issue):
+    """The program counts two groups. The first one reads ``a``, which is overwritten afterwards."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((2, 64, 64), "bfloat16"),
+        B: T.Tensor((64, 64), "bfloat16"),
+        C: T.Tensor((64, 64), "float32"),
+        D: T.Tensor((16, 32), "float32"),
+        E: T.Tensor((64, 64), "bfloat16"),
+    ):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((64, 64), "bfloat16"), T.alloc_shared((64, 64), "bfloat16")
+            c, d = T.alloc_fragment((64, 64), "float32"), T.alloc_fragment((16, 32), "float32")
+            ready = T.alloc_barrier(arrive_count=128)
+            T.copy(A[0, :, :], a)
+            T.copy(B, b)
+            T.clear(d)
+            issue(a, b, c, clear=True)
+            issue(a[0:16, :], b[0:32, :], d)
+            T.wait_wgmma(1)
+            T.mbarrier_arrive(ready)
+            T.mbarrier_wait_parity(ready, 0)
+            T.copy(A[1, :, :], a)
+            T.wait_wgmma(0)
+            T.copy(c, C)
+            T.copy(d, D)
+            T.copy(a, E)
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    ptx = kernel.get_ptx()
+    assert "wgmma.mma_async" in ptx and "mma.sync" in ptx and "wait_group.sync.aligned 1" not in ptx
+    assert any(remark.topic == "argument" for remark in kernel.remarks)
+    a, b = torch.randint(-3, 4, (2, 64, 64)).bfloat16(), torch.randint(-3, 4, (64, 64)).bfloat16()
+    c, d, e = (
+        poisoned(shape, kind, "cpu")
+        for shape, kind in (((64, 64), "float32"), ((16, 32), "float32"), ((64, 64), "bfloat16"))
+    )
+    kernel(a, b, c, d, e)
+    product = a[0].double() @ b.double().T
+    assert torch.equal(c.double(), product)
+    assert torch.equal(d.double(), product[:16, :32])
+    assert torch.equal(e, a[1])
+
+
+def test_columns_that_warpgroups_cannot_share_are_no_error():
+    """B lies along N in swizzles of 64 columns, so two warpgroups cannot halve 64 of them."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 64), "bfloat16"),
+        B: T.Tensor((64, 64), "bfloat16"),
+        C: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=256):
+            a, b = T.alloc_shared((64, 64), "bfloat16"), T.alloc_shared((64, 64), "bfloat16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.wgmma_gemm(a, b, c, clear_accum=True)
+            T.wait_wgmma(0)
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target="sm_90a")
+    assert any("warpgroups cannot share C" in remark.message for remark in kernel.remarks)
+    a, b = torch.randint(-3, 4, (64, 64)).bfloat16(), torch.randint(-3, 4, (64, 64)).bfloat16()
+    c = poisoned((64, 64), "float32", "cpu")
+    kernel(a, b, c)
+    assert torch.equal(c.double(), a.double() @ b.double())
