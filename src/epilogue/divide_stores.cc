@@ -10,6 +10,7 @@
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
 #include "ir/aliases.h"
+#include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "layout/fragment.h"
 #include "op/copy.h"
@@ -227,8 +228,7 @@ class StoreDivider : public ir::StmtMutator {
   StoreDivider(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
-                            Divider(func_, op, target_).MutateStmt(op->body), op->span);
+    return ir::WithBody(op, Divider(func_, op, target_).MutateStmt(op->body));
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "epilogue/epilogue_slices.h"
 #include "epilogue/epilogue_stores.h"
 #include "ir/aliases.h"
+#include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
@@ -167,8 +168,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     if (notes_.empty() && attrs.count(kEpilogueChoices) == 0) return rewritten;
     attrs.erase(kEpilogueChoices);
     if (!notes_.empty()) attrs.Set(schedule::kEpilogueNotes, notes_);
-    return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
-                            attrs, launch->body, launch->span);
+    return ir::WithAttrs(launch, attrs);
   }
 
   Stmt Rewrite(const ir::ForNode* op) override {

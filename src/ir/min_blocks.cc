@@ -2,6 +2,8 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "ir/changed_launch.h"
+
 namespace tilelang::ir {
 
 namespace {
@@ -20,10 +22,7 @@ int64_t MinBlocks(const KernelLaunchNode* launch) {
 }
 
 KernelLaunch WithMinBlocks(const KernelLaunchNode* launch, int64_t blocks) {
-  auto attrs = launch->attrs;
-  attrs.Set(kMinBlocks, blocks);
-  return KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads, attrs,
-                      launch->body, launch->span);
+  return WithAttr(launch, kMinBlocks, blocks);
 }
 
 }  // namespace tilelang::ir

@@ -7,6 +7,7 @@
 #include "analysis/kernel_scope.h"
 #include "arith/structural.h"
 #include "ir/async.h"
+#include "ir/changed_launch.h"
 #include "ir/visitor.h"
 #include "target/warp.h"
 
@@ -65,8 +66,7 @@ class Rewriter : public ir::StmtMutator {
     attrs.Set("header", ir::String("warp.h"));
     Expr index = ir::Call(ir::dtypes::kInt32, "tl::warp_index", {threads.linear}, attrs);
     body = ir::MakeSeq({ir::Bind(warp, index, op->body.span()), body});
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs, body,
-                            op->span);
+    return ir::WithBody(op, body);
   }
   Stmt Rewrite(const ir::IfNode* op) override {
     Stmt branch = StmtMutator::Rewrite(op);

@@ -5,6 +5,7 @@
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
 #include "ir/async.h"
+#include "ir/changed_launch.h"
 #include "op/effect.h"
 #include "op/relayout.h"
 #include "op/row_vote.h"
@@ -128,8 +129,7 @@ class ElementBroadcaster : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt body = Broadcaster(func_, op).MutateStmt(op->body);
     if (body.same_as(op->body)) return ffi::GetRef<Stmt>(op);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs, body,
-                            op->span);
+    return ir::WithBody(op, body);
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "ir/gemm.h"
 #include "ir/remark.h"
@@ -369,8 +370,7 @@ class Launches : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Planner planner(op, target_);
     if (planner.padded().empty()) return ffi::GetRef<Stmt>(op);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
-                            Padder(planner.padded()).MutateStmt(op->body), op->span);
+    return ir::WithBody(op, Padder(planner.padded()).MutateStmt(op->body));
   }
 
  private:

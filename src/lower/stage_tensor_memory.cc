@@ -7,6 +7,7 @@
 #include "analysis/gemm_in_flight.h"
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
+#include "ir/changed_launch.h"
 #include "ir/error.h"
 #include "ir/padded.h"
 #include "ir/remark.h"
@@ -87,8 +88,7 @@ class TensorMemoryStager : public ir::StmtMutator {
     std::vector<Stmt> stmts = std::exchange(scale_columns_, {});
     if (stmts.empty()) return launch;
     stmts.push_back(rewritten->body);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
-                            ir::MakeSeq(stmts, op->span), op->span);
+    return ir::WithBody(op, ir::MakeSeq(stmts, op->span));
   }
 
   Stmt Rewrite(const ir::CopyNode* op) override {

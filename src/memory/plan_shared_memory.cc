@@ -8,6 +8,7 @@
 
 #include "analysis/uniformity.h"
 #include "ir/async.h"
+#include "ir/changed_launch.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
@@ -437,8 +438,7 @@ class SharedMemoryPlanner : public StmtMutator {
     Map<String, Any> attrs = op->attrs;
     attrs.Set("smem_offsets", offsets);
     attrs.Set("dyn_smem_bytes", total);
-    return KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
-                        op->span);
+    return WithAttrs(op, attrs);
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "analysis/uniformity.h"
 #include "ir/async.h"
+#include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
@@ -256,8 +257,7 @@ class TensorMemoryPlanner : public ir::StmtMutator {
     Map<ir::String, ir::Any> attrs = op->attrs;
     attrs.Set("tmem_columns", columns);
     attrs.Set("tmem_allocation", allocation);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
-                            op->span);
+    return ir::WithAttrs(op, attrs);
   }
 
  private:

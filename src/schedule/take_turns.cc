@@ -8,6 +8,7 @@
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
 #include "ir/async.h"
+#include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "ir/remark.h"
 #include "layout/layout.h"
@@ -139,8 +140,7 @@ class Launch : public analysis::ScopedMutator {
     Stmt body = ir::MakeSeq({ir::Alloc(turn_.barrier, op->span), ir::Alloc(turn_.parity, op->span),
                              first, launch->body},
                             op->span);
-    return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
-                            launch->attrs, body, launch->span);
+    return ir::WithBody(launch, body);
   }
   Stmt Rewrite(const ir::ForNode* op) override {
     Stmt self = ScopedMutator::Rewrite(op);

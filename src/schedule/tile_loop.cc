@@ -8,6 +8,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "ir/async.h"
+#include "ir/changed_launch.h"
 #include "ir/next_tile.h"
 #include "ir/remark.h"
 #include "op/copy_cluster.h"
@@ -459,8 +460,7 @@ std::vector<Channel> TilesAlone(const ir::KernelLaunchNode* launch) {
 
 Stmt WriteTileLoops(const ir::KernelLaunchNode* launch) {
   Stmt body = AloneWriter(launch).MutateStmt(launch->body);
-  return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
-                          launch->attrs, body, launch->span);
+  return ir::WithBody(launch, body);
 }
 
 }  // namespace tilelang::schedule

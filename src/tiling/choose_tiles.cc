@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "arith/analyzer.h"
+#include "ir/changed_launch.h"
 #include "ir/launch_extent.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
@@ -166,10 +167,7 @@ class TileChooser : public ir::StmtMutator {
     const auto* op = version.kernel.tiled.launch.as<ir::KernelLaunchNode>();
     if (!version.kernel.in_one_wave) return ir::ffi::GetRef<ir::KernelLaunch>(op);
     const Candidate& candidate = version.kernel.candidate;
-    auto attrs = op->attrs;
-    attrs.Set(kMostBlocks, candidate.wave * candidate.form.parts);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
-                            op->span);
+    return ir::WithAttr(op, kMostBlocks, candidate.wave * candidate.form.parts);
   }
 
   // Sets the condition of each version: the first one that fits in a wave runs, else the one whose

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/changed_launch.h"
 #include "ir/visitor.h"
 #include "schedule/tile_note.h"
 
@@ -21,10 +22,7 @@ class Noter : public ir::StmtMutator {
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    auto attrs = op->attrs;
-    attrs.Set(schedule::kTileCandidates, notes_);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
-                            op->span);
+    return ir::WithAttr(op, schedule::kTileCandidates, notes_);
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "analysis/kernel_scope.h"
 #include "arith/analyzer.h"
 #include "ir/async.h"
+#include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
@@ -318,8 +319,7 @@ class GemmLoosener : public ir::StmtMutator {
 
   static Stmt Write(const ir::KernelLaunchNode* op, const NamedGemm& named) {
     Stmt body = LooseWriter(named).MutateStmt(op->body);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs, body,
-                            op->span);
+    return ir::WithBody(op, body);
   }
 
   static void RemarkRewrite(const ir::KernelLaunchNode* op, const NamedGemm& named) {

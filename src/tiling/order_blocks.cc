@@ -7,6 +7,7 @@
 
 #include "analysis/independent_blocks.h"
 #include "arith/analyzer.h"
+#include "ir/changed_launch.h"
 #include "ir/launch_extent.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
@@ -111,8 +112,7 @@ ir::KernelLaunch WithPanels(const ir::KernelLaunchNode* op, int64_t panel) {
   auto attrs = op->attrs;
   attrs.Set("swizzle_panel", panel);
   attrs.Set("swizzle_order", ir::String("row"));
-  return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, op->body,
-                          op->span);
+  return ir::WithAttrs(op, attrs);
 }
 
 class BlockOrderer : public ir::StmtMutator {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "ir/fresh_copy.h"
 #include "ir/launch_extent.h"
@@ -305,8 +306,7 @@ class AtomLoader : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     std::vector<Buffer> atoms;
     for (const PackedTile& tile : scaled_.tiles) atoms.push_back(*tiles_.Get(tile.atoms));
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
-                            WithAllocations(atoms, MutateStmt(op->body)), op->span);
+    return ir::WithBody(op, WithAllocations(atoms, MutateStmt(op->body)));
   }
   Stmt Rewrite(const ir::AllocNode* op) override {
     bool gone = std::any_of(scaled_.tiles.begin(), scaled_.tiles.end(), [&](const auto& tile) {

@@ -8,6 +8,7 @@
 
 #include "analysis/kernel_scope.h"
 #include "ir/async.h"
+#include "ir/changed_launch.h"
 #include "ir/fresh_copy.h"
 #include "ir/launch_extent.h"
 #include "ir/remark.h"
@@ -128,8 +129,7 @@ class BlockPersister : public ir::StmtMutator {
                    first->span);
   }
   static Stmt WithBody(const ir::KernelLaunchNode* op, const std::vector<Stmt>& stmts) {
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
-                            op::Sequence(stmts, op->span), op->span);
+    return ir::WithBody(op, op::Sequence(stmts, op->span));
   }
 
   // Returns a launch of the tiles after the last full wave, in parts; null if they stay whole.

@@ -68,13 +68,6 @@ bool Collect(const Stmt& body, PlainGemm* plain) {
 
 }  // namespace
 
-ir::KernelLaunch OfFewCalls(const ir::KernelLaunchNode* launch) {
-  auto attrs = launch->attrs;
-  attrs.Set(kFewCalls, true);
-  return ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
-                          attrs, launch->body, launch->span);
-}
-
 bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   bool open = true;
   ir::WalkStmts(launch->body, [&](const Stmt& s) {

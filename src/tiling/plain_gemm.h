@@ -29,8 +29,6 @@ inline constexpr const char* kMostBlocks = "most_blocks";
 // An attribute (bool) of launches that few calls run, because another one computes the same in the
 // others: fewer kernels are made of them.
 inline constexpr const char* kFewCalls = "few_calls";
-// Returns the launch with that attribute.
-ir::KernelLaunch OfFewCalls(const ir::KernelLaunchNode* launch);
 
 // Returns whether nothing in the launch depends on which thread runs what, or on how many there
 // are: thread indices, barriers, arrays of a thread, calls with effects.

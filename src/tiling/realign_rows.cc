@@ -10,6 +10,7 @@
 
 #include "analysis/scoped_mutator.h"
 #include "ir/build.h"
+#include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
@@ -240,7 +241,7 @@ class RowRealigner : public analysis::ScopedMutator {
     for (const Realigned& each : copies) copies_.push_back(each.copy);
     Stmt copying = CopyingLaunch(copies, realigns, op->span);
     if (always) return ir::Seq({copying, gemm}, op->span);
-    ir::KernelLaunch other = OfFewCalls(op);
+    ir::KernelLaunch other = ir::WithAttr(op, kFewCalls, true);
     Expr by_threads = LoadedByThreads(copies, realigns);
     return ir::Seq({copying, transform::LaunchWhere(realigns, launch),
                     transform::LaunchWhere(by_threads, other.operator->())},

@@ -1,6 +1,7 @@
 #include "tiling/tile_sequence.h"
 
 #include <unordered_set>
+#include "ir/changed_launch.h"
 
 #include "analysis/independent_blocks.h"
 #include "ir/launch_extent.h"
@@ -168,11 +169,7 @@ SequencedLaunch InSequence(const ir::KernelLaunchNode* op, const TileSequence& s
   Expr blocks = ir::AsInt(count) ? clusters : ir::Min(count, clusters);
   if (cluster == 1) return {InOneDimension(op, block, blocks, body), rank};
   ir::KernelLaunch launch = InOneDimension(op, block, blocks * I32(cluster), body);
-  auto attrs = launch->attrs;
-  attrs.Set("cluster_dims", ir::Array<int64_t>{cluster, 1, 1});
-  return {ir::KernelLaunch(launch->block_vars, launch->grid, launch->thread_vars, launch->threads,
-                           attrs, launch->body, span),
-          rank};
+  return {ir::WithAttr(launch.get(), "cluster_dims", ir::Array<int64_t>{cluster, 1, 1}), rank};
 }
 
 }  // namespace tilelang::tiling

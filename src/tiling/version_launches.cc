@@ -5,6 +5,7 @@
 #include <string>
 
 #include "analysis/scoped_mutator.h"
+#include "ir/changed_launch.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
 #include "tiling/plain_gemm.h"
@@ -38,7 +39,7 @@ class LaunchVersioner : public analysis::ScopedMutator {
                ", and element by element elsewhere: there are two kernels, of which each launch "
                "chooses one. T.assume says that one is enough; the pass option "
                "tl.disable_launch_versions leaves the one for all sizes");
-    ir::KernelLaunch other = OfFewCalls(op);
+    ir::KernelLaunch other = ir::WithAttr(op, kFewCalls, true);
     return ir::Seq({transform::LaunchWhere(whole, op),
                     transform::LaunchWhere(ir::Not(whole), other.operator->())},
                    op->span);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "check/cluster_agreement.h"
+#include "ir/changed_launch.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
 #include "op/copy_scales.h"
@@ -76,8 +77,7 @@ class LaunchMutator : public ir::StmtMutator {
     bool in_pairs = op::ClusterSize(op) % op::kPairBlocks == 0 && op::HasGemmsInPairs(op->body);
     if (!in_pairs) return ffi::GetRef<Stmt>(op);
     Stmt body = PairLeaderSelector(op).MutateStmt(op->body);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs, body,
-                            op->span);
+    return ir::WithBody(op, body);
   }
 };
 

@@ -8,6 +8,7 @@
 #include "analysis/uniformity.h"
 #include "check/check_parts.h"
 #include "ir/async.h"
+#include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -300,8 +301,7 @@ class LaunchResolver : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     if (!HasCollective(op->body)) return ffi::GetRef<Stmt>(op);
     Stmt body = RoleResolver(op).MutateStmt(op->body);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs, body,
-                            op->span);
+    return ir::WithBody(op, body);
   }
 };
 

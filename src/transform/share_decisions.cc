@@ -9,6 +9,7 @@
 
 #include "analysis/uniformity.h"
 #include "check/check_parts.h"
+#include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
@@ -170,8 +171,7 @@ class Launches : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Sharer sharer(op);
     if (!sharer.IsNeeded()) return ffi::GetRef<Stmt>(op);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs,
-                            sharer.MutateStmt(op->body), op->span);
+    return ir::WithBody(op, sharer.MutateStmt(op->body));
   }
 };
 

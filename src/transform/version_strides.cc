@@ -6,6 +6,7 @@
 
 #include "analysis/scoped_mutator.h"
 #include "ir/async.h"
+#include "ir/changed_launch.h"
 #include "ir/fresh_copy.h"
 #include "ir/intrinsics.h"
 #include "ir/remark.h"
@@ -84,8 +85,7 @@ class Versioner : public analysis::ScopedMutator {
     Stmt vectors = ByThreads().MutateStmt(Decided(whole).MutateStmt(op->body));
     Stmt others = ir::FreshCopy().MutateStmt(Decided(ir::Not(whole)).MutateStmt(op->body));
     Stmt body = ir::If(whole, vectors, others, op->span);
-    return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, op->attrs, body,
-                            op->span);
+    return ir::WithBody(op, body);
   }
 };
 
