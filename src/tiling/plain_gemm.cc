@@ -1,6 +1,7 @@
 #include "tiling/plain_gemm.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "ir/aliases.h"
 #include "ir/async.h"
@@ -162,6 +163,18 @@ PlainGemm FindGemmChain(const ir::KernelLaunchNode* launch) {
                  !Writes(launch, found.loads)
              ? found
              : PlainGemm{};
+}
+
+bool HasEqualLoops(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  std::unordered_set<const ir::ffi::Object*> own;
+  for (const ir::Var& var : launch->block_vars) own.insert(var.get());
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    if (const auto* bind = s.as<ir::BindNode>()) own.insert(bind->var.get());
+    return true;
+  });
+  return !ir::HasExpr(plain.loop->extent, [&](const ir::Expr& e) {
+    return own.count(e.get()) != 0 || e->kind == ir::ExprKind::kLoad;
+  });
 }
 
 int64_t ExtentAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim) {

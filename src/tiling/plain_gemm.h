@@ -46,6 +46,9 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 // gemm.
 PlainGemm FindGemmChain(const ir::KernelLaunchNode* launch);
 
+// Returns whether the loop has the same number of iterations in each block.
+bool HasEqualLoops(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
+
 // The extent of an operand along a dimension; 0 where it is not constant.
 int64_t ExtentAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim);
 

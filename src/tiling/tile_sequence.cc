@@ -1,9 +1,7 @@
 #include "tiling/tile_sequence.h"
 
-#include <unordered_set>
-#include "ir/changed_launch.h"
-
 #include "analysis/independent_blocks.h"
+#include "ir/changed_launch.h"
 #include "ir/launch_extent.h"
 #include "ir/visitor.h"
 #include "op/effect.h"
@@ -16,22 +14,6 @@ using ir::Stmt;
 using op::I32;
 
 namespace {
-
-// Returns whether the loop has the same number of iterations in each block.
-bool IsEven(const ir::KernelLaunchNode* op, const ir::ForNode* loop) {
-  std::unordered_set<const ir::ffi::Object*> of_block;
-  for (const ir::Var& var : op->block_vars) of_block.insert(var.get());
-  ir::WalkStmts(op->body, [&](const Stmt& s) {
-    if (const auto* bind = s.as<ir::BindNode>()) of_block.insert(bind->var.get());
-    return true;
-  });
-  bool even = true;
-  ir::WalkExprs(loop->extent, [&](const Expr& e) {
-    even = even && e->kind != ir::ExprKind::kLoad && of_block.count(e.get()) == 0;
-    return even;
-  });
-  return even;
-}
 
 // Returns the loop over the tiles of a block, number `tile` in each wave of `count`, and what
 // stands before it. Blocks that have one tile each need no loop.
@@ -137,7 +119,7 @@ bool CanTakeTurns(const ir::KernelLaunchNode* op, const PlainGemm& plain) {
   auto order = op->attrs.Get("swizzle_order");
   if (order && (*order).cast<ir::String>() != "row") return false;
   bool can = op->body->kind == ir::StmtKind::kSeq && analysis::AreIndependent(op) &&
-             IsEven(op, plain.loop);
+             HasEqualLoops(op, plain);
   ir::WalkStmts(op->body, [&](const Stmt& s) {
     const auto* alloc = s.as<ir::AllocNode>();
     const auto* fill = s.as<ir::FillNode>();

@@ -11,7 +11,6 @@
 #include "analysis/kernel_scope.h"
 #include "ir/launch_extent.h"
 #include "ir/settings.h"
-#include "ir/visitor.h"
 #include "op/gemm_wgmma.h"
 #include "op/wgmma.h"
 #include "target/warp.h"
@@ -64,19 +63,6 @@ int64_t ThreadsOf(const TileForm& form) {
   int64_t units = SharedExtent(form) / kWgmmaRows;
   return (units % kMostWarpgroups == 0 ? kMostWarpgroups : std::min<int64_t>(units, 2)) *
          kWarpgroup;
-}
-
-// Returns whether the loop of each block has as many iterations.
-bool HasEqualLoops(const ir::KernelLaunchNode* launch, const ir::Expr& extent) {
-  std::set<const ir::ffi::Object*> own;
-  for (const ir::Var& var : launch->block_vars) own.insert(var.get());
-  ir::WalkStmts(launch->body, [&](const Stmt& s) {
-    if (const auto* bind = s.as<ir::BindNode>()) own.insert(bind->var.get());
-    return true;
-  });
-  return !ir::HasExpr(extent, [&](const ir::Expr& e) {
-    return own.count(e.get()) != 0 || e->kind == ir::ExprKind::kLoad;
-  });
 }
 
 class RulesOfWgmma : public TileRules {
@@ -377,8 +363,7 @@ std::unique_ptr<TileRules> WgmmaRules(const ir::Func& func, const ir::KernelLaun
                                       const Target& target) {
   // Blocks of grids of the call's size that no extent of a tensor gives are not counted.
   bool counts = problem.IsDynamic() || ir::AsInts(launch->grid);
-  if (!counts || !HasEqualLoops(launch, plain.loop->extent) ||
-      !LoadsByTma(func, launch, plain, target))
+  if (!counts || !HasEqualLoops(launch, plain) || !LoadsByTma(func, launch, plain, target))
     return nullptr;
   return std::make_unique<RulesOfWgmma>(func, launch, problem, plain, target);
 }
