@@ -13,7 +13,6 @@
 #include "op/copy.h"
 #include "op/effect.h"
 #include "op/issue.h"
-#include "schedule/shared_bytes.h"
 #include "tiling/tile_cost.h"
 #include "tiling/tile_cutter.h"
 
@@ -336,13 +335,6 @@ Stmt WithParts(const ir::Func& func, const ir::KernelLaunchNode* launch, int64_t
       (along == ir::GemmDim::kM ? *rows % (parts * kRowUnit) == 0 && *columns % kColumnUnit == 0
                                 : *columns % (parts * kRowUnit) == 0);
   return divides ? PartWriter(func, launch, plain, parts, along).Write() : Stmt();
-}
-
-int64_t BytesOfExchange(const ir::KernelLaunchNode* launch, const PlainGemm& plain, int64_t parts) {
-  if (parts == 1) return 0;
-  int64_t sums = schedule::TileBytes(plain.gemms[0]->result()->buffer);
-  int64_t results = BytesOfResult(launch, plain).value_or(0);
-  return (2 * (parts - 1) * sums + results) / parts;
 }
 
 Stmt Transposed(const ir::KernelLaunchNode* launch) {

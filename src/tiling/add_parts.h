@@ -22,8 +22,12 @@ namespace tilelang::tiling {
 ir::Stmt WithParts(const ir::Func& func, const ir::KernelLaunchNode* launch, int64_t parts,
                    ir::GemmDim along);
 
-// Bytes of shared memory that each of so many blocks takes for that, beside its operands.
-int64_t BytesOfExchange(const ir::KernelLaunchNode* launch, const PlainGemm& plain, int64_t parts);
+// Returns the bytes of shared memory that each of so many blocks takes for the exchange, beside its
+// operands: it sends its sums to the others, receives theirs, and stages its part of the results.
+// Takes the bytes of the sums of a tile, and of its results.
+inline int64_t BytesOfExchange(int64_t sums, int64_t results, int64_t parts) {
+  return (2 * (parts - 1) * sums + results) / parts;
+}
 
 // Returns the launch with the transposed product, whose rows are in registers of fixed numbers.
 ir::Stmt Transposed(const ir::KernelLaunchNode* launch);

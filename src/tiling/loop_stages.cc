@@ -93,7 +93,11 @@ LoopStages StagesOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain, 
     bytes += elements * tile->dtype.bits / 8;
   }
   int64_t given = schedule::StagesOf(plain.loop);
-  int64_t exchange = BytesOfExchange(launch, plain, parts);
+  int64_t exchange = 0;
+  if (parts > 1) {
+    int64_t sums = schedule::TileBytes(plain.gemms[0]->result()->buffer);
+    exchange = BytesOfExchange(sums, BytesOfResult(launch, plain).value_or(0), parts);
+  }
   return {given, bytes, schedule::SharedBytes(launch) - given * bytes + exchange,
           CeilDiv(ir::AsInt(plain.loop->extent).value_or(kMostStages), parts)};
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tiling/add_parts.h"
 #include "tiling/loop_stages.h"
 #include "tiling/residency.h"
 #include "tiling/tile_cutter.h"
@@ -14,21 +15,20 @@ namespace {
 constexpr double kLaunch = 13;
 constexpr int64_t kNarrowestPart = 64;
 constexpr int64_t kMostTailParts = 4;
-constexpr int64_t kDepthOfStep = 64;  // of an iteration
 
 // Returns whether so many blocks of a cluster can share the iterations of a tile of 16-bit operands
 // with float32 sums: they are there at the same time, exchange columns in 8s, and have shared
 // memory for the exchange beside stages that hide the latency of loads.
 bool CanShareK(const TileGrid& grid, int64_t blocks, const Target& target) {
-  constexpr int64_t kOperandBytes = 2;
+  constexpr int64_t kShortBytes = 2;  // of an element of an operand or a result
   constexpr int64_t kSumBytes = 4;
   const TileExtents& tile = grid.tile;
   bool fits = tile.columns % (blocks * kRowUnit) == 0 && grid.matrices == 0 &&
               grid.tiles <= ClustersAtOnce(blocks, target);
   int64_t elements = tile.rows * tile.columns;
   LoopStages stages{};
-  stages.bytes = (tile.rows + tile.columns) * kDepthOfStep * kOperandBytes;
-  stages.others = elements * (2 * (blocks - 1) * kSumBytes + kOperandBytes) / blocks;
+  stages.bytes = (tile.rows + tile.columns) * kDepthOfStep * kShortBytes;
+  stages.others = BytesOfExchange(elements * kSumBytes, elements * kShortBytes, blocks);
   stages.iterations = CeilDiv(static_cast<int64_t>(std::ceil(grid.iterations)), blocks);
   return fits && stages.HideLatency(stages.Room(1, target));
 }

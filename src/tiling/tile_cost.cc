@@ -16,7 +16,6 @@ namespace tilelang::tiling {
 namespace {
 
 constexpr double kTileUnit = 128;  // rows and columns
-constexpr double kDepth = 64;
 constexpr double kSectorAligned = 1.25;
 constexpr double kUnaligned = 1.75;
 // Of an iteration, about 0.13 us.
@@ -133,7 +132,7 @@ TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
   return {BlocksOf(launch),
           {ExtentAlong(c, ir::GemmDim::kM), ExtentAlong(c, ir::GemmDim::kN)},
           LinesOf(plain),
-          iterations * static_cast<double>(depth) / kDepth,
+          iterations * static_cast<double>(depth) / kDepthOfStep,
           rows.defined() ? ir::AsInt(rows).value_or(0) : 0,
           MatricesRead(launch, plain)};
 }

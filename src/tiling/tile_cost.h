@@ -19,6 +19,8 @@ struct TileExtents {
   auto operator<=>(const TileExtents&) const = default;
 };
 
+// Elements of 16 bits along K of an iteration.
+inline constexpr int64_t kDepthOfStep = 64;
 // The time of L2 for 128 lines, relative to that of the tensor core for 128 x 128 x 64 products.
 inline constexpr double kLines = 0.59;
 

@@ -50,7 +50,7 @@ constexpr double kNotHidden = 0.3;
 constexpr double kOneWarpgroup = 0.7;
 // Sums have other bits where blocks share K: for as much less time only.
 constexpr double kWorthParts = 0.92;
-constexpr int64_t kIterationBits = 1024;  // along K, of an iteration of tiling/tile_cost.h
+constexpr int64_t kIterationBits = kDepthOfStep * kResultBits;  // along K
 
 // Returns the rows or columns of a tile that the warpgroups of a block share.
 int64_t SharedExtent(const TileForm& form) {
