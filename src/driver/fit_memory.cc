@@ -7,6 +7,7 @@
 #include "ir/gemm.h"
 #include "ir/remark.h"
 #include "ir/same.h"
+#include "ir/settings.h"
 #include "ir/visitor.h"
 #include "lower/stage_tensor_memory.h"
 #include "memory/plan_shared_memory.h"
@@ -15,8 +16,6 @@
 namespace tilelang::driver {
 
 namespace {
-
-constexpr const char* kOwnTiles = "own_tiles";
 
 // An attribute of changed loops (int): the stages that the program asks for.
 constexpr const char* kStagesAsked = "stages_asked";
@@ -75,9 +74,9 @@ ir::Func WithAttr(const ir::Func& func, const char* name, ir::Any value) {
 
 }  // namespace
 
-ir::Func WithOwnTiles(const ir::Func& func) { return WithAttr(func, kOwnTiles, true); }
+ir::Func WithOwnTiles(const ir::Func& func) { return WithAttr(func, ir::kOwnTiles, true); }
 
-bool HasOwnTiles(const ir::Func& func) { return func->attrs.count(kOwnTiles) != 0; }
+bool HasOwnTiles(const ir::Func& func) { return func->attrs.count(ir::kOwnTiles) != 0; }
 
 void RemarkOwnTiles(const ir::Func& func) {
   if (!HasOwnTiles(func)) return;

@@ -290,7 +290,6 @@ CompiledFunc CompileOnce(const Func& kernel, const Target& target, const PassCon
   for (const Step& step : Pipeline()) {
     std::string_view name = step.name;
     bool changed = step.setting != nullptr && IsSet(configs, step.setting);
-    changed = changed || (name == "choose_tiles" && HasOwnTiles(kernel));
     if (name == "pipeline_loops") planned = func;
     if (name == "lower_tile_ops") *laid_out = func;
     try {

@@ -267,7 +267,8 @@ class TileChooser : public ir::StmtMutator {
 }  // namespace
 
 ir::Func ChooseTiles(const ir::Func& func, const Target& target) {
-  if (!target->has_tma || !(target->has_tcgen05 || target->has_wgmma)) return func;
+  bool has_rules = target->has_tma && (target->has_tcgen05 || target->has_wgmma);
+  if (!has_rules || func->attrs.count(ir::kOwnTiles) != 0) return func;
   return func.WithBody(TileChooser(func, target).MutateStmt(func->body));
 }
 
