@@ -106,18 +106,8 @@ class TileChooser : public ir::StmtMutator {
     double gain = 1 - other.microseconds / chosen.microseconds;
     Remark(excluded.span, "tiles",
            "T.Kernel: the model of tiles predicts " +
-               std::to_string(static_cast<int64_t>(100 * gain + 0.5)) + " % less time for " +
-               TextOf(other) + ", but " + excluded.reason);
-  }
-
-  static std::string TextOf(const Candidate& candidate) {
-    const TileForm& form = candidate.form;
-    std::string text = "tiles of " + Text(form.tile) + " elements";
-    if (form.pairs) text += " in pairs of blocks";
-    if (form.parts > 1) {
-      text += " whose iterations " + std::to_string(form.parts) + " blocks share";
-    }
-    return text;
+               std::to_string(static_cast<int64_t>(100 * gain + 0.5)) +
+               " % less time for tiles of " + Text(other.form) + ", but " + excluded.reason);
   }
 
   // Returns launches for calls of different sizes, of which a call runs one.
@@ -140,8 +130,8 @@ class TileChooser : public ir::StmtMutator {
     }
     if (excluded) {
       Remark(excluded->span, "tiles",
-             "T.Kernel: for some calls the model of tiles prefers " + TextOf(excluded->candidate) +
-                 ", but " + excluded->reason);
+             "T.Kernel: for some calls the model of tiles prefers tiles of " +
+                 Text(excluded->candidate.form) + ", but " + excluded->reason);
     }
     if (versions.empty()) return ir::ffi::GetRef<Stmt>(op);
     if (versions.size() == 1) return OfAllCalls(op, versions[0], rules);
