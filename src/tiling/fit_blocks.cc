@@ -27,9 +27,10 @@ class BlockFitter : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     plain_ = FindPlainGemm(op);
-    if (plain_.loop == nullptr || op->threads.size() != 1) return ir::ffi::GetRef<Stmt>(op);
+    bool possible =
+        plain_.loop != nullptr && op->threads.size() == 1 && LoadsByTma(func_, op, plain_, target_);
+    if (!possible) return ir::ffi::GetRef<Stmt>(op);
     threads_ = analysis::ThreadsOf(op);
-    if (!LoadsByTma(func_, op, plain_, target_)) return Widen(op);
     LoopStages stages = StagesOf(op, plain_);
     Stmt shared = ShareRows(op);
     Stmt narrow = Narrow(shared.as<ir::KernelLaunchNode>(), stages);
@@ -41,27 +42,6 @@ class BlockFitter : public ir::StmtMutator {
   bool DivideRows(int64_t warpgroups) const {
     return std::all_of(plain_.gemms.begin(), plain_.gemms.end(),
                        [&](const ir::GemmNode* gemm) { return op::DividesRows(gemm, warpgroups); });
-  }
-
-  // Returns the launch with two warpgroups, where threads load and the sums take half of the
-  // registers of one.
-  Stmt Widen(const ir::KernelLaunchNode* op) const {
-    int64_t sums = 0;
-    for (const ir::GemmNode* gemm : plain_.gemms) {
-      const ir::Buffer& c = gemm->result()->buffer;
-      int64_t elements = 1;
-      for (const ir::Expr& extent : c->shape) elements *= *ir::AsInt(extent);
-      sums = std::max(sums, elements * c->dtype.bits / 32 / threads_.count);
-    }
-    bool crowded = 2 * sums > target_->max_registers_per_thread;
-    if (threads_.count != kWarpgroup || !crowded || !DivideRows(2)) {
-      return ir::ffi::GetRef<Stmt>(op);
-    }
-    Remark(op->span, "threads",
-           "T.Kernel: 256 threads instead of 128 compute a block: threads load its tiles, and its "
-           "sums leave 128 of them too few registers for what they load. The pass option "
-           "tl.disable_block_fitting turns this off");
-    return WithThreads(op, 2 * kWarpgroup);
   }
 
   // Returns the launch with two warpgroups, where a multiprocessor has one block at most: one alone

@@ -6,17 +6,15 @@
 
 namespace tilelang::tiling {
 
-// Fits blocks of plain GEMMs (tiling/plain_gemm.h) to a multiprocessor of a target with wgmma:
+// Fits blocks of plain GEMMs (tiling/plain_gemm.h) whose tiles TMA loads to a multiprocessor of a
+// target with wgmma:
 //
 // * 256 threads beside a warpgroup that loads take all registers for one block. While this block
 //   stores its result, or begins, nothing multiplies. If 128 threads can hold the fragments, two
 //   blocks of 128 threads and of a warp that loads have room, and take turns. This applies only to
 //   grids of more than a wave: other grids leave an SM one block anyway.
 // * If the program has fewer stages, a loop gets as many as shared memory has room for without
-// fewer
-//   blocks on an SM. It gets fewer stages if two blocks then have room instead of one.
-// * If threads load the tiles, because TMA cannot load their rows, and the sums take half of the
-//   registers of 128 threads, 256 threads compute a block.
+//   fewer blocks on an SM. It gets fewer stages if two blocks then have room instead of one.
 //
 // A remark names each choice.
 ir::Func FitBlocks(const ir::Func& func, const Target& target);

@@ -13,6 +13,7 @@
 #include "ir/visitor.h"
 #include "op/gemm_wgmma.h"
 #include "target/warp.h"
+#include "tiling/loop_stages.h"
 #include "tiling/plain_gemm.h"
 #include "tiling/residency.h"
 #include "tiling/retile.h"
@@ -41,12 +42,13 @@ bool UsesTensorMemory(const ir::KernelLaunchNode* op) {
 
 class ThreadFitter : public ir::StmtMutator {
  public:
-  explicit ThreadFitter(const Target& target) : target_(target) {}
+  ThreadFitter(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     int64_t given = analysis::ThreadsOf(op).count;
+    if (op->threads.size() == 1 && LoadsBesideSums(op, given)) return Widen(op);
     bool possible = op->threads.size() == 1 && given % kWarp == 0 && Lack(op, given) > 1 &&
                     !ir::StatesMinBlocks(op) && op->attrs.count("set_max_nreg") == 0 &&
                     !HasGivenFragments(op) && !UsesTensorMemory(op) && LeavesThreadsOpen(op);
@@ -79,6 +81,24 @@ class ThreadFitter : public ir::StmtMutator {
     return static_cast<double>(needs) / static_cast<double>(has);
   }
 
+  // Returns whether one warpgroup holds the sums of a plain GEMM in half of its registers, and what
+  // it loads in the others.
+  bool LoadsBesideSums(const ir::KernelLaunchNode* op, int64_t given) const {
+    if (!target_->has_wgmma || given != kWarpgroup) return false;
+    PlainGemm plain = FindPlainGemm(op);
+    return plain.loop != nullptr && Lack(op, given) <= 1 &&
+           2 * FragmentRegisters(op) > target_->max_registers_per_thread &&
+           GemmsAllow(op, given, 2 * given) && !LoadsByTma(func_, op, plain, target_);
+  }
+
+  static Stmt Widen(const ir::KernelLaunchNode* op) {
+    Remark(op->span, "threads",
+           "T.Kernel: 256 threads instead of 128 compute a block: threads load its tiles, and its "
+           "sums leave 128 of them too few registers for what they load. The pass option "
+           "tl.disable_block_fitting turns this off");
+    return WithThreads(op, 2 * kWarpgroup);
+  }
+
   // Returns whether all GEMMs that wgmma multiplies in the given threads have rows for so many.
   bool GemmsAllow(const ir::KernelLaunchNode* op, int64_t given, int64_t threads) const {
     bool allow = true;
@@ -92,13 +112,14 @@ class ThreadFitter : public ir::StmtMutator {
     return allow;
   }
 
+  ir::Func func_;
   Target target_;
 };
 
 }  // namespace
 
 ir::Func FitThreads(const ir::Func& func, const Target& target) {
-  return func.WithBody(ThreadFitter(target).MutateStmt(func->body));
+  return func.WithBody(ThreadFitter(func, target).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::tiling

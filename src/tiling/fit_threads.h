@@ -11,6 +11,9 @@ namespace tilelang::tiling {
 // local memory, which takes several times as long as all else. Attention of 128 rows, 128 keys and
 // 128 dimensions needs 344 registers of each of 128 threads, and half of these of each of 256.
 //
+// On targets with wgmma, 256 threads instead of 128 also compute a block of a plain GEMM if threads
+// load its tiles, because TMA cannot load their rows, and its sums take half of their registers.
+//
 // Applies to all targets, and to launches in which nothing depends on the number of threads
 // (tiling/plain_gemm.h). GEMMs keep their instruction: each warpgroup has whole rows of wgmma. The
 // layouts of tensor memory bind its lanes to warps, so launches that use it stay as they are.

@@ -119,11 +119,11 @@ def test_targets_without_wgmma_stay_as_they_are(target):
 
 def test_two_warpgroups_compute_where_threads_load():
     odd = {"depth": 4095, "columns": 4095}
-    (remark,) = remarks_of("fit_blocks", tiled(**odd, threads=128), "sm_90a")
+    (remark,) = remarks_of("fit_threads", tiled(**odd, threads=128), "sm_90a")
     assert "256 threads instead of 128" in remark.message
     assert "tl.disable_block_fitting" in remark.message
     for other in ({"threads": 256}, {"threads": 128, "m": 64}, {"threads": 128, "n": 64}):
-        assert not remarks_of("fit_blocks", tiled(**odd | other), "sm_90a")
+        assert not remarks_of("fit_threads", tiled(**odd | other), "sm_90a")
 
 
 def test_two_warpgroups_compute_the_only_block_of_a_multiprocessor():
