@@ -38,7 +38,7 @@ constexpr int64_t kBlocks = 2;
 // Bytes of shared memory of a block besides its tiles: barriers, scratch, alignment, the driver's.
 constexpr int64_t kOtherBytes = 4096;
 // Registers of a thread besides its largest fragment.
-constexpr int64_t kOtherRegisters = 40;
+constexpr int64_t kBesideLargestFragment = 40;
 
 // Returns whether threads work on tensor memory that GEMMs of the loop's body write or read.
 bool HasTurns(const ir::ForNode* loop) {
@@ -169,7 +169,7 @@ bool FitsTwice(const TurnLaunch& turns, const Target& target) {
   int64_t registers = target->registers_per_sm / kBlocks / (turns.threads + service);
   return !ir::StatesMinBlocks(launch) && launch->attrs.count("set_max_nreg") == 0 &&
          op::ClusterSize(launch) == 1 && !op::HasGemmsInPairs(launch->body) &&
-         turns.blocks > target->sm_count && turns.registers + kOtherRegisters <= registers &&
+         turns.blocks > target->sm_count && turns.registers + kBesideLargestFragment <= registers &&
          turns.Room(kBlocks, target) >= 1;
 }
 
