@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 from sm90.gemm_kernels import poisoned
+from tiling.gemms import plain_gemm
 
 import tilelang
 import tilelang.language as T
@@ -16,35 +17,9 @@ from tilelang.transform import remarks_of
 M, N, K = (T.dynamic(name) for name in "MNK")
 
 
-def program(
-    rows=M, columns=4096, depth=2048, k=64, dtype="bfloat16", m=128, twice=False,
-    out=None, transposed=False,
-):  # fmt: skip
-    """C = A B with tiles of m x 128; ``transposed``: rows first in the grid."""
-
-    @T.prim_func
-    def main(
-        A: T.Tensor((rows, depth), dtype),
-        B: T.Tensor((depth, columns), dtype),
-        C: T.Tensor((rows, columns), out or dtype),
-    ):
-        grid = T.ceildiv(columns, 128), T.ceildiv(rows, m)
-        with T.Kernel(*(grid[::-1] if transposed else grid), threads=128) as (x, y):
-            bx, by = (y, x) if transposed else (x, y)
-            a = T.alloc_shared((m, k), dtype)
-            b = T.alloc_shared((k, 128), dtype)
-            c = T.alloc_fragment((m, 128), "float32")
-            T.clear(c)
-            for step in T.Pipelined(T.ceildiv(depth, k), num_stages=2):
-                T.copy(A[by * m, step * k], a)
-                T.copy(B[step * k, bx * 128], b)
-                T.gemm(a, b, c)
-            if twice:
-                for i, j in T.Parallel(m, 128):
-                    c[i, j] = c[i, j] * 2.0
-            T.copy(c, C[by * m, bx * 128])
-
-    return main
+def program(rows=M, columns=4096, depth=2048, **options):
+    """A B with B (depth, columns)."""
+    return plain_gemm(rows, columns, depth, order="NN", **options)
 
 
 def on(sm_count):
@@ -82,7 +57,7 @@ def check(kernel, rows, columns, depth, twice=False):
     [
         ({}, (5, 16, 17, 33, 64, 65, 97, 129, 300, 900, 0)),
         ({"twice": True}, (1, 128, 300)),
-        ({"transposed": True}, (1, 16, 200, 500)),
+        ({"swapped": True}, (1, 16, 200, 500)),
     ],
     ids=str,
 )
@@ -103,10 +78,10 @@ def test_results_in_every_order(rows):
 FEW_COLUMNS = {"columns": 264, "depth": 2040}
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-def test_blocks_share_k_where_few_tiles_are_in_the_grid(transposed):
+@pytest.mark.parametrize("swapped", [False, True])
+def test_blocks_share_k_where_few_tiles_are_in_the_grid(swapped):
     kernel = tilelang.compile(
-        program(**FEW_COLUMNS, transposed=transposed), target=with_sm_count(resolve("sm_90a"), 132)
+        program(**FEW_COLUMNS, swapped=swapped), target=with_sm_count(resolve("sm_90a"), 132)
     )
     said = " ".join(remark.message for remark in kernel.remarks)
     assert "64 by clusters of" in said
@@ -189,7 +164,7 @@ def test_no_more_rows_are_stored():
     [
         {},
         {"columns": 14336},
-        {"columns": 14336, "transposed": True},
+        {"columns": 14336, "swapped": True},
         {"columns": 32768},  # a row of tiles is more than a wave
         {"depth": 512},
         {"twice": True},

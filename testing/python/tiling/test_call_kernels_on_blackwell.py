@@ -6,6 +6,7 @@ import re
 
 import pytest
 import torch
+from tiling.gemms import plain_gemm
 
 import tilelang
 import tilelang.language as T
@@ -100,37 +101,17 @@ def test_results_in_every_order(rows: int) -> None:
 def test_few_rows_run_as_fast_as_constant_ones() -> None:
     """The kernel for each range takes about as long as the kernel of constant rows."""
     columns, depth = 4096, 4096
-    dynamic = tilelang.compile(gemm(T.dynamic("m"), columns, depth), target="sm_100a")
+    dynamic = tilelang.compile(plain_gemm(T.dynamic("m"), columns, depth), target="sm_100a")
     for rows in (16, 512):
         tensors = [torch.empty(shape).bfloat16() for shape in ((rows, depth), (columns, depth))]
         result = torch.empty(rows, columns).bfloat16()
-        constant = tilelang.compile(gemm(rows, columns, depth), target="sm_100a")
+        constant = tilelang.compile(plain_gemm(rows, columns, depth), target="sm_100a")
         best = constant.profile().timing.grid_us
         assert sum(g.timing.grid_us for g in dynamic.profile(*tensors, result).grids) < 1.1 * best
 
 
-def gemm(rows, columns, depth):
-    @T.prim_func
-    def main(
-        A: T.Tensor((rows, depth), "bfloat16"),
-        B: T.Tensor((columns, depth), "bfloat16"),
-        C: T.Tensor((rows, columns), "bfloat16"),
-    ):
-        with T.Kernel(T.ceildiv(columns, 128), T.ceildiv(rows, 128), threads=128) as (bx, by):
-            a, b = (T.alloc_shared((128, 64), "bfloat16") for _ in range(2))
-            c = T.alloc_fragment((128, 128), "float32")
-            T.clear(c)
-            for k in T.Pipelined(T.ceildiv(depth, 64), num_stages=2):
-                T.copy(A[by * 128, k * 64], a)
-                T.copy(B[bx * 128, k * 64], b)
-                T.gemm(a, b, c, transpose_B=True)
-            T.copy(c, C[by * 128, bx * 128])
-
-    return main
-
-
 def test_options_that_leave_fewer_candidates() -> None:
-    func = gemm(T.dynamic("m"), 4096, 4096)
+    func = plain_gemm(T.dynamic("m"), 4096, 4096)
 
     def said(**configs) -> str:
         kernel = tilelang.compile(func, target="sm_100a", pass_configs=configs)

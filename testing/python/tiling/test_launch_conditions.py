@@ -4,34 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tiling.gemms import plain_gemm
 
 import tilelang
 import tilelang.language as T
 from tilelang.target import resolve, with_sm_count
-
-
-def plain_gemm(rows, columns):
-    """C = A B^T, with K of the call."""
-    depth = T.dynamic("depth")
-
-    @T.prim_func
-    def main(
-        A: T.Tensor((rows, depth), "float16"),
-        B: T.Tensor((columns, depth), "float16"),
-        C: T.Tensor((rows, columns), "float16"),
-    ):
-        with T.Kernel(T.ceildiv(columns, 128), T.ceildiv(rows, 128), threads=256) as (bx, by):
-            a = T.alloc_shared((128, 64), "float16")
-            b = T.alloc_shared((128, 64), "float16")
-            c = T.alloc_fragment((128, 128), "float32")
-            T.clear(c)
-            for k in T.Pipelined(T.ceildiv(depth, 64), num_stages=3):
-                T.copy(A[by * 128, k * 64], a)
-                T.copy(B[bx * 128, k * 64], b)
-                T.gemm(a, b, c, transpose_B=True)
-            T.copy(c, C[by * 128, bx * 128])
-
-    return main
 
 
 @pytest.mark.parametrize("depth", [100, 104])
@@ -43,7 +20,11 @@ def test_rows_of_any_length(target, sms, sizes, depth):
     """Rows of 100 elements are no multiple of 16 bytes, so that TMA cannot load them."""
     options = {"tl.disable_row_realignment": True}
     few = with_sm_count(resolve(target), sms)
-    kernel = tilelang.compile(plain_gemm(*sizes), target=few, pass_configs=options)
+    kernel = tilelang.compile(
+        plain_gemm(*sizes, T.dynamic("depth"), threads=256, stages=3, dtype="float16"),
+        target=few,
+        pass_configs=options,
+    )
     torch.manual_seed(0)
     a, b = (torch.randn(size, depth).half() for size in sizes)
     c = torch.full(sizes, float("nan")).half()
