@@ -68,6 +68,7 @@
 #include "transform/complete_gemms.h"
 #include "transform/expand_unrolled.h"
 #include "transform/join_vectorized.h"
+#include "transform/hoist_branches.h"
 #include "transform/lead_pairs.h"
 #include "transform/load_first.h"
 #include "transform/own_fragments.h"
@@ -217,6 +218,7 @@ const std::vector<Step>& Pipeline() {
       {"lower_tile_ops", lower::LowerTileOps, check::Stage::kThread},
       {"simplify", ForAll(transform::Simplify)},
       {"pair_polynomials", lower::PairPolynomials},
+      {"hoist_branches", ForAll(transform::HoistBranches)},
       {"remark_registers", check::RemarkRegisters},
       {"plan_shared_memory", memory::PlanSharedMemory, check::Stage::kPlanned},
       {"place_synchronization", Synchronization(true), std::nullopt,

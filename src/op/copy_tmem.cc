@@ -320,6 +320,21 @@ void EmitStore(const ir::CopyNode* op, const TmemCopyPlan& plan, const Buffer& r
   }
 }
 
+// Returns whether a warp is one of some others, in ascending order: a comparison for each end of a
+// range of numbers, which ptxas turns into one branch.
+Expr IsOneOf(const Expr& warp, const Array<int64_t>& warps) {
+  Expr found = ir::IntImm(ir::dtypes::kBool, 0);
+  for (size_t first = 0, end = 0; first < warps.size(); first = end) {
+    end = first + 1;
+    while (end < warps.size() && warps[end] == warps[end - 1] + 1) ++end;
+    int64_t last = warps[end - 1];
+    Expr in_range = end == first + 1 ? ir::MakeEq(warp, I32(last))
+                                     : warp >= I32(warps[first]) && warp < I32(last + 1);
+    found = found || in_range;
+  }
+  return found;
+}
+
 // Emits the instructions of a plan for the warps that take part in it.
 Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& column,
                const Buffer& regs, Context* ctx) {
@@ -338,11 +353,7 @@ Stmt IssuePlan(const ir::CopyNode* op, const TmemCopyPlan& plan, const Expr& col
   (load ? EmitLoad : EmitStore)(op, plan, regs, address, *ctx, &stmts);
   Stmt body = Sequence(stmts, op->span);
   if (static_cast<int64_t>(plan->warps.size()) == ctx->threads.count / kWarp) return body;
-  Expr mine = ir::IntImm(ir::dtypes::kBool, 0);
-  for (int64_t w : plan->warps) {
-    mine = mine || ir::MakeEq(warp, I32(w));
-  }
-  return ir::If(ctx->analyzer->Simplify(mine), body, Stmt(), op->span);
+  return ir::If(ctx->analyzer->Simplify(IsOneOf(warp, plan->warps)), body, Stmt(), op->span);
 }
 
 // Loads a slice through a fragment of the same layout, in which the load may overwrite elements

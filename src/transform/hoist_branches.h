@@ -1,0 +1,21 @@
+#ifndef TILELANG_TRANSFORM_HOIST_BRANCHES_H_
+#define TILELANG_TRANSFORM_HOIST_BRANCHES_H_
+
+#include "ir/function.h"
+
+namespace tilelang::transform {
+
+// Moves a branch out of the loop around it if the loop does nothing else and the condition is the
+// same in all iterations:
+//
+//     for i in range(16):               if tx < 256:
+//         if tx < 256:            ->        for i in range(16):
+//             C[tx, i] = c[i]                   C[tx, i] = c[i]
+//
+// ptxas then sees one branch for all iterations of an unrolled loop. It spills registers where many
+// branches follow each other. Needs thread IR, and applies to all targets.
+ir::Func HoistBranches(const ir::Func& func);
+
+}  // namespace tilelang::transform
+
+#endif  // TILELANG_TRANSFORM_HOIST_BRANCHES_H_

@@ -1,0 +1,109 @@
+"""Branches that are the same in all iterations of a loop."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.transform import run_pass
+
+TARGETS = ["sm_100a", "sm_90a", "sm_80", "sm_120a"]
+
+
+def copied(condition: str):
+    """Threads below 40 copy 7 elements each; ``condition``: what the branch depends on."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 7), "float32"), L: T.Tensor((1,), "int32"), C: T.Tensor((64, 7), "float32")
+    ):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            for i in T.unroll(7):
+                if condition == "thread":
+                    if tx < 40:
+                        C[tx, i] = A[tx, i] * 2.0
+                elif condition == "iteration":
+                    if tx + i < 40:
+                        C[tx, i] = A[tx, i] * 2.0
+                elif condition == "memory":
+                    if tx < L[0]:
+                        C[tx, i] = A[tx, i] * 2.0
+                elif condition == "otherwise":
+                    if tx < 40:
+                        C[tx, i] = A[tx, i] * 2.0
+                    else:
+                        C[tx, i] = 1.0
+
+    return main
+
+
+def order_of(condition: str) -> list[str]:
+    text = str(run_pass("hoist_branches", copied(condition), "sm_90a"))
+    return [line.split()[0] for line in text.splitlines() if line.split()[:1] in (["for"], ["if"])]
+
+
+def test_the_branch_is_around_the_loop():
+    assert order_of("thread") == ["if", "for"]
+
+
+@pytest.mark.parametrize("condition", ["iteration", "memory", "otherwise"])
+def test_other_branches_stay(condition):
+    assert order_of(condition) == ["for", "if"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("condition", ["thread", "iteration", "memory", "otherwise"])
+def test_results(condition, target):
+    kernel = tilelang.compile(copied(condition), target=target)
+    a, c = torch.randn(64, 7), torch.full((64, 7), -7.0)
+    kernel(a, torch.tensor([40], dtype=torch.int32), c)
+    row, column = torch.arange(64)[:, None], torch.arange(7)
+    inside = row + column < 40 if condition == "iteration" else (row < 40).expand(64, 7)
+    other = torch.ones(()) if condition == "otherwise" else torch.tensor(-7.0)
+    assert torch.equal(c, torch.where(inside, 2 * a, other))
+
+
+def test_half_of_the_threads_copy_sums_without_spills():
+    """Rows of 256 x 128 sums in tensor memory, of which 256 of 512 threads have one each."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((256, 16), "bfloat16"),
+        B: T.Tensor((128, 16), "bfloat16"),
+        D: T.Tensor((256, 128), "float32"),
+        C: T.Tensor((256, 128), "float32"),
+    ):
+        with T.Kernel(1, threads=512):
+            a = T.alloc_shared((256, 16), "bfloat16")
+            b = T.alloc_shared((128, 16), "bfloat16")
+            c = T.alloc_tmem([256, 128], "float32")
+            half = T.alloc_fragment((256, 64), "float32")
+            other = T.alloc_fragment((256, 64), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.copy(D[:, 0:64], half)
+            T.copy(half, c[:, 0:64])
+            T.copy(D[:, 64:128], other)
+            T.copy(other, c[:, 64:128])
+            T.gemm(a, b, c, transpose_B=True)
+            T.copy(c[:, 64:128], other)
+            T.copy(other, C[:, 64:128])
+            T.copy(c[:, 0:64], half)
+            T.copy(half, C[:, 0:64])
+
+    kernel = tilelang.compile(main, target="sm_100a")
+    assert kernel.n_spills == 0
+    torch.manual_seed(0)
+    a, b, start = (
+        torch.randn(256, 16).bfloat16(),
+        torch.randn(128, 16).bfloat16(),
+        torch.randn(256, 128),
+    )
+    c = torch.full((256, 128), torch.nan)
+    kernel(a, b, start, c)
+    torch.testing.assert_close(
+        c.double(), start.double() + a.double() @ b.double().T, rtol=1e-5, atol=1e-4
+    )
