@@ -350,18 +350,21 @@ class ReduceLowerer {
         return ir::Store(scratch, {slot(self, r)}, ir::Load(acc, {result(r)}), op_->span);
       }));
       stmts->push_back(ForRegs("r", count, [&](const Expr& r) {
-        return GroupSum(digits, acc, result(r), first, [&](const Expr& thread) -> Expr {
+        return GroupSum(digits, acc, result(r), count, first, [&](const Expr& thread) -> Expr {
           return ir::Load(scratch, {slot(thread, r)});
         });
       }));
     }
   }
 
-  // Combines into acc[r] the partial results of the thread's group. `partial` reads the result of a
-  // thread.
+  // Combines into acc[r] the partial results of the thread's group, as for `results` values of r.
+  // `partial` reads the result of a thread.
   template <typename Partial>
   Stmt GroupSum(const std::vector<ThreadDigit>& digits, const Buffer& acc, const Expr& r,
-                const Expr& first, Partial partial) {
+                int64_t results, const Expr& first, Partial partial) {
+    // ptxas loads everything ahead in unrolled loops, for which registers must suffice.
+    constexpr int64_t kMostLoads = 128;
+    constexpr int64_t kLoadsAhead = 8;
     Var m("m", ir::dtypes::kInt32, op_->span);
     Expr thread = first;
     Expr rest = m;
@@ -382,9 +385,11 @@ class ReduceLowerer {
       value = ir::Select(ctx_->analyzer->Simplify(exists), value, reduction_.Identity());
     }
     Stmt step = ir::Store(acc, {r}, reduction_.Combine(ir::Load(acc, {r}), value), op_->span);
+    Map<String, Any> annotations;
+    if (members * results > kMostLoads) annotations.Set("unroll_factor", kLoadsAhead);
     return ir::MakeSeq({ir::Store(acc, {r}, reduction_.Identity(), op_->span),
                         ir::For(m, 0, ir::Const(ir::dtypes::kInt32, members),
-                                ir::ForKind::kUnrolled, step, {}, op_->span)},
+                                ir::ForKind::kUnrolled, step, annotations, op_->span)},
                        op_->span);
   }
 

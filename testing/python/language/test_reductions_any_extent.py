@@ -97,6 +97,24 @@ def test_a_tensor_of_any_extent(op, shape, dim, dtype, target):
         check(kernel, op, shape, dim, dtype)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_exchange_of_1024_threads_spills_nothing(target):
+    """Each thread reads 32 results of others for each of its 8 columns."""
+
+    @T.prim_func
+    def main(A: T.Tensor((60000, 16), "float16"), C: T.Tensor((16,), "float32")):
+        with T.Kernel(1, threads=1024):
+            s = T.alloc_fragment((16,), "float32")
+            T.reduce_sum(A, s, dim=0)
+            T.copy(s, C)
+
+    kernel = tilelang.compile(main, target=target)
+    assert kernel.n_spills == 0
+    x, y = torch.randn(60000, 16).half(), torch.full((16,), torch.nan)
+    kernel(x, y)
+    torch.testing.assert_close(y.double(), x.double().sum(0), rtol=0, atol=1e-2)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_extents_at_random(seed):
     pick = random.Random(seed)
