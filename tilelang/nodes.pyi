@@ -13,6 +13,8 @@ class CompiledFunc(Object):
     func: Func
     remarks: Sequence[Any]
     schedule: Sequence[Any]
+    choices: Sequence[Mapping[str, Any]]
+    registers_scarce: bool
 from .layout.fragment import Fragment as Fragment
 class KernelInfo(Object):
     name: str

@@ -1,6 +1,7 @@
 #include "check/remark_registers.h"
 
 #include "analysis/lifetimes.h"
+#include "ir/register_choices.h"
 #include "ir/remark.h"
 
 namespace tilelang::check {
@@ -64,6 +65,7 @@ void Judge(const ir::KernelLaunchNode* launch, const Target& target) {
   for (const ir::Expr& extent : launch->threads) threads *= ir::AsInt(extent).value_or(1);
   int64_t limit = Limit(launch, threads, target);
   std::vector<Array> arrays = MostAtOnce(launch);
+  NoteRegisters(Total(arrays), limit);
   if (Total(arrays) <= limit) return;
   std::string names;
   for (size_t i = 0; i < arrays.size() && i < 4; ++i) {

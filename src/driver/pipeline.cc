@@ -20,6 +20,7 @@
 #include "epilogue/stage_results.h"
 #include "ir/aliases.h"
 #include "ir/error.h"
+#include "ir/register_choices.h"
 #include "ir/settings.h"
 #include "lower/branch_by_warp.h"
 #include "lower/broadcast_elements.h"
@@ -67,8 +68,8 @@
 #include "transform/apply_scale_factors.h"
 #include "transform/complete_gemms.h"
 #include "transform/expand_unrolled.h"
-#include "transform/join_vectorized.h"
 #include "transform/hoist_branches.h"
+#include "transform/join_vectorized.h"
 #include "transform/lead_pairs.h"
 #include "transform/load_first.h"
 #include "transform/own_fragments.h"
@@ -217,8 +218,8 @@ const std::vector<Step>& Pipeline() {
       {"plan_tensor_memory", memory::PlanTensorMemory},
       {"lower_tile_ops", lower::LowerTileOps, check::Stage::kThread},
       {"simplify", ForAll(transform::Simplify)},
-      {"pair_polynomials", lower::PairPolynomials},
       {"hoist_branches", ForAll(transform::HoistBranches)},
+      {"pair_polynomials", lower::PairPolynomials},
       {"remark_registers", check::RemarkRegisters},
       {"plan_shared_memory", memory::PlanSharedMemory, check::Stage::kPlanned},
       {"place_synchronization", Synchronization(true), std::nullopt,
@@ -285,6 +286,7 @@ CompiledFunc CompileOnce(const Func& kernel, const Target& target, const PassCon
                          Func* laid_out) {
   PassContext passes(target);
   schedule::DescriptionCollector schedules;
+  RegisterChoices registers;
   RemarkFewerStages(kernel);
   RemarkOwnTiles(kernel);
   Func func = kernel;
@@ -318,7 +320,9 @@ CompiledFunc CompileOnce(const Func& kernel, const Target& target, const PassCon
   options.fast_math = IsSet(configs, "tl.enable_fast_math");
   // Last: what checks a program reads from its branches which threads take them.
   func = lower::BranchByWarp(func, target);
-  return Codegen(func, target, options).WithNotes(passes.remarks(), schedules.launches());
+  return Codegen(func, target, options)
+      .WithNotes(passes.remarks(), schedules.launches(), registers.choices(),
+                 registers.AreScarce());
 }
 
 // The function in another form that takes less of the memory that is too small; nothing if there is

@@ -16,6 +16,7 @@
 #include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "ir/printer.h"
+#include "ir/register_choices.h"
 #include "ir/remark.h"
 #include "ir/settings.h"
 #include "op/copy_tma.h"
@@ -206,6 +207,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
       if (own) RemarkOwn(c, columns);
       Prepare(op, own, &region, choice.slots);
       bool pays = choice.columns != kAuto || target_->has_tcgen05 || in_loop_ || IsStaged(region);
+      if (!own && choice.columns == kAuto) NoteOtherSlices(candidate, pays ? columns : 0);
       return pays ? Slices(op, region, choice.slots) : ScopedMutator::Rewrite(op);
     }
     Remark(obstacle.span, "epilogue",
@@ -267,6 +269,17 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     return bytes / Threads().count / 4 >= kManyRegisters;
   }
 
+  // Notes slices of other columns, which may need fewer registers than slices of `chosen` columns;
+  // 0: than the whole tile.
+  static void NoteOtherSlices(const EpilogueCandidate& candidate, int64_t chosen) {
+    int64_t width = *ir::AsInt(candidate.accumulators.front()->shape[1]);
+    for (int64_t most : {2 * kFewColumns, kFewColumns}) {
+      int64_t columns = ChooseColumns(width, most);
+      if (columns != 0 && columns != chosen) NoteOtherChoice("tl.epilogue_subtile", most);
+    }
+    if (chosen != 0) NoteOtherChoice("tl.epilogue_subtile", 0);
+  }
+
   // Names the statement that keeps a large tile whole, where slices are not tried because nothing
   // but the tile is read.
   void RemarkWhole(const ir::SeqNode* op, const EpilogueCandidate& candidate) {
@@ -276,7 +289,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     if (columns == 0 || !FillsRegisters(candidate)) return;
     EpilogueObstacle obstacle;
     Divide(op, candidate, {width / columns}, kFewColumns, &obstacle);
-    if (obstacle.text.empty()) return;
+    if (obstacle.text.empty()) return NoteOtherSlices(candidate, 0);
     Remark(obstacle.span, "epilogue",
            "the epilogue of " + std::string(c->name) + " stays whole: " + obstacle.text);
   }

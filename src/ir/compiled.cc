@@ -23,10 +23,14 @@ TensorMapInfo::TensorMapInfo(ir::Var var, ir::Buffer buffer, Array<Expr> dims, A
   data_ = std::move(node);
 }
 
-CompiledFunc CompiledFunc::WithNotes(Array<Any> remarks, Array<Any> schedule) const {
+CompiledFunc CompiledFunc::WithNotes(Array<Any> remarks, Array<Any> schedule,
+                                     Array<ir::Map<String, Any>> choices,
+                                     bool registers_scarce) const {
   auto node = ffi::make_object<CompiledFuncNode>(*get());
   node->remarks = std::move(remarks);
   node->schedule = std::move(schedule);
+  node->choices = std::move(choices);
+  node->registers_scarce = registers_scarce;
   return CompiledFunc(std::move(node));
 }
 
@@ -67,7 +71,9 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("kernels", &CompiledFuncNode::kernels)
       .def_ro("func", &CompiledFuncNode::func)
       .def_ro("remarks", &CompiledFuncNode::remarks)
-      .def_ro("schedule", &CompiledFuncNode::schedule);
+      .def_ro("schedule", &CompiledFuncNode::schedule)
+      .def_ro("choices", &CompiledFuncNode::choices)
+      .def_ro("registers_scarce", &CompiledFuncNode::registers_scarce);
   registry::Functions().Add(
       "tl.codegen.TensorMapInfo",
       [](ir::Var var, ir::Buffer buffer, Array<Expr> dims, Array<Expr> strides, Array<int64_t> box,

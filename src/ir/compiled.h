@@ -88,12 +88,16 @@ class CompiledFuncNode : public ffi::Object {
   ir::Func func;        // as written by the user
   Array<Any> remarks;   // of the passes, in the order in which they were made
   Array<Any> schedule;  // of each launch (schedule/description.h)
+  // Pass options under which the kernel may need fewer registers.
+  Array<ir::Map<String, Any>> choices;
+  bool registers_scarce = false;  // by the compiler's own estimate
 
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.CompiledFunc", CompiledFuncNode, ffi::Object);
 };
 class CompiledFunc : public ffi::ObjectRef {
  public:
-  CompiledFunc WithNotes(Array<Any> remarks, Array<Any> schedule) const;
+  CompiledFunc WithNotes(Array<Any> remarks, Array<Any> schedule,
+                         Array<ir::Map<String, Any>> choices, bool registers_scarce) const;
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(CompiledFunc, ffi::ObjectRef, CompiledFuncNode);
 };
 

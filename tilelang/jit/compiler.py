@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from ..transform.pass_context import surroundings, with_surrounding
 from .compile_flags import listed, nvrtc_flags
 from .kernel import JITKernel, normalize_out_idx
 from .lower import LoweredKernel, lower
+from .registers import with_fewest_spills
 
 _BACKENDS = ("auto", "tvm_ffi", "nvrtc", "cython")
 _logger = logging.getLogger("tilelang")
@@ -66,7 +68,12 @@ def compile(
             *listed(compile_flags),
         ]
     )
-    lowered = lower(func, resolved, configs, [*pass_config.ignored(pass_configs), *unused])
+    lower_with = functools.partial(
+        lower, func, resolved, ignored=[*pass_config.ignored(pass_configs), *unused]
+    )
+    lowered = with_fewest_spills(
+        lower_with(configs), lower_with, str(resolved), tuple(flags), getattr(func, "span", None)
+    )
     kernel = JITKernel(
         func,
         lowered,

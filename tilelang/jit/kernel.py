@@ -39,7 +39,7 @@ from . import torch_op
 from .autograd import warn_of_lost_gradient
 from .emulation import Emulation, Outcome
 from .lower import LoweredKernel, lower, lower_overlapping
-from .spills import remarks_on_spills
+from .registers import remarks_on_spills
 
 if TYPE_CHECKING:
     from ..autotuner import AutotuneResult
@@ -507,6 +507,7 @@ def _build(
             registers_decide(target, each.block, each.shared_memory)
             for each in lowered.spec.launches
         ),
+        made=lowered.artifact,
     )
     emulation = Emulation(str(target), code, outcome, lowered.tiles)
     cubin = code.cubin if code.assembled else b""  # not launched where there is no GPU

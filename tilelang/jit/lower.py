@@ -9,6 +9,7 @@ from typing import Any
 from .. import _ffi
 from ..errors import CompileError, Note
 from ..ir.stmt import ir_function
+from ..runtime.nvrtc import Artifact
 from ..target import Target
 from ..transform import Remark
 from .postprocess import Callback, processed, registered
@@ -28,6 +29,10 @@ class LoweredKernel:
         schedule: of each launch (``tl.schedule.LaunchSchedule``).
         tiles: in shared memory and registers (``tl.NamedTile``), of kernels by their names.
         postprocess: functions that changed the generated source, or had the chance to.
+        choices: pass options under which it may need fewer registers.
+        registers_scarce: whether fragments take nearly all registers of a thread, by the
+            compiler's own estimate.
+        artifact: PTX and machine code, if ptxas has been asked for the registers.
     """
 
     source: str
@@ -39,6 +44,9 @@ class LoweredKernel:
     schedule: tuple[Any, ...] = ()
     tiles: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     postprocess: tuple[Callback, ...] = ()
+    choices: tuple[Mapping[str, Any], ...] = ()
+    registers_scarce: bool = False
+    artifact: Artifact | None = None
 
     @property
     def kernel_source(self) -> str:
@@ -93,6 +101,8 @@ def lower(
         tuple(compiled.schedule),
         {str(kernel.name): tuple(kernel.tiles) for kernel in compiled.kernels},
         functions,
+        tuple({str(key): value for key, value in each.items()} for each in compiled.choices),
+        bool(compiled.registers_scarce),
     )
 
 

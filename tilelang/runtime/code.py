@@ -47,6 +47,7 @@ class Code:
         *,
         assemble: bool = False,
         registers_decide: bool = True,
+        made: Artifact | None = None,
     ) -> None:
         """Compiles a program, or reads it from the disk cache.
 
@@ -57,6 +58,7 @@ class Code:
             assemble: makes machine code now even where no GPU runs it, so that ptxas has read the
                 options.
             registers_decide: how many blocks an SM holds, as far as is known.
+            made: the result, if there is one already.
 
         Raises:
             CompileError, InternalError, ConfigError: as :func:`nvrtc.compile_cuda`.
@@ -65,7 +67,9 @@ class Code:
         #: Machine code was made at once: a GPU of this machine runs it, or the caller wanted it.
         wanted = _assemble.get()
         asked = wanted == "all" or (wanted == "needed" and registers_decide)
-        self.assembled = assemble or asked or _runs_here(arch)
+        self.assembled = assemble or asked or made is not None or _runs_here(arch)
+        if made is not None:
+            self._whole = made
         recipe = self._recipe
         now = self._whole if self.assembled else cache.compile_cached(*recipe, machine_code=False)
         #: The PTX text.

@@ -43,6 +43,7 @@ class PassConfigKey(str, Enum):
     TL_TILE_PARTS = "tl.tile_parts"
     TL_DISABLE_TILE_WIDENING = "tl.disable_tile_widening"
     TL_DISABLE_PERSISTENT_BLOCKS = "tl.disable_persistent_blocks"
+    TL_DISABLE_REGISTER_CHOICE = "tl.disable_register_choice"
     TL_DISABLE_RESULT_STAGING = "tl.disable_result_staging"
     TL_VERIFY_SYNCHRONIZATION = "tl.verify_synchronization"
     TL_MAX_REDUCTION_CHUNK = "tl.max_reduction_chunk"

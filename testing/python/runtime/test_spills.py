@@ -6,6 +6,7 @@ import pytest
 
 import tilelang
 import tilelang.language as T
+from tilelang.runtime import code
 from tilelang.runtime.code import assembling
 
 
@@ -52,7 +53,14 @@ def test_a_kernel_that_spills_says_so(target):
     assert not on_spills(roomy) and not roomy.n_spills
 
 
-def test_nothing_is_said_before_there_is_machine_code():
-    """ptxas has not run."""
-    kernel = tilelang.compile(sums(256), target="sm_80")
+def test_ptxas_is_asked_where_fragments_need_nearly_all_registers():
+    """Of a roomy kernel nothing is known before there is machine code."""
+    few = {"tl.disable_block_fitting": True}  # 128 threads
+    kernel = tilelang.compile(sums(256), target="sm_80", pass_configs=few)
+    assert kernel.artifact.assembled and on_spills(kernel)
+    off = {"tl.disable_register_choice": True, **few}
+    kernel = tilelang.compile(sums(256), target="sm_80", pass_configs=off)
     assert kernel.artifact.assembled or not on_spills(kernel)
+    assert not tilelang.compile(sums(32), target="sm_80").artifact.assembled or code._runs_here(
+        "sm_80"
+    )
