@@ -86,7 +86,7 @@ class Rewriter : public ir::StmtMutator {
 }  // namespace
 
 ir::Func BranchByWarp(const ir::Func& func, const Target& target) {
-  if (!target->has_wgmma) return func;
+  if (!target->has_tma) return func;
   return ir::Func(func->name, func->params, Rewriter().MutateStmt(func->body), func->attrs,
                   func->span);
 }

@@ -86,6 +86,35 @@ def test_one_warp_storing_leaves_the_others_uniform():
     assert not [line for line in lines[products[0] : products[-1]] if "R2UR" in line]
 
 
+def test_descriptors_of_blackwell_are_uniform():
+    """ptxas moves none of them to uniform registers in the loop of gemms."""
+
+    @T.prim_func
+    def gemm(
+        A: T.Tensor((4096, 4096), "bfloat16"),
+        B: T.Tensor((4096, 4096), "bfloat16"),
+        C: T.Tensor((4096, 4096), "bfloat16"),
+    ):
+        with T.Kernel(32, 32, threads=128) as (bx, by):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((128, 64), "bfloat16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for i in T.Pipelined(64, num_stages=3):
+                T.copy(A[by * 128, i * 64], a)
+                T.copy(B[bx * 128, i * 64], b)
+                T.gemm(a, b, c, transpose_B=True)
+            T.copy(c, C[by * 128, bx * 128])
+
+    kernel = tilelang.compile(gemm, target="sm_100a")
+    source = kernel.get_kernel_source()
+    assert "tl::warp_index(tx)" in source and "tx >> 5 ==" not in source
+    lines = kernel.get_sass().splitlines()
+    products = [i for i, line in enumerate(lines) if "UTCHMMA" in line]
+    assert len(products) >= 4
+    assert not [line for line in lines[products[0] : products[3]] if "R2UR" in line]
+
+
 def test_threads_that_are_no_whole_warps_are_asked_for_by_index():
     @T.prim_func
     def main(A: T.Tensor((128,), "int32")):
@@ -96,6 +125,8 @@ def test_threads_that_are_no_whole_warps_are_asked_for_by_index():
             if tx >= 64:
                 A[tx] = 2
 
-    source = tilelang.compile(main, target="sm_90a").get_kernel_source()
-    assert "if (tx < 40)" in source and "if (warp >= 2)" in source
+    for target in ("sm_100a", "sm_90a", "sm_120a"):
+        source = tilelang.compile(main, target=target).get_kernel_source()
+        assert "if (tx < 40)" in source and "if (warp >= 2)" in source
+    assert "warp" not in tilelang.compile(main, target="sm_80").get_kernel_source()
     assert "warp" not in tilelang.compile(main, target="sm_80").get_kernel_source()
