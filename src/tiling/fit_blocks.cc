@@ -104,7 +104,7 @@ class BlockFitter : public ir::StmtMutator {
 }  // namespace
 
 ir::Func FitBlocks(const ir::Func& func, const Target& target) {
-  if (!target->has_wgmma || !target->has_tma) return func;
+  if (!target->has_tma || target->has_tcgen05) return func;
   return func.WithBody(BlockFitter(func, target).MutateStmt(func->body));
 }
 

@@ -179,3 +179,14 @@ def test_results_are_those_of_a_float64_product(steps):
     said = " ".join(remark.message for remark in kernel.remarks)
     assert "128 threads instead of 256" in said
     check(kernel, 840, 664, 40 * steps, relu=True)
+
+
+def test_blocks_of_sm_120a_are_fitted_as_well():
+    """Two warpgroups compute the only block of a multiprocessor. sm_80 keeps the program's."""
+    wave = {"rows": 384, "columns": 2048, "threads": 128, "stages": 2}  # 48 blocks
+    said = [r.message for r in remarks_of("fit_blocks", tiled(**wave), "sm_120a")]
+    assert any("256 threads instead of 128" in text for text in said)
+    assert not remarks_of("fit_blocks", tiled(**wave), "sm_80")
+    small = {"rows": 130, "columns": 136, "depth": 72, "k": 32, "stages": 2}
+    kernel = tilelang.compile(tiled(**small, threads=128), target="sm_120a")
+    check(kernel, 130, 136, 72, relu=False)
