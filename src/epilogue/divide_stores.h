@@ -10,7 +10,9 @@ namespace tilelang::epilogue {
 // then stores the boxes of its own part. No warpgroup waits until the others have filled their
 // parts, and one may store while another computes. Needs layouts. Waits of the threads for stores
 // of such a tile become waits of each warpgroup, too. Applies to targets with wgmma, whose
-// warpgroups compute independently; returns `func` for other targets.
+// warpgroups compute independently; returns `func` for other targets. On sm_100a the slices of an
+// epilogue follow each other anyway. On sm_120a the model of time predicts less than 0.5 % for six
+// programs that stage their results.
 ir::Func DivideStores(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::epilogue

@@ -17,6 +17,10 @@ namespace tilelang::epilogue {
 // which the last gemm has read by then (memory::kOverlays); where it is larger than them, an SM
 // must still hold as many blocks. In a loop over the tiles of a block, whose next operands arrive
 // meanwhile, it takes bytes of its own, where there are so many.
+//
+// Results of tcgen05.mma go this way in slices (epilogue/slice_epilogue.h). On sm_120a eleven GEMMs
+// take from 7 % less to 10 % more time by the model of time: blocks that share an SM hide their
+// stores, and staging makes them wait for their operands. The launches of sm_120a and sm_80 stay.
 ir::Func StageResults(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::epilogue

@@ -16,7 +16,8 @@ namespace tilelang::tiling {
 // On targets with wgmma, of grids of more than a wave, where a multiprocessor holds one block at a
 // time; where no block sees the others, tiles take as long, the accelerator loads them, the
 // epilogue treats elements one by one, and results of 16 bits leave room for themselves beside the
-// stages. Remarks say each.
+// stages. Remarks say each. tiling/choose_tiles.h makes blocks of tcgen05.mma persistent. A block
+// of sm_80 and sm_120a has too little shared memory for results beside three stages of such tiles.
 ir::Func PersistBlocks(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::tiling
