@@ -87,10 +87,7 @@ LoopStages StagesOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain, 
   std::unordered_set<const ir::ffi::Object*> seen;
   for (const ir::CopyNode* load : plain.loads) {
     const ir::Buffer& tile = load->dst->buffer;
-    if (!seen.insert(tile.get()).second) continue;
-    int64_t elements = 1;
-    for (const ir::Expr& extent : tile->shape) elements *= *ir::AsInt(extent);
-    bytes += elements * tile->dtype.bits / 8;
+    if (seen.insert(tile.get()).second) bytes += schedule::TileBytes(tile);
   }
   int64_t given = schedule::StagesOf(plain.loop);
   int64_t exchange = 0;
