@@ -115,6 +115,8 @@ def lower_to_source(
 ) -> LoweredKernel:
     """Runs the compiler up to CUDA C++, without NVRTC.
 
+    :func:`compile` may compile the function with other epilogue slices, by what ptxas spills.
+
     Args:
         func, target, target_host, pass_configs: as for :func:`compile`.
         enable_host_codegen, enable_device_compile: accepted for compatibility; there is no host
