@@ -42,6 +42,16 @@ bool IsWrittenByOperators(const ir::KernelLaunchNode* launch, const Buffer& frag
   return by_operators;
 }
 
+// Calls `use` with the conditions under which an iteration leaves the loop, or goes on to the next
+// one.
+void ForEachExit(const Stmt& body, const std::function<void(const Expr&)>& use) {
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    const auto* branch = s.as<ir::IfNode>();
+    if (branch != nullptr && ir::MayLeaveLoop(s)) use(branch->condition);
+    return s->kind != ir::StmtKind::kFor && s->kind != ir::StmtKind::kWhile;
+  });
+}
+
 // Calls `use` with the expressions that decide about tile operators.
 void ForEachDecision(const ir::KernelLaunchNode* launch,
                      const std::function<void(const Expr&)>& use) {
@@ -56,10 +66,14 @@ void ForEachDecision(const ir::KernelLaunchNode* launch,
                    s->kind == ir::StmtKind::kWhile;
     if (!decides || !HasTileOp(s)) return true;
     if (const auto* op = s.as<ir::IfNode>()) use(op->condition);
-    if (const auto* op = s.as<ir::WhileNode>()) use(op->condition);
+    if (const auto* op = s.as<ir::WhileNode>()) {
+      use(op->condition);
+      ForEachExit(op->body, use);
+    }
     if (const auto* op = s.as<ir::ForNode>()) {
       use(op->min);
       use(op->extent);
+      ForEachExit(op->body, use);
     }
     return true;
   });

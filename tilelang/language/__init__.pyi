@@ -1318,13 +1318,14 @@ from .records import welford as welford
 def wgmma_gemm(A: Any, B: Any, C: Any, transpose_A: builtins.bool = False, transpose_B: builtins.bool = False, policy: Any = None, clear_accum: Any = False, *, annotations: Any = None, **unsupported: Any) -> None:
     """The asynchronous gemm on Hopper: issued and committed as a group, not waited for.
 
-    On targets without wgmma it is :func:`gemm`, which waits for its result, with a remark.
+    On targets without wgmma, and for shapes, types and threads that wgmma does not have, it is
+    :func:`gemm`, which waits for its result, with a remark.
 
     Arguments and errors as of :func:`gemm`. C and a fragment A must not be used, nor shared
     operands overwritten, before a :func:`wait_wgmma` that covers the group.
 
     Raises (when compiled):
-        LayoutError: wgmma has no form for shapes, types or layouts of the operands."""
+        LayoutError: C or A is a part of a fragment, or no instruction has the operands' types."""
     ...
 from .raw.statements import where as where
 from .raw.statements import writes as writes
