@@ -37,6 +37,9 @@ constexpr int64_t kAtomRows = 8;       // of a swizzle pattern
 // ahead.
 constexpr int64_t kMinTileBytes = 1024;
 constexpr int64_t kMaxBoxes = 32;
+// Of long rows, which threads would load in as many instructions each.
+constexpr int64_t kMaxLongBoxes = 128;
+constexpr int64_t kLongBoxBytes = 512;
 constexpr int64_t kGatheredRows = 4;  // of tile::gather4
 
 bool HasTensorMapType(ir::DType type) {
@@ -309,7 +312,8 @@ TmaBoxes Cut(const ir::CopyNode* op, const Storage& storage, Context* ctx) {
     boxes.counts[from.dims[i]] = extent / box;
     dense *= box;
   }
-  if (layout::Product(boxes.counts) > kMaxBoxes) {
+  bool is_long = layout::Product(boxes.box) * ir::Bytes(shared->buffer->dtype) >= kLongBoxBytes;
+  if (layout::Product(boxes.counts) > (is_long ? kMaxLongBoxes : kMaxBoxes)) {
     return Refused("it would take " + std::to_string(layout::Product(boxes.counts)) + " boxes");
   }
   int64_t row_bytes = boxes.box.back() * ir::Bytes(shared->buffer->dtype);

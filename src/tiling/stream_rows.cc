@@ -3,6 +3,9 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <bit>
+#include <functional>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +24,7 @@
 #include "target/warp.h"
 #include "tiling/loop_stages.h"
 #include "tiling/residency.h"
+#include "tiling/retile.h"
 #include "tiling/tile_sequence.h"
 
 namespace tilelang::tiling {
@@ -122,9 +126,8 @@ Stream ChooseStream(const ir::KernelLaunchNode* launch, int64_t bytes, const Tar
   }
   BlockNeeds needs;
   needs.shared_bytes = 2 * bytes + kBlockBytes;
-  needs.threads = threads;
+  needs.threads = threads + kWarp;  // one that loads
   needs.registers = registers;
-  needs.runs_ahead = true;
   int64_t most = std::max<int64_t>(kThreadsOfSm / threads, 1);
   int64_t blocks = std::min(most, BlocksPerSm(needs, target));
   if (blocks == 0) return {};
@@ -171,6 +174,31 @@ class LoadStager : public ir::StmtMutator {
   const RowLoads& loads_;
 };
 
+// Returns how many threads compute the rows of a block, at most as many as the program has. A
+// reduction costs the same for each thread, so that each has kElementsOfThread or more of the
+// largest fragment, unless a multiprocessor then had too few threads.
+int64_t ThreadsFor(const ir::KernelLaunchNode* launch) {
+  constexpr int64_t kElementsOfThread = 32;
+  constexpr int64_t kElementsOfWarp = 256;
+  constexpr int64_t kThreadsOfRows = 256;
+  int64_t given = analysis::ThreadsOf(launch).count;
+  int64_t elements = 0;
+  bool reduces = false;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    reduces = reduces || s->kind == ir::StmtKind::kReduce;
+    const auto* alloc = s.as<ir::AllocNode>();
+    auto shape = alloc != nullptr ? ir::AsInts(alloc->buffer->shape) : std::nullopt;
+    if (!shape) return true;
+    int64_t own = std::accumulate(shape->begin(), shape->end(), int64_t{1}, std::multiplies<>());
+    elements = std::max(elements, own);
+    return true;
+  });
+  int64_t fewest = elements <= kElementsOfWarp ? kWarp : 2 * kWarp;
+  auto wanted = static_cast<int64_t>(
+      std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(elements / kElementsOfThread, 1))));
+  return reduces ? std::min(given, std::clamp(wanted, fewest, kThreadsOfRows)) : given;
+}
+
 class RowStreamer : public ir::StmtMutator {
  public:
   RowStreamer(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
@@ -181,17 +209,33 @@ class RowStreamer : public ir::StmtMutator {
     if (!HasRowsOnly(op)) return self;
     RowLoads loads = FindLoads(op);
     if (loads.copies.empty()) return self;
+    int64_t given = analysis::ThreadsOf(op).count;
+    int64_t threads = ThreadsFor(op);
+    ir::KernelLaunch fewer = WithThreads(op, threads);
+    op = fewer.operator->();
     Stream stream = ChooseStream(op, loads.bytes, target_);
-    int64_t blocks = stream.blocks * target_->sm_count;
-    if (blocks == 0 || BlocksOf(op) <= kRounds * blocks) return self;
+    int64_t resident = stream.blocks != 0 ? stream.blocks : kThreadsOfSm / threads;
+    int64_t blocks = resident * target_->sm_count;
+    if (BlocksOf(op) <= kRounds * blocks) return self;
     LoadStager stager(loads);
     Stmt body = stager.MutateStmt(op->body);
-    if (!LoadByTma(op, body, stager.staged)) return self;
-    RemarkStream(op, stream, loads.bytes);
+    if (stream.blocks == 0 || !LoadByTma(op, body, stager.staged)) {
+      if (threads < given) RemarkThreads(op, given);
+      return fewer;
+    }
+    RemarkStream(op, stream, loads.bytes, given);
     return InStream(op, body, stager.tiles, blocks, stream);
   }
 
  private:
+  static void RemarkThreads(const ir::KernelLaunchNode* op, int64_t given) {
+    Remark(op->span, "threads",
+           "T.Kernel: " + std::to_string(analysis::ThreadsOf(op).count) + " threads instead of " +
+               std::to_string(given) +
+               " reduce the rows of a block, which has few elements for each. The pass option "
+               "tl.disable_persistent_blocks turns this off");
+  }
+
   bool LoadByTma(const ir::KernelLaunchNode* op, const Stmt& body,
                  const std::vector<Stmt>& staged) const {
     PlainGemm loads;
@@ -222,11 +266,16 @@ class RowStreamer : public ir::StmtMutator {
     return ir::WithMinBlocks(launch.operator->(), stream.blocks);
   }
 
-  static void RemarkStream(const ir::KernelLaunchNode* op, const Stream& stream, int64_t bytes) {
+  static void RemarkStream(const ir::KernelLaunchNode* op, const Stream& stream, int64_t bytes,
+                           int64_t given) {
     int64_t kilobytes = stream.blocks * stream.stages * bytes / 1024;
+    int64_t threads = analysis::ThreadsOf(op).count;
+    std::string of_threads = threads == given ? ""
+                                              : " of " + std::to_string(threads) +
+                                                    " threads instead of " + std::to_string(given);
     Remark(op->span, "blocks",
            "T.Kernel: " + std::to_string(stream.blocks) +
-               (stream.blocks == 1 ? " block" : " blocks") +
+               (stream.blocks == 1 ? " block" : " blocks") + of_threads +
                " a multiprocessor compute the tiles of the grid in turn, and TMA loads the tiles "
                "of " +
                std::to_string(stream.stages) + " iterations ahead: " + std::to_string(kilobytes) +

@@ -16,6 +16,8 @@ namespace tilelang::tiling {
 // With one tile a block, HBM waits while blocks compute and store: all blocks of a wave begin
 // together. A stream keeps kStreamBytes of loads under way on each SM, whatever its threads do.
 //
+// Blocks that reduce rows have no more threads than their rows keep busy.
+//
 // A launch qualifies if it has only fragments, copies, fills, reductions and parallel loops, if no
 // block can see what another one does, if TMA can load its tiles, and if its grid is more than
 // kRounds times the blocks that run at a time. For targets with tcgen05, whose HBM needs most bytes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -72,6 +74,8 @@ def check(kernel, M, N, dtype="bfloat16", residual=False):
         (41, 2048, {"residual": True}),
         (150, 1000, {"rows": 4, "threads": 256, "dtype": "float32"}),
         (99, 512, {"rows": 8, "threads": 64, "dtype": "float16"}),  # the last tile is not whole
+        (5, 16384, {"threads": 256}),  # 64 boxes of TMA
+        (70, 512, {"threads": 512}),  # eight threads for one that stays
     ],
 )
 def test_results(M, N, options):
@@ -119,7 +123,7 @@ def test_what_a_stream_needs():
     assert not streams(on(norm(12, 4096), sms=2))  # too few blocks
     assert not streams(on(norm(35, 4100)))  # rows at no multiple of 16 bytes
     assert not streams(on(norm(400, 64)))  # too few bytes
-    assert not streams(on(norm(64, 16384)))  # too many registers
+    assert not streams(on(norm(64, 40960)))  # too many registers
     assert not streams(tilelang.compile(norm(9000, 4096), target="sm_90a"))
 
 
@@ -150,3 +154,56 @@ def test_tensors_of_a_call_that_overlap():
     kernel(x.clone(), x, w, want)
     kernel(x, x, w, x)
     torch.testing.assert_close(x, want, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "threads", "expected"),
+    [(128, 128, 32), (512, 512, 64), (2048, 256, 64), (4096, 512, 128), (16384, 512, 256),
+     (16384, 128, 256), (777, 256, 64), (512, 32, 32)],
+)  # fmt: skip
+def test_threads_have_elements_to_reduce(columns, threads, expected):
+    """A reduction takes as long for a thread with one element as with many."""
+    kernel = on(norm(4000, columns, threads=threads))
+    source = kernel.get_kernel_source()
+    launched = int(re.search(r"__launch_bounds__\((\d+)", source)[1])
+    assert launched == expected + (32 if streams(kernel) else 0)
+    if threads > expected:
+        assert f"{expected} threads instead of {threads}" in " ".join(
+            r.message for r in kernel.remarks
+        )
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80", "sm_120a"])
+def test_other_targets_keep_the_threads(target):
+    kernel = tilelang.compile(norm(40000, 512, threads=512), target=target)
+    assert "__launch_bounds__(512" in kernel.get_kernel_source()
+
+
+def test_elementwise_work_keeps_the_threads():
+    @T.prim_func
+    def double(X: T.Tensor((4000, 512), "float32"), Y: T.Tensor((4000, 512), "float32")):
+        with T.Kernel(4000, threads=256) as row:
+            x = T.alloc_fragment((1, 512), "float32")
+            T.copy(X[row, 0], x)
+            for i, j in T.Parallel(1, 512):
+                Y[row, j] = 2 * x[i, j]
+
+    kernel = on(double)
+    assert "256 threads" not in " ".join(r.message for r in kernel.remarks)
+    x = torch.randn(4000, 512)
+    y = torch.full_like(x, torch.nan)
+    kernel(x, y)
+    assert torch.equal(y, 2 * x)
+
+
+@pytest.mark.parametrize("columns", [12288, 16384])
+def test_long_rows_are_loaded_by_tma(columns):
+    """Threads of one warp would take twenty times as long."""
+    program = norm(2048, columns, threads=256)
+    kernel = tilelang.compile(program, target="sm_100a")
+    assert streams(kernel)
+    assert "by threads after all" not in " ".join(r.message for r in kernel.remarks)
+    kept = tilelang.compile(
+        program, target="sm_100a", pass_configs={"tl.disable_persistent_blocks": True}
+    )
+    assert kernel.profile().timing.grid_us < kept.profile().timing.grid_us
