@@ -276,6 +276,8 @@ class Accumulators : public analysis::ScopedMutator {
                        : ir::HasPaddedInput(op) ? "T.gemm of padded tiles: "
                                                 : nullptr;
     if (!lacks.empty() && only != nullptr) TL_USER_ERROR(kShape, op->span, only << lacks);
+    bool chosen = lacks.empty() && only == nullptr && op::WaitsItself(op);
+    if (chosen) lacks = op::SliceLacks(op, annotated_, &analyzer_);
     if (!lacks.empty()) {
       in_registers.Set(c, lacks);
     } else if (std::find_if(staged.begin(), staged.end(), [&](const Buffer& known) {

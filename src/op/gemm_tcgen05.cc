@@ -548,6 +548,22 @@ std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
   return operand.empty() ? OperandLacks(MatrixB(op), !IsTransposedB(op), annotated) : operand;
 }
 
+std::string SliceLacks(const ir::GemmNode* op, const LayoutMap& annotated,
+                       arith::Analyzer* analyzer) {
+  for (bool of_a : {true, false}) {
+    const Region& region = of_a ? MatrixA(op) : MatrixB(op);
+    bool mn_major = of_a ? IsTransposedA(op) : !IsTransposedB(op);
+    const Buffer& buffer = region->buffer;
+    if (!buffer.IsShared() || buffer->dtype.bits < 8) continue;
+    auto layout = annotated.GetLayout(buffer);
+    if (!layout) layout = layout::OperandLayout(StaticShape(buffer), buffer->dtype.bits, !mn_major);
+    if (!layout || !DescribeOperand(buffer, *layout, mn_major).operand) continue;
+    std::string problem = CornerProblem(region, *layout, mn_major, analyzer);
+    if (!problem.empty()) return "for tcgen05.mma " + problem;
+  }
+  return "";
+}
+
 std::optional<std::string> ScopeOfCopy(const ir::GemmOperandNode* input, bool result_in_registers) {
   // Tensor memory and the registers of instructions hold A by rows.
   bool by_rows = input->operand_kind() == ir::GemmOperandKind::kA && !input->transposed;

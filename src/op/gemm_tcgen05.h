@@ -32,6 +32,11 @@ int64_t ColumnsWithRoom(const ir::GemmNode* op, const Target& target);
 std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
                          const LayoutMap& annotated, const Target& target);
 
+// Returns why one descriptor cannot walk a slice in shared memory that the GEMM reads, or an empty
+// string. Layouts are the annotated ones, or those that the tiles would get.
+std::string SliceLacks(const ir::GemmNode* op, const LayoutMap& annotated,
+                       arith::Analyzer* analyzer);
+
 // Returns the scope of the copy of an input that the program has in registers, from which an
 // instruction reads it. Returns nothing if the instruction reads registers. `result_in_registers`
 // is true for instructions whose C is a fragment.
