@@ -66,7 +66,7 @@ class IdleFinder {
     if (!extent || !ir::IsConst(loop_->min, 0)) return false;
     extent_ = *extent;
     Run(loop_->body);
-    if (!known_) return false;
+    if (!known_ || (takes_finite_ && !RunsInEachBlock())) return false;
     return std::all_of(written_.begin(), written_.end(), [&](const Buffer& tile) {
       return IsSame(ValueOf(tile), Before(tile)) || IsForgotten(tile);
     });
@@ -96,6 +96,12 @@ class IdleFinder {
   }
   bool Depends(const Expr& e) const {
     return ir::HasExpr(e, [&](const Expr& part) { return part.same_as(block_); });
+  }
+
+  // Returns whether the first block, which has the fewest iterations, has one by this extent.
+  bool RunsInEachBlock() {
+    Expr least = ir::Substitute(extent_.least, {{block_, ir::Const(block_.dtype(), 0)}});
+    return analyzer_.CanProveLess(ir::Const(least.dtype(), 0), analyzer_.Simplify(least));
   }
 
   // Returns whether a condition holds in none of the iterations.
@@ -272,19 +278,25 @@ class IdleFinder {
     return own ? ValueOf(load->buffer) : Other(self);
   }
 
-  static Expr Computed(BinaryOp op, const Expr& a, const Expr& b) {
+  // Returns whether it is a finite number, or a variable that counts as finite.
+  bool IsFinite(const std::optional<double>& number) {
+    takes_finite_ = takes_finite_ || !number;
+    return !number || std::isfinite(*number);
+  }
+
+  Expr Computed(BinaryOp op, const Expr& a, const Expr& b) {
     auto x = AsNumber(a), y = AsNumber(b);
     bool none = x == -kInfinity;
     switch (op) {
       case BinaryOp::kAdd:
         if (x == 0.0) return b;
-        return y == 0.0 || (none && (!y || std::isfinite(*y))) ? a : ir::MakeBinary(op, a, b);
+        return y == 0.0 || (none && IsFinite(y)) ? a : ir::MakeBinary(op, a, b);
       case BinaryOp::kSub:
-        if (!none && IsSame(a, b)) return Number(a, 0);
-        return y == 0.0 || (none && (!y || std::isfinite(*y))) ? a : ir::MakeBinary(op, a, b);
+        if (!none && IsSame(a, b) && IsFinite(x)) return Number(a, 0);
+        return y == 0.0 || (none && IsFinite(y)) ? a : ir::MakeBinary(op, a, b);
       case BinaryOp::kMul:
         if (x == 1.0) return b;
-        if (y == 1.0 || (none && y && *y > 0) || (x == 0.0 && (!y || std::isfinite(*y)))) return a;
+        if (y == 1.0 || (none && y && *y > 0) || (x == 0.0 && IsFinite(y))) return a;
         return y == -kInfinity && x && *x > 0 ? b : ir::MakeBinary(op, a, b);
       case BinaryOp::kMax:
         if (none || IsSame(a, b)) return b;
@@ -315,6 +327,7 @@ class IdleFinder {
   GrowingExtent extent_;
   arith::Analyzer analyzer_;
   bool known_ = true;
+  bool takes_finite_ = false;             // what an iteration before has computed
   const ir::StoreNode* place_ = nullptr;  // of the parallel loop that is executed
   std::unordered_map<const ir::ffi::Object*, Expr> values_;
   std::unordered_map<const ir::ffi::Object*, Expr> before_;

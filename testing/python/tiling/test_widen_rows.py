@@ -47,13 +47,14 @@ def weighted(scores, highest, before, shrink, scale):
 
 
 def attention(
-    length, keys, dim, tile=(64, 64), mask="", loop=PIPELINED, late=0, counts=False, heads=2
+    length, keys, dim, tile=(64, 64), mask="", loop=PIPELINED, late=0, counts=False, heads=2, skip=0
 ):
     """O = softmax(Q K^T / sqrt(dim)) V of tensors (length, heads, dim); S has the sums of weights.
 
     ``mask`` makes it causal: "first" fills the scores with minus infinity, "select" replaces them,
     "diagonal" only in a block's last iteration. ``late``: iterations more than causality needs.
-    ``counts``: each iteration adds one to the sums.
+    ``counts``: each iteration adds one to the sums. ``skip``: a query does not see so many of the
+    keys up to its own; O is zero where it sees none.
     """
     rows, columns = tile
     scale = math.log2(math.e) / math.sqrt(dim)
@@ -74,11 +75,12 @@ def attention(
                 T.alloc_fragment((rows,), "float32") for _ in range(5)
             )
             first = block * rows
+            seen = first - skip
             T.copy(Q[first : first + rows, head, :], q)
             T.clear(result)
             T.clear(total)
             T.fill(highest, -INFINITY)
-            end = first + rows + late * columns if mask else keys
+            end = seen + rows + late * columns if mask else keys
             steps = T.min(T.ceildiv(keys, columns), T.ceildiv(end, columns))
             for step in loop(steps):
                 at = step * columns
@@ -86,9 +88,9 @@ def attention(
                 T.clear(scores)
                 if mask == "first":
                     for i, j in T.Parallel(rows, columns):
-                        scores[i, j] = T.if_then_else(first + i >= at + j, 0, -INFINITY)
+                        scores[i, j] = T.if_then_else(seen + i >= at + j, 0, -INFINITY)
                 T.gemm(q, k, scores, transpose_B=True)
-                masked(scores, first, at, keys, step == steps - 1, mask)
+                masked(scores, seen, at, keys, step == steps - 1, mask)
                 weighted(scores, highest, before, shrink, scale)
                 T.reduce_sum(scores, added, dim=1)
                 for i in T.Parallel(rows):
@@ -99,7 +101,8 @@ def attention(
                 T.copy(V[at : at + columns, head, :], v)
                 T.gemm(weights, v, result)
             for i, j in T.Parallel(rows, dim):
-                O[first + i, head, j] = result[i, j] / total[i]
+                none = skip > 0 and total[i] == 0
+                O[first + i, head, j] = T.if_then_else(none, 0, result[i, j] / total[i])
             T.copy(total, S[head, first : first + rows])
 
     return main
@@ -145,6 +148,21 @@ def test_causal(tile, mask):
     kernel = tilelang.compile(attention(320, 320, 64, tile, mask), target=small_gpu())
     assert is_wide(kernel)
     check(kernel, 320, 320, 64, causal=True)
+
+
+def test_blocks_without_iterations():
+    """Idle iterations would turn sums of zero into NaN where no score was seen before."""
+    kernel = tilelang.compile(attention(320, 320, 64, mask="first", skip=64), target=small_gpu())
+    assert not is_wide(kernel)
+    q, k, v = (torch.randn(320, 2, 64).bfloat16() for _ in range(3))
+    o, s = torch.full((320, 2, 64), float("nan")).bfloat16(), torch.full((2, 320), float("nan"))
+    kernel(q, k, v, o, s)
+    scores = torch.einsum("ihd,jhd->hij", q[64:].double(), k[:256].double()) / 8
+    later = torch.arange(256)[None] > torch.arange(256)[:, None]
+    weights = torch.softmax(scores.masked_fill(later, -INFINITY), -1)
+    expected = torch.einsum("hij,jhd->ihd", weights, v[:256].double())
+    torch.testing.assert_close(o[64:].double(), expected, rtol=2e-2, atol=2e-2)
+    assert (o[:64] == 0).all() and (s[:, :64] == 0).all()
 
 
 @pytest.mark.parametrize(("length", "keys"), [(77, 77), (200, 300), (129, 129), (1, 64)])
