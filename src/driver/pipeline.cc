@@ -218,12 +218,12 @@ const std::vector<Step>& Pipeline() {
       {"plan_tensor_memory", memory::PlanTensorMemory},
       {"lower_tile_ops", lower::LowerTileOps, check::Stage::kThread},
       {"simplify", ForAll(transform::Simplify)},
-      {"hoist_branches", ForAll(transform::HoistBranches)},
       {"pair_polynomials", lower::PairPolynomials},
       {"remark_registers", check::RemarkRegisters},
       {"plan_shared_memory", memory::PlanSharedMemory, check::Stage::kPlanned},
       {"place_synchronization", Synchronization(true), std::nullopt,
        "tl.disable_thread_storage_sync", Synchronization(false)},
+      {"hoist_branches", ForAll(transform::HoistBranches)},
       {"number_barriers", ForAll(sync::NumberBarriers)},
   };
   return steps;

@@ -107,3 +107,26 @@ def test_half_of_the_threads_copy_sums_without_spills():
     torch.testing.assert_close(
         c.double(), start.double() + a.double() @ b.double().T, rtol=1e-5, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("threads", [32, 64, 128])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
+def test_updates_of_slots_by_some_threads(target, threads):
+    """Rows of 100 elements, of which a part of a warp has none; barriers are placed before."""
+
+    @T.prim_func
+    def add_one(A: T.Tensor((50, 100), "float32"), B: T.Tensor((50, 100), "float32")):
+        with T.Kernel(1, threads=threads):
+            a = T.alloc_shared((8, 100), "float32")
+            b = T.alloc_shared((8, 100), "float32")
+            for n in T.Pipelined(5, num_stages=3):
+                T.copy(A[n * 8, 0], a)
+                for i, j in T.Parallel(8, 100):
+                    a[i, j] = a[i, j] + 1
+                T.copy(a, b)
+                T.copy(b, B[n * 8, 0])
+
+    kernel = tilelang.compile(add_one, target=target)
+    a, b = torch.randn(50, 100), torch.full((50, 100), float("nan"))
+    kernel(a, b)
+    assert torch.equal(b[:40], a[:40] + 1)
