@@ -25,6 +25,7 @@
 #include "tiling/loop_stages.h"
 #include "tiling/residency.h"
 #include "tiling/retile.h"
+#include "tiling/tile_cost.h"
 #include "tiling/tile_sequence.h"
 
 namespace tilelang::tiling {
@@ -49,9 +50,16 @@ constexpr int64_t kMostThreads = 1024;
 // Columns of a box of TMA, 128 bytes at least.
 constexpr int64_t kBoxColumns = 256;
 
-// Columns of the shared tile for so many of a row: whole boxes. What they have more is not read.
-int64_t RoundUpToBoxes(int64_t columns) {
-  return columns <= kBoxColumns ? columns : (columns + kBoxColumns - 1) / kBoxColumns * kBoxColumns;
+// Returns the shape of the shared tile for such a fragment. Its rows are whole boxes, or, of one
+// box each, so long that the next tile begins at a multiple of 128 bytes, where TMA can store. What
+// rows have more than the fragment is not read.
+std::vector<int64_t> ShapeAhead(std::vector<int64_t> shape, int64_t bits) {
+  constexpr int64_t kAlignBits = 128 * 8;
+  int64_t& columns = shape.back();
+  for (size_t d = 0; d + 1 < shape.size(); ++d) bits *= shape[d];
+  int64_t step = columns <= kBoxColumns ? kAlignBits / std::gcd(kAlignBits, bits) : kBoxColumns;
+  columns = CeilDiv(columns, step) * step;
+  return shape;
 }
 
 // The copies of a launch from tensors to fragments that may run ahead, and their bytes.
@@ -103,8 +111,8 @@ RowLoads FindLoads(const ir::KernelLaunchNode* launch) {
                  !IsWritten(copy->src->buffer, launch->body);
     auto shape = fills ? ir::AsInts(copy->dst->buffer->shape) : std::nullopt;
     if (!shape || !ir::IsConst(copy->src->extents.back(), shape->back())) continue;
-    int64_t bits = copy->src->buffer->dtype.bits * RoundUpToBoxes(shape->back());
-    for (size_t d = 0; d + 1 < shape->size(); ++d) bits *= (*shape)[d];
+    int64_t bits = copy->src->buffer->dtype.bits;
+    for (int64_t extent : ShapeAhead(*shape, bits)) bits *= extent;
     loads.copies.push_back(copy);
     loads.bytes += bits / 8;
   }
@@ -150,11 +158,13 @@ class LoadStager : public ir::StmtMutator {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     if (std::count(loads_.copies.begin(), loads_.copies.end(), op) == 0) return self;
     const Buffer& to = op->dst->buffer;
-    Buffer tile(std::string(to->name) + "_ahead", op->src->buffer->dtype, Wide(to->shape),
+    const Buffer& from = op->src->buffer;
+    int64_t columns = ShapeAhead(*ir::AsInts(to->shape), from->dtype.bits).back();
+    Buffer tile(std::string(to->name) + "_ahead", from->dtype, Wide(to->shape, columns),
                 ir::Array<Expr>{}, "shared.dyn", {}, to->span);
     tiles.push_back(tile);
     ir::Region whole = ir::Region::Whole(tile);
-    ir::Region row(op->src->buffer, op->src->mins, Wide(op->src->extents));
+    ir::Region row(from, op->src->mins, Wide(op->src->extents, columns));
     staged.push_back(ir::Copy(row, whole, op->span));
     ir::Copy read(ir::Region(tile, whole->mins, to->shape), op->dst, op->span);
     return op::Sequence({staged.back(), read}, op->span);
@@ -164,10 +174,9 @@ class LoadStager : public ir::StmtMutator {
   std::vector<Stmt> staged;  // the loads
 
  private:
-  static ir::Array<Expr> Wide(ir::Array<Expr> extents) {
-    const Expr& columns = extents.back();
-    Expr wide = ir::Const(columns.dtype(), RoundUpToBoxes(*ir::AsInt(columns)));
-    extents.Set(static_cast<int64_t>(extents.size()) - 1, wide);
+  static ir::Array<Expr> Wide(ir::Array<Expr> extents, int64_t columns) {
+    auto last = static_cast<int64_t>(extents.size()) - 1;
+    extents.Set(last, ir::Const(extents[last].dtype(), columns));
     return extents;
   }
 
@@ -176,7 +185,7 @@ class LoadStager : public ir::StmtMutator {
 
 // Returns how many threads compute the rows of a block, at most as many as the program has. A
 // reduction costs the same for each thread, so that each has kElementsOfThread or more of the
-// largest fragment, unless a multiprocessor then had too few threads.
+// largest fragment, unless a multiprocessor then had too few threads. Fragments fit in registers.
 int64_t ThreadsFor(const ir::KernelLaunchNode* launch) {
   constexpr int64_t kElementsOfThread = 32;
   constexpr int64_t kElementsOfWarp = 256;
@@ -196,7 +205,12 @@ int64_t ThreadsFor(const ir::KernelLaunchNode* launch) {
   int64_t fewest = elements <= kElementsOfWarp ? kWarp : 2 * kWarp;
   auto wanted = static_cast<int64_t>(
       std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(elements / kElementsOfThread, 1))));
-  return reduces ? std::min(given, std::clamp(wanted, fewest, kThreadsOfRows)) : given;
+  int64_t threads = reduces ? std::clamp(wanted, fewest, kThreadsOfRows) : given;
+  while (threads < given &&
+         FragmentRegisters(WithThreads(launch, threads).operator->()) > kMostRowRegisters) {
+    threads *= 2;
+  }
+  return std::min(given, threads);
 }
 
 class RowStreamer : public ir::StmtMutator {

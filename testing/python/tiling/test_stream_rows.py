@@ -75,12 +75,15 @@ def check(kernel, M, N, dtype="bfloat16", residual=False):
         (150, 1000, {"rows": 4, "threads": 256, "dtype": "float32"}),
         (99, 512, {"rows": 8, "threads": 64, "dtype": "float16"}),  # the last tile is not whole
         (5, 16384, {"threads": 256}),  # 64 boxes of TMA
+        (601, 72, {"rows": 3, "dtype": "float32"}),  # tiles of no whole 128 bytes
+        (601, 136, {"rows": 5}),
         (70, 512, {"threads": 512}),  # eight threads for one that stays
     ],
 )
 def test_results(M, N, options):
     kernel = on(norm(M, N, **options))
     assert streams(kernel)
+    assert not any("by threads after all" in r.message for r in kernel.remarks)
     options.pop("rows", None), options.pop("threads", None)
     check(kernel, M, N, **options)
 
@@ -159,7 +162,8 @@ def test_tensors_of_a_call_that_overlap():
 @pytest.mark.parametrize(
     ("columns", "threads", "expected"),
     [(128, 128, 32), (512, 512, 64), (2048, 256, 64), (4096, 512, 128), (16384, 512, 256),
-     (16384, 128, 256), (777, 256, 64), (512, 32, 32)],
+     (16384, 128, 256), (777, 256, 64), (512, 32, 32),
+     (32776, 1024, 512)],
 )  # fmt: skip
 def test_threads_have_elements_to_reduce(columns, threads, expected):
     """A reduction takes as long for a thread with one element as with many."""
