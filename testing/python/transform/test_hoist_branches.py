@@ -130,3 +130,50 @@ def test_updates_of_slots_by_some_threads(target, threads):
     a, b = torch.randn(50, 100), torch.full((50, 100), float("nan"))
     kernel(a, b)
     assert torch.equal(b[:40], a[:40] + 1)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("dtype", "rows"), [("bfloat16", 2), ("float32", 3), ("float32", 5)])
+def test_slots_that_part_of_a_warp_fills(dtype, rows, target):
+    """Tiles whose slots TMA cannot fill, because they have no whole 128 bytes."""
+
+    @T.prim_func
+    def add_up(X: T.Tensor((20 * rows, 72), dtype), O: T.Tensor((rows, 72), "float32")):  # noqa: E741
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((rows, 72), dtype)
+            sums = T.alloc_fragment((rows, 72), "float32")
+            T.clear(sums)
+            for t in T.Pipelined(20, num_stages=3):
+                T.copy(X[t * rows, 0], x)
+                for i, j in T.Parallel(rows, 72):
+                    sums[i, j] += x[i, j]
+            T.copy(sums, O)
+
+    kernel = tilelang.compile(add_up, target=target)
+    x = torch.randn(20 * rows, 72).to(getattr(torch, dtype))
+    sums = torch.full((rows, 72), torch.nan)
+    kernel(x, sums)
+    torch.testing.assert_close(sums, x.float().view(20, rows, 72).sum(0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_iterations_that_wait_for_each_other(target):
+    """Threads read what their neighbours stored before; barriers stand between the iterations."""
+
+    @T.prim_func
+    def rotate(A: T.Tensor((40,), "float32"), C: T.Tensor((40,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((8, 40), "float32")
+            if tx < 40:
+                s[0, tx] = A[tx]
+            for i in T.serial(7):
+                if tx < 40:
+                    s[i + 1, tx] = s[i, (tx + 1) % 40] + 1.0
+            if tx < 40:
+                C[tx] = s[7, tx]
+
+    kernel = tilelang.compile(rotate, target=target)
+    a, c = torch.randn(40), torch.full((40,), torch.nan)
+    kernel(a, c)
+    torch.testing.assert_close(c, torch.roll(a, -7) + 7, rtol=1e-5, atol=1e-5)
