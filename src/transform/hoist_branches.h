@@ -13,8 +13,7 @@ namespace tilelang::transform {
 //             C[tx, i] = c[i]                   C[tx, i] = c[i]
 //
 // ptxas then sees one branch for all iterations of an unrolled loop. It spills registers where many
-// branches follow each other. Loops whose iterations may have to wait for other threads stay as
-// they are. Needs thread IR, and applies to all targets.
+// branches follow each other. Needs thread IR, and applies to all targets.
 ir::Func HoistBranches(const ir::Func& func);
 
 }  // namespace tilelang::transform
