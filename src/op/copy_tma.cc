@@ -37,7 +37,8 @@ constexpr int64_t kAtomRows = 8;       // of a swizzle pattern
 // ahead.
 constexpr int64_t kMinTileBytes = 1024;
 constexpr int64_t kMaxBoxes = 32;
-// Of long rows, which threads would load in as many instructions each.
+// Of one long row, which threads would load in as many instructions each. A tile of several rows
+// has fewer boxes in another layout.
 constexpr int64_t kMaxLongBoxes = 128;
 constexpr int64_t kLongBoxBytes = 512;
 constexpr int64_t kGatheredRows = 4;  // of tile::gather4
@@ -312,7 +313,8 @@ TmaBoxes Cut(const ir::CopyNode* op, const Storage& storage, Context* ctx) {
     boxes.counts[from.dims[i]] = extent / box;
     dense *= box;
   }
-  bool is_long = layout::Product(boxes.box) * ir::Bytes(shared->buffer->dtype) >= kLongBoxBytes;
+  bool is_long = layout::Product(boxes.counts) == boxes.counts.back() &&
+                 boxes.box.back() * ir::Bytes(shared->buffer->dtype) >= kLongBoxBytes;
   if (layout::Product(boxes.counts) > (is_long ? kMaxLongBoxes : kMaxBoxes)) {
     return Refused("it would take " + std::to_string(layout::Product(boxes.counts)) + " boxes");
   }
