@@ -127,6 +127,29 @@ class IdleFinder {
         return false;
     }
   }
+  // Returns whether a condition holds in all of them.
+  bool IsTrue(const Expr& condition) {
+    const auto* op = condition.as<ir::BinaryNode>();
+    if (op == nullptr) return false;
+    switch (op->Op()) {
+      case BinaryOp::kAnd:
+      case BinaryOp::kBitAnd:
+        return IsTrue(op->a) && IsTrue(op->b);
+      case BinaryOp::kOr:
+      case BinaryOp::kBitOr:
+        return IsTrue(op->a) || IsTrue(op->b);
+      case BinaryOp::kGe:
+        return IsBelow(op->b - op->a, 1);
+      case BinaryOp::kGt:
+        return IsBelow(op->b - op->a, 0);
+      case BinaryOp::kLe:
+        return IsBelow(op->a - op->b, 1);
+      case BinaryOp::kLt:
+        return IsBelow(op->a - op->b, 0);
+      default:
+        return false;
+    }
+  }
   // The difference falls with the number of the iteration, of which the extent gives the least.
   bool IsBelow(const Expr& difference, int64_t bound) {
     auto slope = analyzer_.StrideOf(difference, loop_->var);
@@ -244,6 +267,7 @@ class IdleFinder {
     if (AsNumber(e)) return e;
     if (const auto* load = e.as<ir::LoadNode>()) return Loaded(load);
     if (const auto* select = e.as<ir::SelectNode>()) {
+      if (IsTrue(select->condition)) return Evaluate(select->true_value);
       Expr other = Evaluate(select->false_value);
       bool same = IsFalse(select->condition) || IsSame(Evaluate(select->true_value), other);
       return same ? other : Other(e);

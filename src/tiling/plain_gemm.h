@@ -40,10 +40,9 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch);
 // write a tensor that it loads.
 PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 
-// The gemms of a launch of which one multiplies what is computed from the result of another, such
-// as those of attention: all gemms of the launch, in a loop that also computes with their results,
-// but in no other loop; no loop otherwise. The launch leaves its threads open as that of a plain
-// gemm.
+// Two gemms or more that are all gemms of a launch and stand in the body of one loop, such as those
+// of attention, where one multiplies what is computed from the result of another; no loop
+// otherwise. The launch leaves its threads open as that of a plain gemm.
 PlainGemm FindGemmChain(const ir::KernelLaunchNode* launch);
 
 // Returns whether the loop has the same number of iterations in each block.

@@ -25,6 +25,10 @@ def masked(scores, first, at, keys, last, mask):
         for i, j in T.Parallel(rows, columns):
             seen = (first + i >= at + j) & (at + j < keys)
             scores[i, j] = T.if_then_else(seen, scores[i, j], minus)
+    if mask == "later":
+        for i, j in T.Parallel(rows, columns):
+            later = T.Or(at + j > first + i, at + j >= keys)
+            scores[i, j] = T.if_then_else(later, minus, scores[i, j])
     if mask == "diagonal":
         for i, j in T.Parallel(rows, columns):
             seen = T.Or(T.Not(last), first + i >= at + j)
@@ -51,10 +55,10 @@ def attention(
 ):
     """O = softmax(Q K^T / sqrt(dim)) V of tensors (length, heads, dim); S has the sums of weights.
 
-    ``mask`` makes it causal: "first" fills the scores with minus infinity, "select" replaces them,
-    "diagonal" only in a block's last iteration. ``late``: iterations more than causality needs.
-    ``counts``: each iteration adds one to the sums. ``skip``: a query does not see so many of the
-    keys up to its own; O is zero where it sees none.
+    ``mask`` makes it causal: "first" fills the scores with minus infinity, "select" and "later"
+    replace them, "diagonal" only in a block's last iteration. ``late``: iterations more than
+    causality needs. ``counts``: each iteration adds one to the sums. ``skip``: a query does not see
+    so many of the keys up to its own; O is zero where it sees none.
     """
     rows, columns = tile
     scale = math.log2(math.e) / math.sqrt(dim)
@@ -142,7 +146,7 @@ def test_results(tile, dim):
 
 
 @pytest.mark.every_schedule
-@pytest.mark.parametrize("mask", ["first", "select"])
+@pytest.mark.parametrize("mask", ["first", "select", "later"])
 @pytest.mark.parametrize("tile", [(64, 64), (64, 128), (64, 32)])
 def test_causal(tile, mask):
     kernel = tilelang.compile(attention(320, 320, 64, tile, mask), target=small_gpu())
