@@ -23,7 +23,7 @@ void NoteOtherChoice(const std::string& option, int64_t value) {
 }
 
 void NoteRegisters(int64_t needed, int64_t available) {
-  // Of 840 kernels of the tests, all that spill 8 bytes or more need as much.
+  // Separates 840 kernels of the tests: all that spill 8 bytes or more need as much.
   constexpr double kScarce = 0.9;
   if (open_choices == nullptr) return;
   bool scarce = static_cast<double>(needed) >= kScarce * static_cast<double>(available);

@@ -37,8 +37,8 @@ constexpr int64_t kAtomRows = 8;       // of a swizzle pattern
 // ahead.
 constexpr int64_t kMinTileBytes = 1024;
 constexpr int64_t kMaxBoxes = 32;
-// Of one long row, which threads would load in as many instructions each. A tile of several rows
-// has fewer boxes in another layout.
+// Bounds the boxes of one long row, which threads would load in as many instructions each. A tile
+// of several rows has fewer boxes in another layout.
 constexpr int64_t kMaxLongBoxes = 128;
 constexpr int64_t kLongBoxBytes = 512;
 constexpr int64_t kGatheredRows = 4;  // of tile::gather4

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "arith/analyzer.h"
@@ -104,53 +103,34 @@ class IdleFinder {
     return analyzer_.CanProveLess(ir::Const(least.dtype(), 0), analyzer_.Simplify(least));
   }
 
-  // Returns whether a condition holds in none of the iterations.
-  bool IsFalse(const Expr& condition) {
+  bool IsFalse(const Expr& condition) { return IsAlways(false, condition); }
+  bool IsTrue(const Expr& condition) { return IsAlways(true, condition); }
+
+  // Returns whether a condition has the value in all iterations.
+  bool IsAlways(bool value, const Expr& condition) {
     const auto* op = condition.as<ir::BinaryNode>();
     if (op == nullptr) return false;
     switch (op->Op()) {
       case BinaryOp::kAnd:
       case BinaryOp::kBitAnd:  // of bools
-        return IsFalse(op->a) || IsFalse(op->b);
+        return value ? IsTrue(op->a) && IsTrue(op->b) : IsFalse(op->a) || IsFalse(op->b);
       case BinaryOp::kOr:
       case BinaryOp::kBitOr:
-        return IsFalse(op->a) && IsFalse(op->b);
+        return value ? IsTrue(op->a) || IsTrue(op->b) : IsFalse(op->a) && IsFalse(op->b);
       case BinaryOp::kGe:
-        return IsBelow(op->a - op->b, 0);
+        return value ? IsBelow(op->b - op->a, 1) : IsBelow(op->a - op->b, 0);
       case BinaryOp::kGt:
-        return IsBelow(op->a - op->b, 1);
+        return value ? IsBelow(op->b - op->a, 0) : IsBelow(op->a - op->b, 1);
       case BinaryOp::kLe:
-        return IsBelow(op->b - op->a, 0);
+        return value ? IsBelow(op->a - op->b, 1) : IsBelow(op->b - op->a, 0);
       case BinaryOp::kLt:
-        return IsBelow(op->b - op->a, 1);
+        return value ? IsBelow(op->a - op->b, 0) : IsBelow(op->b - op->a, 1);
       default:
         return false;
     }
   }
-  // Returns whether a condition holds in all of them.
-  bool IsTrue(const Expr& condition) {
-    const auto* op = condition.as<ir::BinaryNode>();
-    if (op == nullptr) return false;
-    switch (op->Op()) {
-      case BinaryOp::kAnd:
-      case BinaryOp::kBitAnd:
-        return IsTrue(op->a) && IsTrue(op->b);
-      case BinaryOp::kOr:
-      case BinaryOp::kBitOr:
-        return IsTrue(op->a) || IsTrue(op->b);
-      case BinaryOp::kGe:
-        return IsBelow(op->b - op->a, 1);
-      case BinaryOp::kGt:
-        return IsBelow(op->b - op->a, 0);
-      case BinaryOp::kLe:
-        return IsBelow(op->a - op->b, 1);
-      case BinaryOp::kLt:
-        return IsBelow(op->a - op->b, 0);
-      default:
-        return false;
-    }
-  }
-  // The difference falls with the number of the iteration, of which the extent gives the least.
+  // Returns whether a difference that falls with the number of the iteration is below a bound in
+  // all iterations. The extent gives the least number.
   bool IsBelow(const Expr& difference, int64_t bound) {
     auto slope = analyzer_.StrideOf(difference, loop_->var);
     if (!slope || *slope >= 0 || -*slope % extent_.step != 0) return false;
@@ -222,8 +202,7 @@ class IdleFinder {
       known_ = false;
       return;
     }
-    if (written_names_.insert(tile.get()).second) written_.push_back(tile);
-    values_.insert_or_assign(tile.get(), value);
+    if (values_.insert_or_assign(tile.get(), value).second) written_.push_back(tile);
   }
 
   // The value that all elements of a row have, or that each of them had before the iteration.
@@ -355,7 +334,6 @@ class IdleFinder {
   const ir::StoreNode* place_ = nullptr;  // of the parallel loop that is executed
   std::unordered_map<const ir::ffi::Object*, Expr> values_;
   std::unordered_map<const ir::ffi::Object*, Expr> before_;
-  std::unordered_set<const ir::ffi::Object*> written_names_;
   std::vector<Buffer> written_;
 };
 

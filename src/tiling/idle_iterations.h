@@ -12,9 +12,9 @@ namespace tilelang::tiling {
 // a block of queries has seen all of its keys. Later keys are masked, so that their scores are
 // minus infinity, their weights zero, and the greatest score and the sums what they were.
 //
-// What is loaded counts as finite, and so does what an iteration has computed: a row of which all
-// scores were masked before has no number as its result either way. That is not said of a block
-// that has no iteration before.
+// Takes what the loop loads for finite, and what its iterations have computed: a row of which all
+// scores were masked has no number as its result either way. Returns false if a block may have no
+// iteration: its rows may have a number then.
 bool IdlesAfterEnd(const ir::Func& func, const ir::KernelLaunchNode* launch,
                    const ir::ForNode* loop, const ir::Var& block);
 

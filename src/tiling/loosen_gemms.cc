@@ -16,7 +16,6 @@
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/by_tensor_memory.h"
-#include "op/gemm_tcgen05.h"
 #include "schedule/channel.h"
 #include "tiling/plain_gemm.h"
 #include "tiling/residency.h"
@@ -263,23 +262,6 @@ class LooseWriter : public ir::StmtMutator {
   const NamedGemm& named_;
 };
 
-// Writes a loop as a pipelined one.
-class LoopPipeliner : public ir::StmtMutator {
- public:
-  explicit LoopPipeliner(const ir::ForNode* loop) : loop_(loop) {}
-
-  using StmtMutator::Rewrite;
-  Stmt Rewrite(const ir::ForNode* op) override {
-    if (op != loop_) return StmtMutator::Rewrite(op);
-    ir::For loop(op->var, op->min, op->extent, ir::ForKind::kPipelined, op->body, op->annotations,
-                 op->span);
-    return schedule::WithStages(loop.operator->(), kStages);
-  }
-
- private:
-  const ir::ForNode* loop_;
-};
-
 class GemmLoosener : public ir::StmtMutator {
  public:
   explicit GemmLoosener(const Target& target) : target_(target) {}
@@ -299,22 +281,22 @@ class GemmLoosener : public ir::StmtMutator {
     Stmt loose = Write(op, named);
     PlainGemm plain = FindPlainGemm(loose.as<ir::KernelLaunchNode>());
     if (plain.loop == nullptr) return self;
-    op::ThreadRange threads{0, analysis::ThreadsOf(op).count};
-    if (!op::Tcgen05Lacks(plain.gemms[0], threads, {}, target_).empty()) return self;
+    if (!AreByTcgen05(plain, analysis::ThreadsOf(op).count, target_)) return self;
     RemarkRewrite(op, named);
     return loose;
   }
 
  private:
   static Stmt WithPipelinedLoop(const ir::KernelLaunchNode* op, const PlainGemm& chain) {
-    Stmt self = ir::ffi::GetRef<Stmt>(op);
     const ir::ForNode* loop = chain.loop;
-    if (loop->Kind() != ir::ForKind::kSerial || chain.loads.empty()) return self;
+    if (loop->Kind() != ir::ForKind::kSerial || chain.loads.empty()) {
+      return ir::ffi::GetRef<Stmt>(op);
+    }
     Remark(
         loop->span, "pipeline",
         "T.serial: the loop is pipelined, as by T.Pipelined: it loads the operands of its gemms. "
         "The pass option tl.disable_tile_choice keeps the loop as written");
-    return LoopPipeliner(loop).MutateStmt(self);
+    return Write(op, {.loop = loop});
   }
 
   static Stmt Write(const ir::KernelLaunchNode* op, const NamedGemm& named) {

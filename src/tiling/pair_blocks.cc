@@ -50,7 +50,6 @@ class PairWriter : public ir::StmtMutator {
       half_ = *ir::AsInt(whole->shape[dim_]) / op::kPairBlocks;
       ir::Array<ir::Expr> shape = whole->shape;
       shape.Set(static_cast<int64_t>(dim_), ir::Const(shape[dim_].dtype(), half_));
-      if (halves_.count(whole) != 0) continue;
       halves_.Set(whole,
                   Buffer(whole->name, whole->dtype, shape, {}, whole->scope, {}, whole->span));
     }

@@ -177,6 +177,12 @@ bool HasEqualLoops(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
   });
 }
 
+bool AreByTcgen05(const PlainGemm& plain, int64_t threads, const Target& target) {
+  return std::all_of(plain.gemms.begin(), plain.gemms.end(), [&](const ir::GemmNode* gemm) {
+    return op::Tcgen05Lacks(gemm, {0, threads}, {}, target).empty();
+  });
+}
+
 int64_t ExtentAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim) {
   return ir::AsInt(operand->region->extents[*operand->DimAlong(dim)]).value_or(0);
 }

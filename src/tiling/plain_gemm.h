@@ -7,6 +7,7 @@
 
 #include "ir/copy_operator.h"
 #include "ir/gemm.h"
+#include "target/target.h"
 
 namespace tilelang::tiling {
 
@@ -44,6 +45,9 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
 // of attention, where one multiplies what is computed from the result of another; no loop
 // otherwise. The launch leaves its threads open as that of a plain gemm.
 PlainGemm FindGemmChain(const ir::KernelLaunchNode* launch);
+
+// Returns whether tcgen05.mma computes all gemms, with results that so many threads read.
+bool AreByTcgen05(const PlainGemm& plain, int64_t threads, const Target& target);
 
 // Returns whether the loop has the same number of iterations in each block.
 bool HasEqualLoops(const ir::KernelLaunchNode* launch, const PlainGemm& plain);

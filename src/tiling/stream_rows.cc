@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "ir/min_blocks.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
+#include "layout/digits.h"
 #include "op/effect.h"
 #include "schedule/channel.h"
 #include "schedule/shared_bytes.h"
@@ -198,8 +198,7 @@ int64_t ThreadsFor(const ir::KernelLaunchNode* launch) {
     const auto* alloc = s.as<ir::AllocNode>();
     auto shape = alloc != nullptr ? ir::AsInts(alloc->buffer->shape) : std::nullopt;
     if (!shape) return true;
-    int64_t own = std::accumulate(shape->begin(), shape->end(), int64_t{1}, std::multiplies<>());
-    elements = std::max(elements, own);
+    elements = std::max(elements, layout::Product(*shape));
     return true;
   });
   int64_t fewest = elements <= kElementsOfWarp ? kWarp : 2 * kWarp;

@@ -7,7 +7,6 @@
 #include "ir/launch_extent.h"
 #include "ir/settings.h"
 #include "op/cta_pair.h"
-#include "op/gemm_tcgen05.h"
 #include "tiling/add_parts.h"
 #include "tiling/loop_stages.h"
 #include "tiling/order_blocks.h"
@@ -36,13 +35,6 @@ bool HasSharedInputs(const ir::GemmNode* gemm) {
 // The least rows and columns of a GEMM that tcgen05.mma computes although the program's own tile is
 // none of its.
 constexpr int64_t kLeastExtent = 64;
-
-// Returns whether tcgen05.mma has tiles of such extents and types.
-bool AreByTcgen05(const PlainGemm& plain, int64_t threads, const Target& target) {
-  return std::all_of(plain.gemms.begin(), plain.gemms.end(), [&](const ir::GemmNode* gemm) {
-    return op::Tcgen05Lacks(gemm, {0, threads}, {}, target).empty();
-  });
-}
 
 class RulesOfTcgen05 : public TileRules {
  public:

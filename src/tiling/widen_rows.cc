@@ -6,7 +6,6 @@
 #include "analysis/kernel_scope.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
-#include "op/gemm_tcgen05.h"
 #include "target/warp.h"
 #include "tiling/plain_gemm.h"
 #include "tiling/residency.h"
@@ -35,7 +34,9 @@ class RowWidener : public ir::StmtMutator {
     int64_t threads = std::max<int64_t>(analysis::ThreadsOf(op).count, kWarpgroup);
     ir::KernelLaunch launch = WithThreads(op, threads);
     Stmt wide = CutTile(func_, launch.operator->(), chain, ir::GemmDim::kM, rows, kLanes);
-    if (!wide.defined() || !IsByTcgen05(wide, threads)) return self;
+    if (!wide.defined()) return self;
+    PlainGemm of_wide = FindGemmChain(wide.as<ir::KernelLaunchNode>());
+    if (!AreByTcgen05(of_wide, threads, target_)) return self;
     Remark(op->span, "tiles",
            "T.Kernel: blocks compute " + std::to_string(kLanes) + " rows instead of " +
                std::to_string(rows) +
@@ -45,13 +46,6 @@ class RowWidener : public ir::StmtMutator {
   }
 
  private:
-  bool IsByTcgen05(const Stmt& launch, int64_t threads) const {
-    PlainGemm chain = FindGemmChain(launch.as<ir::KernelLaunchNode>());
-    return std::all_of(chain.gemms.begin(), chain.gemms.end(), [&](const ir::GemmNode* gemm) {
-      return op::Tcgen05Lacks(gemm, {0, threads}, {}, target_).empty();
-    });
-  }
-
   ir::Func func_;
   Target target_;
 };

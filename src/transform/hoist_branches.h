@@ -13,7 +13,8 @@ namespace tilelang::transform {
 //             C[tx, i] = c[i]                   C[tx, i] = c[i]
 //
 // ptxas then sees one branch for all iterations of an unrolled loop. It spills registers where many
-// branches follow each other. Needs thread IR, and applies to all targets.
+// branches follow each other. Needs thread IR with barriers: threads that take a branch around a
+// loop could not wait for others in it. Applies to all targets.
 ir::Func HoistBranches(const ir::Func& func);
 
 }  // namespace tilelang::transform

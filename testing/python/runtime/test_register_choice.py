@@ -103,7 +103,7 @@ def test_ptxas_is_not_asked_where_registers_suffice(target, monkeypatch):
 
 
 def test_a_choice_of_the_user_is_kept():
-    """Of a program that fixes its slices, there is no other choice."""
+    """A program that fixes its slices has no other choice."""
     options = {"tl.epilogue_subtile": 0}
     kernel = tilelang.compile(gemm(True), target="sm_90a", pass_configs=options)
     assert not said(kernel) and spilled(kernel) > 0

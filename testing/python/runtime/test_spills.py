@@ -54,7 +54,7 @@ def test_a_kernel_that_spills_says_so(target):
 
 
 def test_ptxas_is_asked_where_fragments_need_nearly_all_registers():
-    """Of a roomy kernel nothing is known before there is machine code."""
+    """Nothing is known of a roomy kernel before there is machine code."""
     few = {"tl.disable_block_fitting": True}  # 128 threads
     kernel = tilelang.compile(sums(256), target="sm_80", pass_configs=few)
     assert kernel.artifact.assembled and on_spills(kernel)

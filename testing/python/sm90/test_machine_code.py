@@ -4,6 +4,7 @@ every kernel of this folder."""
 from __future__ import annotations
 
 import pytest
+from tiling.gemms import plain_gemm
 
 import tilelang
 import tilelang.language as T
@@ -88,25 +89,7 @@ def test_one_warp_storing_leaves_the_others_uniform():
 
 def test_descriptors_of_blackwell_are_uniform():
     """ptxas moves none of them to uniform registers in the loop of gemms."""
-
-    @T.prim_func
-    def gemm(
-        A: T.Tensor((4096, 4096), "bfloat16"),
-        B: T.Tensor((4096, 4096), "bfloat16"),
-        C: T.Tensor((4096, 4096), "bfloat16"),
-    ):
-        with T.Kernel(32, 32, threads=128) as (bx, by):
-            a = T.alloc_shared((128, 64), "bfloat16")
-            b = T.alloc_shared((128, 64), "bfloat16")
-            c = T.alloc_fragment((128, 128), "float32")
-            T.clear(c)
-            for i in T.Pipelined(64, num_stages=3):
-                T.copy(A[by * 128, i * 64], a)
-                T.copy(B[bx * 128, i * 64], b)
-                T.gemm(a, b, c, transpose_B=True)
-            T.copy(c, C[by * 128, bx * 128])
-
-    kernel = tilelang.compile(gemm, target="sm_100a")
+    kernel = tilelang.compile(plain_gemm(4096, 4096, 4096, stages=3), target="sm_100a")
     source = kernel.get_kernel_source()
     assert "tl::warp_index(tx)" in source and "tx >> 5 ==" not in source
     lines = kernel.get_sass().splitlines()

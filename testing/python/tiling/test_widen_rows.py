@@ -202,7 +202,7 @@ def test_iterations_that_are_counted(mask):
 
 
 def test_idle_iterations_of_the_program():
-    """Of several extents one grows with the block; it is behind the diagonal."""
+    """The extent that grows with the block is behind the diagonal."""
     kernel = tilelang.compile(attention(320, 320, 64, mask="first", late=1), target=small_gpu())
     assert is_wide(kernel)
     check(kernel, 320, 320, 64, causal=True)
