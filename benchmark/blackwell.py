@@ -14,6 +14,10 @@ same programs: each extent of a listed shape is multiplied by a factor drawn eve
 logarithm from 1/2 to 2 and rounded to a multiple of 8, extents below 64 stay, and head
 dimensions become 64, 96, 112 or 128. Choices of the compiler are made on the listed shapes, so
 drawn ones are held back if their seed is drawn after a choice.
+
+``benchmark/blackwell_spellings.py`` prints the same table for other spellings: attention with a
+cap, a bias or a window, GEMMs with other tiles and epilogues, and rows with divisions and
+functions.
 """
 
 from __future__ import annotations
@@ -24,9 +28,9 @@ import json
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import blackwell_programs as programs
 
@@ -46,6 +50,26 @@ AS_WRITTEN = {
     "tl.disable_tile_choice": True,
 }
 DIMS = (64, 96, 112, 128)
+
+
+class Program(Protocol):
+    """A row of a table: a program, its name, and the share that is asked for."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def asked(self) -> float: ...
+
+    @property
+    def program(self) -> Callable[[], Any]: ...
+
+    def light(self) -> float: ...
+
+
+def light(products: float, moved: float, narrow: bool) -> float:
+    """Seconds of so many products, of 8-bit operands if ``narrow``, and of the bytes moved."""
+    return max(products / (PRODUCTS * (2 if narrow else 1)), moved / BYTES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,8 +98,7 @@ class Case:
 
     def light(self) -> float:
         """Seconds at the speed of light."""
-        products, moved, narrow = self._work()
-        return max(products / (PRODUCTS * (2 if narrow else 1)), moved / BYTES)
+        return light(*self._work())
 
     def _work(self) -> tuple[float, float, bool]:
         """Products, bytes, and whether operands have 8 bits."""
@@ -143,13 +166,13 @@ def drawn(seed: int) -> list[Case]:
     return cases
 
 
-def seconds(case: Case, configs: dict[str, Any]) -> float:
+def seconds(case: Program, configs: dict[str, Any]) -> float:
     """Predicts a call of the program, all its launches together."""
     kernel = tilelang.compile(case.program(), target=TARGET, pass_configs=configs)
     return sum(report.timing.grid_us for report in kernel.profile().grids) * 1e-6
 
 
-def measured(case: Case, as_written: bool) -> dict[str, Any]:
+def measured(case: Program, as_written: bool) -> dict[str, Any]:
     """One row of the table."""
     began = time.monotonic()
     light = case.light()
@@ -175,15 +198,17 @@ def line(row: dict[str, Any]) -> str:
     )
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def arguments(doc: str | None) -> argparse.ArgumentParser:
+    """The options that tables share."""
+    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     parser.add_argument("names", nargs="*", help="parts of the names of rows; all if none is given")
-    parser.add_argument("--drawn", type=int, metavar="SEED", help="draw other shapes")
     parser.add_argument("--as-written", action="store_true")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
-    cases = listed() if options.drawn is None else drawn(options.drawn)
+    return parser
+
+
+def table(cases: Sequence[Program], options: argparse.Namespace) -> None:
+    """Prints the rows whose names the options have."""
     if options.names:
         cases = [case for case in cases if any(name in case.name for name in options.names)]
     rows = []
@@ -196,6 +221,14 @@ def main() -> None:
         print(f"mean {mean:.3f}, least {min(shares):.3f}; {reached} of {len(rows)} as asked")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = arguments(__doc__)
+    parser.add_argument("--drawn", type=int, metavar="SEED", help="draw other shapes")
+    options = parser.parse_args()
+    table(listed() if options.drawn is None else drawn(options.drawn), options)
 
 
 if __name__ == "__main__":
