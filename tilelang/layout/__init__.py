@@ -5,7 +5,13 @@ hardware coordinates; :class:`Layout` to one integer, :class:`Fragment` to (thre
 """
 
 from tilelang.layout.formula import FormulaLayout
-from tilelang.layout.fragment import Conversion, Fragment, conversion
+from tilelang.layout.fragment import (
+    Conversion,
+    Fragment,
+    conversion,
+    make_gemm_fragment_8x8,
+    make_gemm_fragment_8x8_transposed,
+)
 from tilelang.layout.layout import (
     Layout,
     coalesce,
@@ -72,6 +78,8 @@ __all__ = [
     "make_cutlass_metadata_layout",
     "make_full_bank_swizzled_layout",
     "make_fully_replicated_layout_fragment",
+    "make_gemm_fragment_8x8",
+    "make_gemm_fragment_8x8_transposed",
     "make_half_bank_swizzled_layout",
     "make_linear_layout",
     "make_padded_layout",

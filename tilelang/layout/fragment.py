@@ -173,11 +173,44 @@ class Fragment(tvm_ffi.Object):
         """Length of the aligned runs along ``dim`` in consecutive registers of one thread."""
         return _call("FragmentVectorWidth", self, dim % len(self.input_shape))
 
-    def repeat(self, dim: int, n: int, on: str = "registers") -> Fragment:
-        """``n`` blocks along ``dim``, in further ``"registers"`` or further ``"threads"``."""
+    def repeat(
+        self,
+        dim: int | Sequence[int],
+        n: int | None = None,
+        on: str = "registers",
+        *,
+        repeat_on_thread: bool | None = None,
+        lower_dim_first: bool = True,
+    ) -> Fragment:
+        """Returns the fragment repeated in further ``"registers"`` or further ``"threads"``.
+
+        Args:
+            dim: the dimension along which ``n`` blocks lie, or the numbers of blocks along all
+                dimensions, without ``n``.
+            n: the number of blocks along ``dim``.
+            on: where the blocks are.
+            repeat_on_thread: the same as ``on="threads"``, or ``on="registers"`` if false.
+            lower_dim_first: whether blocks along the last dimension are neighbours, or blocks
+                along the first one.
+
+        Raises:
+            LayoutError: ``on`` is unknown, or there is not one number for each dimension.
+        """
+        if repeat_on_thread is not None:
+            on = "threads" if repeat_on_thread else "registers"
         if on not in ("registers", "threads"):
             raise LayoutError(f"repeat on 'registers' or 'threads', not {on!r}")
-        return _call("FragmentRepeat", self, dim % len(self.input_shape), n, on == "threads")
+        rank = len(self.input_shape)
+        counts = {dim % rank: n} if isinstance(dim, int) else dict(enumerate(dim))
+        if None in counts.values() or not (isinstance(dim, int) or len(dim) == rank):
+            raise LayoutError(
+                f"Fragment.repeat takes a dimension and a number of blocks, or {rank} numbers for "
+                f"a fragment of {rank} dimensions; it got {dim} and {n}"
+            )
+        result = self
+        for each in sorted(counts, reverse=lower_dim_first):
+            result = _call("FragmentRepeat", result, each, counts[each], on == "threads")
+        return result
 
     def replicate(self, n: int) -> Fragment:
         """``n`` times the copies, in further threads."""
@@ -229,3 +262,20 @@ class Fragment(tvm_ffi.Object):
 def conversion(source: Fragment, target: Fragment) -> Conversion:
     """Returns the conversion from ``source`` to ``target``, which have one shape."""
     return Conversion(_call("Conversion", source, target))
+
+
+def make_gemm_fragment_8x8() -> Fragment:
+    """Returns the fragment of an 8x8 matrix of ``mma`` and ``ldmatrix``.
+
+    A lane holds two neighbouring elements of a row, and four lanes hold a row: PTX ISA, "Matrix
+    fragments for mma.m16n8k8".
+    """
+    return Fragment((8, 8), lambda i, j: (4 * i + j // 2, j % 2))
+
+
+def make_gemm_fragment_8x8_transposed() -> Fragment:
+    """Returns the fragment of an 8x8 matrix that ``ldmatrix.trans`` and ``stmatrix.trans`` move.
+
+    A lane holds two neighbouring elements of a column, and four lanes hold a column.
+    """
+    return make_gemm_fragment_8x8().transpose()

@@ -8,7 +8,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tilelang.errors import BoundsError, LayoutError, UnsupportedError
-from tilelang.layout import Conversion, Fragment, Layout, conversion
+from tilelang.layout import (
+    Conversion,
+    Fragment,
+    Layout,
+    conversion,
+    make_gemm_fragment_8x8,
+    make_gemm_fragment_8x8_transposed,
+)
 
 
 def coords(shape):
@@ -149,6 +156,25 @@ def test_vector_width_by_brute_force(fragment, data):
         assert fragment.forward(*c) == (thread, reg + c[dim] % width)
 
 
+@pytest.mark.parametrize("lower_dim_first", [True, False])
+def test_repeat_along_all_dimensions(lower_dim_first):
+    """Blocks are numbered along the last dimension first, or along the first one."""
+    base = Fragment((2, 3), lambda i, j: (2 * j + i, 0))
+    repeated = base.repeat([4, 5], lower_dim_first=lower_dim_first)
+    for i, j in coords((8, 15)):
+        row, column = i // 2, j // 3
+        block = row * 5 + column if lower_dim_first else column * 4 + row
+        assert repeated.forward(i, j) == (2 * (j % 3) + i % 2, block)
+
+
+def test_fragments_of_ldmatrix():
+    """Lane l holds the elements (l / 4, 2 (l % 4)) and the next one of the row; .trans turns it."""
+    plain, turned = make_gemm_fragment_8x8(), make_gemm_fragment_8x8_transposed()
+    for lane, register in itertools.product(range(32), range(2)):
+        row, column = lane // 4, 2 * (lane % 4) + register
+        assert plain.forward(row, column) == turned.forward(column, row) == (lane, register)
+
+
 @given(fragments(), st.data())
 def test_repeat_and_replicate(fragment, data):
     dim = data.draw(st.integers(0, len(fragment.input_shape) - 1))
@@ -166,6 +192,8 @@ def test_repeat_and_replicate(fragment, data):
         else:
             reg += block * fragment.regs_per_thread
         assert repeated.forward(*c) == (thread, reg)
+    counts = [n if axis == dim else 1 for axis in range(len(fragment.input_shape))]
+    assert fragment.repeat(counts, repeat_on_thread=on == "threads").same_map(repeated)
     copies = fragment.replicate(n)
     origin = (0,) * len(fragment.input_shape)
     holders = {copies.forward(*origin, rep=rep)[0] for rep in range(copies.replicas)}
@@ -301,6 +329,8 @@ def test_table_fragment():
         (lambda: Fragment.partition((4,), 4).forward(4), BoundsError, "outside shape"),
         (lambda: Fragment.partition((4,), 4).inverse(4, 0), BoundsError, "slot"),
         (lambda: Fragment.partition((4,), 4).repeat(0, 2, on="warps"), LayoutError, "warps"),
+        (lambda: Fragment.partition((4,), 4).repeat(0), LayoutError, "number of blocks"),
+        (lambda: Fragment.partition((4,), 4).repeat([2, 2]), LayoutError, "1 numbers"),
         (
             lambda: conversion(Fragment.partition((4,), 4), Fragment.partition((8,), 4)),
             LayoutError,
