@@ -383,6 +383,8 @@ from .eager import const as const
 def copy(src: Any, dst: Any, *, coalesced_width: builtins.int | None = None, disable_tma: builtins.bool = False, eviction_policy: str | None = None, prefer_instruction: str | None = None, loop_layout: Any = None, annotations: Any = None) -> None:
     """Copies a tile between any two memories, converting the element type.
 
+    In a parallel loop, each iteration copies its own elements, one after the other.
+
     Args:
         src, dst: a buffer, a slice ``A[i:i + m, j:j + n]``, or a corner ``A[i, j]``, which takes
             its extents from the other side. A slice may have an extent that is known at run time:
@@ -504,7 +506,9 @@ def fast_rcp(x: Any) -> Expr:
     ...
 from .sync import fence_proxy_async as fence_proxy_async
 def fill(buffer: Any, value: Any, *, annotations: Any = None) -> None:
-    """Sets every element of a tile to ``value``, a scalar converted to the element type."""
+    """Sets every element of a tile to ``value``, a scalar converted to the element type.
+
+    In a parallel loop, each iteration sets its own elements."""
     ...
 from .reducer import finalize_reducer as finalize_reducer
 float: DType

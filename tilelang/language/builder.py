@@ -192,13 +192,18 @@ def in_block(what: str) -> Builder:
         ScopeError: also inside T.Parallel or T.vectorized.
     """
     builder = in_kernel(what)
-    if builder.inside("T.Parallel", "T.vectorized"):
+    if in_parallel_loop(builder):
         raise errors.ScopeError(
             f"{what} inside T.Parallel or T.vectorized, whose iterations are spread over threads",
             span=span.here(),
             notes=["place it before or after the loop"],
         )
     return builder
+
+
+def in_parallel_loop(builder: Builder) -> bool:
+    """Returns whether the threads share the iterations of a loop that is open."""
+    return builder.inside("T.Parallel", "T.vectorized")
 
 
 def in_kernel(what: str) -> Builder:

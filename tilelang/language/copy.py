@@ -10,7 +10,7 @@ from ..ir.buffer import Load, Region, load, shape_text
 from ..ir.dtype import INT32
 from ..ir.expr import as_element, as_expr, var
 from ..ir.stmt import emit, store
-from .builder import in_block
+from .builder import in_block, in_kernel, in_parallel_loop
 from .copy_options import emit_copy
 from .ignored import remark_ignored
 from .ragged_copy import copy_ragged, with_known_extents
@@ -67,6 +67,8 @@ def copy(
 ) -> None:
     """Copies a tile between any two memories, converting the element type.
 
+    In a parallel loop, each iteration copies its own elements, one after the other.
+
     Args:
         src, dst: a buffer, a slice ``A[i:i + m, j:j + n]``, or a corner ``A[i, j]``, which takes
             its extents from the other side. A slice may have an extent that is known at run time:
@@ -80,7 +82,7 @@ def copy(
     Raises:
         ShapeError: the tiles differ in shape.
     """
-    in_block("T.copy")
+    by_elements = in_parallel_loop(in_kernel("T.copy"))
     remark_ignored("T.copy", prefer_instruction=prefer_instruction)
     if isinstance(src, VIEWS) or isinstance(dst, VIEWS):
         first, second = sides("T.copy", src, dst)
@@ -95,6 +97,9 @@ def copy(
         if is_dynamic(source) or is_dynamic(target):
             copy_ragged(source, target)
             return
+    if by_elements:
+        copy_elements("T.copy", source, target)
+        return
     emit_copy(
         source,
         target,
@@ -108,8 +113,11 @@ def copy(
 
 @named
 def fill(buffer: Any, value: Any) -> None:
-    """Sets every element of a tile to ``value``, a scalar converted to the element type."""
-    in_block("T.fill")
+    """Sets every element of a tile to ``value``, a scalar converted to the element type.
+
+    In a parallel loop, each iteration sets its own elements.
+    """
+    by_elements = in_parallel_loop(in_kernel("T.fill"))
     if isinstance(buffer, VIEWS):
         dst = boxed(as_part(buffer))
         if not isinstance(dst, Region) or getattr(buffer, "codec", None):
@@ -118,7 +126,7 @@ def fill(buffer: Any, value: Any) -> None:
         buffer = dst
     target = as_region("buffer of T.fill", buffer)
     dtype = target.dtype
-    if is_dynamic(target):
+    if by_elements or is_dynamic(target):
         elementwise("T.fill", target, lambda _: as_expr(value, dtype))
         return
     emit(_fill(target, as_element(value, dtype), span.current()))

@@ -13,7 +13,7 @@ from ..ir.stmt import emit, store
 from .builder import current
 from .region import place_in, significant
 from .scalar import AND, logical
-from .view_copy import parallel_loop
+from .view_copy import element_loop
 
 _if = _ffi.get("ir.If")
 
@@ -100,4 +100,4 @@ def copy_ragged(source: Region, target: Region) -> None:
         emit(store(element, value))
         builder.emit(_if(test, builder.pop(block), None, where))
 
-    parallel_loop(extents or [1], body)
+    element_loop(extents or [1], body)

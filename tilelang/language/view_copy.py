@@ -1,4 +1,4 @@
-"""Copies to and from views that are no boxes of their memory: element by element, in parallel."""
+"""Copies element by element: of views that are no boxes of their memory, in parallel loops."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..ir.buffer import Load, Region, load, plain, shape_text
 from ..ir.expr import Expr, as_expr, condition, const, select
 from ..ir.stmt import emit, store
 from .allocate import alloc_shared
-from .builder import current
+from .builder import current, in_parallel_loop
 from .ignored import remark_choice
-from .loops import Parallel
+from .loops import Parallel, grid
 from .region import as_part, as_region, as_tile, corner, corner_extents, significant
 from .scalar import AND, logical
 from .view import PADDED, Element, Part, View
@@ -136,11 +136,16 @@ def is_dynamic(region: Any) -> bool:
     return isinstance(region, Region) and not all(isinstance(n, int) for n in region.shape)
 
 
-def parallel_loop(extents: Sequence[Any], body: Callable[[list[Any]], None]) -> None:
-    """Emits a parallel loop; ``body`` emits an iteration, of one variable for each extent."""
+def element_loop(extents: Sequence[Any], body: Callable[[list[Any]], None]) -> None:
+    """Emits a loop over elements; ``body`` emits an iteration, of one variable for each extent.
+
+    The threads share the iterations. Inside of a parallel loop, which the threads share already,
+    each of its iterations runs the loop by itself.
+    """
     builder, where = current("T.copy"), span.current()
-    opened = Parallel(*extents).open([], builder)
-    block = builder.push("T.Parallel")
+    kind, loop = ("for", grid) if in_parallel_loop(builder) else ("T.Parallel", Parallel)
+    opened = loop(*extents).open([], builder)
+    block = builder.push(kind)
     body(list(opened.value) if isinstance(opened.value, tuple) else [opened.value])
     builder.emit(opened.close(builder.pop(block), where))
 
@@ -182,7 +187,7 @@ def elementwise(what: str, dst: Side, value: Callable[[list[Any]], Expr]) -> Non
         target.write(indices, values)
         builder.emit(_if(test, builder.pop(block), None, where))
 
-    parallel_loop(extents, body)
+    element_loop(extents, body)
 
 
 def reader(side: Side) -> Callable[[Sequence[Any]], Expr]:
@@ -229,9 +234,9 @@ __all__ = [
     "VIEWS",
     "boxed",
     "copy_elements",
+    "element_loop",
     "elementwise",
     "is_dynamic",
-    "parallel_loop",
     "reader",
     "sides",
     "staged",

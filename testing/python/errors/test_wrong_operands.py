@@ -402,13 +402,13 @@ def case_shared_parameter():
 
 
 def case_tile_operator_in_parallel():
-    """ScopeError: T.copy inside T.Parallel or T.vectorized ... place it before or after the loop"""
+    """ScopeError: T.transpose inside T.Parallel or T.vectorized ... before or after the loop"""
 
     @T.prim_func
-    def main(A: T.Tensor((M, N), "float16"), B: T.Tensor((M, N), "float16")):
+    def main(A: T.Tensor((M, N), "float16"), B: T.Tensor((N, M), "float16")):
         with T.Kernel(1):
-            for i in T.Parallel(M):
-                T.copy(A[i, :], B[i, :])  # WRONG
+            for _ in T.Parallel(M):
+                T.transpose(A, B)  # WRONG
 
 
 def case_atomic_on_a_fragment():
