@@ -22,7 +22,7 @@ FINDINGS = (
     "race", "missing-wait", "missing-proxy-fence", "missing-mbarrier-fence",
     "missing-tcgen05-fence", "missing-wgmma-fence", "missed-phase", "ld-before-wait",
     "uninitialised-register", "uninitialised-tmem", "outside-tile", "store-at-exit",
-    "relaxed-order",
+    "relaxed-order", "lanes-in-step",
 )  # fmt: skip
 _LETTER_CHOICES = ("count", "fail")
 _SCHEDULES = ("late", "eager")

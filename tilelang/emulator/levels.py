@@ -15,6 +15,8 @@ BREAKS, LETTER = "breaks", "letter"
 
 #: The kinds of level *letter*, each with what keeps the order on hardware.
 LETTERS = {
+    "lanes-in-step": "the lanes execute the load as one instruction, which has read for all of "
+    "them when one of them writes",
     "ld-before-wait": "the scoreboard of the hardware delays each use of a register until "
     "tcgen05.ld has loaded it",
     "missing-tcgen05-fence": "the two threads are synchronized, and tcgen05 operations are issued "

@@ -1,5 +1,6 @@
 #include "emulator/sanitizer/sanitizer.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace tilelang::emulator {
@@ -315,6 +316,7 @@ void Sanitizer::WarpShared(const WarpAccess& access) {
     const uint32_t address = owner.shared_base() + at;
     return Report(hazard, step, "shared memory at " + Hex(address), address, "shared memory");
   }
+  if (!write) Remember(access, step);
   ForEachLane(access.mask, [&](int lane) {
     step.issuer.lane = lane;
     if (touch.met) touch.self.lane = static_cast<uint8_t>(lane);
@@ -360,10 +362,36 @@ void Sanitizer::TouchShared(SharedShadow& shadow, const Cta& owner, uint32_t off
                             const Touch& touch, const Step& step) {
   if (&owner != step.issuer.cta) MustEndBefore(owner, step);
   uint32_t at = offset;
-  const Hazard hazard = shadow.TouchRange(offset, bytes, touch, &at);
+  Hazard hazard = shadow.TouchRange(offset, bytes, touch, &at);
   if (hazard.kind == HazardKind::kNone) return;
+  hazard.together = ReadTogether(hazard, step, owner, at);
   const uint32_t address = owner.shared_base() + at;
   Report(hazard, step, "shared memory at " + Hex(address), address, "shared memory");
+}
+
+void Sanitizer::Remember(const WarpAccess& load, const Step& step) {
+  WarpState& state = StateOf(load.issuer);
+  WarpLoad& last = state.loads[state.next_load++ % state.loads.size()];
+  last.step = step.step;
+  last.op = IndexOf(load.issuer);
+  last.mask = load.mask;
+  last.bytes = load.bytes;
+  last.rank = load.issuer.cta->rank;
+  ForEachLane(load.mask, [&](int lane) {
+    last.offsets[lane] = static_cast<uint32_t>(load.addresses[lane]) & 0xFFFFFF;
+  });
+}
+
+bool Sanitizer::ReadTogether(const Hazard& hazard, const Step& step, const Cta& owner,
+                             uint32_t offset) {
+  const bool of_lanes = hazard.kind == HazardKind::kWriteAfterRead && step.issuer.lane >= 0 &&
+                        hazard.earlier.actor == step.in_order_with &&
+                        hazard.earlier.lane == kSeveralLanes;
+  if (!of_lanes) return false;
+  const auto& loads = StateOf(step.issuer).loads;
+  return std::any_of(loads.begin(), loads.end(), [&](const WarpLoad& load) {
+    return load.rank == owner.rank && load.Covers(hazard.earlier, step.issuer.lane, offset);
+  });
 }
 
 void Sanitizer::Tensor(const Cta& owner, int lane, int lanes, int column, int columns,
@@ -441,6 +469,12 @@ void Sanitizer::Report(const Hazard& hazard, const Step& step, const std::string
                  relation +
                      "; the two are synchronized by .relaxed operations, which order nothing "
                      "in the PTX memory model: .release to arrive and .acquire to wait");
+  }
+  if (hazard.together) {
+    return found("lanes-in-step",
+                 relation +
+                     ", by one instruction that all these lanes execute in step; the PTX ISA "
+                     "promises no such order: put bar.warp.sync (__syncwarp) before the write");
   }
   found(earlier == ActorKind::kWarp ? "race" : "missing-wait",
         relation + ", and nothing orders the two; " +

@@ -59,6 +59,22 @@ struct PhaseWait {
   uint32_t step = 0;
 };
 
+// A load of shared memory by the lanes of a warp.
+struct WarpLoad {
+  uint32_t step = 0;
+  uint32_t op = 0;
+  uint32_t mask = 0;  // the lanes; 0: no load
+  uint32_t bytes = 0;
+  uint32_t rank = 0;  // of the CTA whose memory it is
+  std::array<uint32_t, kLanes> offsets{};
+
+  // Returns whether `lane` reads the byte at `offset` as part of the access `epoch`.
+  bool Covers(const Epoch& epoch, int lane, uint32_t offset) const {
+    return (mask >> lane & 1) && step == epoch.step && op == epoch.op &&
+           offset - offsets[lane] < bytes;
+  }
+};
+
 class Sanitizer {
  public:
   explicit Sanitizer(Cluster& cluster);
@@ -160,6 +176,9 @@ class Sanitizer {
     bool has_pending = false;
     // The phase of each barrier at which the warp arrived last.
     std::array<uint64_t, kClusterBarrierId + 1> arrived{};
+    // The last loads of shared memory at arbitrary addresses, a ring.
+    std::array<WarpLoad, 4> loads{};
+    uint32_t next_load = 0;
   };
   // Knowledge from the arrivals of one phase of a barrier. Two phases are alive at a time: no
   // thread arrives for the phase after the next one before all threads have passed.
@@ -212,6 +231,10 @@ class Sanitizer {
                    const char* fence, uint64_t address);
   void Report(const Hazard& hazard, const Step& step, const std::string& place, uint64_t address,
               const char* buffer);
+  void Remember(const WarpAccess& load, const Step& step);
+  // Returns whether the lane that writes at `offset` has read there itself, in the instruction with
+  // which other lanes of its warp read. The instruction has read for all of them then.
+  bool ReadTogether(const Hazard& hazard, const Step& step, const Cta& owner, uint32_t offset);
   uint32_t IndexOf(const Issuer& issuer) const;  // of its instruction
   // A report about the issuer's instruction; `earlier` is the index of the other one, or kNoOp.
   static constexpr uint32_t kNoOp = 0xFFFFFFFFu;

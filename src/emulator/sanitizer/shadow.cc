@@ -156,7 +156,10 @@ void Toucher::Replace(Granule& granule, Epoch& before, const Touch& touch, uint8
     const bool own = before.actor == self.actor;
     // A read that is not followed by lanes says nothing of others.
     const bool others = before.lane != self.lane && (before.lane != kAnyLane || touch.write);
-    if (own && before.step == self.step && others && before.Overlaps(self)) self.lane = several;
+    if (own && before.step == self.step && others && before.Overlaps(self)) {
+      const bool mixed = before.lane == kMixedLanes || before.op != self.op;
+      self.lane = several == kSeveralLanes && mixed ? kMixedLanes : several;
+    }
     if (!before.CoveredBy(self) || !(own || Ordered(before, touch))) {
       Epoch kept = before;
       if (own) kept.lane = kAnyLane;

@@ -14,6 +14,7 @@ namespace tilelang::emulator {
 // Lanes of an epoch: 0 to 31, or
 constexpr uint8_t kSeveralLanes = 32;  // at least two: none is alone with its access
 constexpr uint8_t kAnyLane = 33;       // not followed, or all lanes as one
+constexpr uint8_t kMixedLanes = 34;    // several, by more than one instruction
 
 // A step of an actor, and the instruction behind it for messages.
 struct Epoch {
@@ -81,7 +82,8 @@ enum class HazardKind : uint8_t {
 struct Hazard {
   HazardKind kind = HazardKind::kNone;
   Epoch earlier;
-  bool tensor = false;  // of tcgen05 operations
+  bool tensor = false;    // of tcgen05 operations
+  bool together = false;  // a read by the instruction with which the writing lane has read too
 };
 
 // One access to be checked and recorded.

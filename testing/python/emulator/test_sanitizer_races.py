@@ -267,3 +267,55 @@ def test_a_race_of_lanes_names_both():
     assert "which was written by warp 0, lane 1" in message
     assert "bar.warp.sync (__syncwarp)" in message
     assert "warp 0, lane 0" in message
+
+
+#: The word that all lanes of a warp share: %r10. %p1: lane 7.
+_GROUP = """and.b32 %r9, %t, 31; setp.eq.u32 %p1, %r9, 7; and.b32 %r10, %t, 32;
+ shl.b32 %r10, %r10, 2; add.u32 %r10, %r10, %r2; st.shared.u32 [%r1], %t; bar.sync 0; """
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize(
+    "body",
+    [
+        "ld.shared.u32 %r11, [%r10]; @%p1 st.shared.u32 [%r10], %r11;",
+        "ld.shared.u32 %r11, [%r10]; @%p1 st.shared.u8 [%r10+3], %r11;",
+        # the lanes of a branch, in a loop
+        "setp.ge.u32 %p2, %r9, 20; @%p2 bra END; mov.u32 %r12, 0; LOOP: ld.shared.u32 %r11, [%r10];"
+        "@%p1 st.shared.u32 [%r10], %r12; bar.warp.sync 0xFFFFF; add.u32 %r12, %r12, 1;"
+        "setp.lt.u32 %p3, %r12, 9; @%p3 bra LOOP; END:",
+    ],
+)
+def test_a_lane_writes_what_it_has_read_with_others(body):
+    """A finding of level letter; with a barrier of the warp, none."""
+    with pytest.raises(EmulatorError, match="all these lanes execute in step") as caught:
+        launch(_GROUP + body, letters="fail")
+    assert (caught.value.kind, caught.value.level) == ("lanes-in-step", "letter")
+    launch(
+        _GROUP
+        + body.replace("@%p1 st", "bar.warp.sync %r13; @%p1 st").replace(
+            "%r13", "0xFFFFF" if "LOOP" in body else "-1"
+        ),
+        letters="fail",
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # lane 7 itself reads its own word, other bytes, by another instruction, or not at all
+        "selp.b32 %r12, %r1, %r10, %p1; ld.shared.u32 %r11, [%r12]; @%p1 st.shared.u32 [%r10], %t;",
+        "selp.b32 %r11, 2, 0, %p1; add.u32 %r12, %r10, %r11; ld.shared.u16 %h1, [%r12];"
+        "@%p1 st.shared.u32 [%r10], %t;",
+        "@!%p1 ld.shared.u32 %r11, [%r10]; @%p1 ld.shared.u32 %r11, [%r10];"
+        "@%p1 st.shared.u32 [%r10], %t;",
+        "@!%p1 ld.shared.u32 %r11, [%r10]; @%p1 st.shared.u32 [%r10], %t;",
+        "@%p1 bra OWN; ld.shared.u32 %r11, [%r10]; bra END; OWN: ld.shared.u32 %r11, [%r10];"
+        "st.shared.u32 [%r10], %t; END:",
+        # a lane reads what another one has written
+        "ld.shared.u32 %r11, [%r10]; bar.warp.sync -1; @%p1 st.shared.u32 [%r10], %t;"
+        "ld.shared.u32 %r11, [%r10];",
+    ],
+)  # fmt: skip
+def test_other_orders_of_lanes_are_races(body):
+    race(_GROUP + body, letters="count")
