@@ -73,8 +73,8 @@ class DType(tvm_ffi.dtype):
     is_signed: bool
 
     def __new__(cls, dtype: Any) -> DType:
-        """Returns the type that ``dtype`` names, see :func:`dtype_of`."""
-        return dtype_of(dtype)
+        """Returns the type that ``dtype`` names, see :func:`dtype_of`, or a narrow type."""
+        return extensions.narrow_type(dtype) or dtype_of(dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return intern, (str(self),)

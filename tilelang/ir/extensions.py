@@ -14,6 +14,7 @@ class Extensions:
         gather, scatter: elements of a buffer at a vector of indices.
         assign: what a slice is assigned; false if it takes no vector.
         extent_variable: of a type; ``n = T.int32()``.
+        narrow_type: the type of 4, 6 or 8 bits that a name or a type of torch means, or None.
     """
 
     access_ptr: Callable[..., Any]
@@ -21,6 +22,7 @@ class Extensions:
     scatter: Callable[[Any, Any, Any], None]
     assign: Callable[[Any, Any], bool]
     extent_variable: Callable[[Any], Any]
+    narrow_type: Callable[[Any], Any]
 
 
 extensions = Extensions()

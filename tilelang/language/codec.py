@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ..ir.dtype import FLOAT32, UINT32, dtype_of
 from ..ir.expr import Expr, as_expr, call, cast, const, select
+from ..ir.extensions import extensions
 
 _INT8, _UINT8, _UINT16 = dtype_of("int8"), dtype_of("uint8"), dtype_of("uint16")
 _FLOAT16 = dtype_of("float16")
@@ -176,6 +177,11 @@ class NarrowType(str):
         return self.codec.bits
 
     @property
+    def bytes(self) -> int:
+        """The bytes of an element, rounded up."""
+        return (self.bits + 7) // 8
+
+    @property
     def greatest(self) -> int | float:
         """The greatest finite value."""
         return _GREATEST[str(self)]
@@ -205,6 +211,8 @@ def narrow_type(dtype: Any) -> NarrowType | None:
     name = str(dtype).removeprefix("torch.").removesuffix("_x2")
     return NarrowType(name) if name in CODECS else None
 
+
+extensions.narrow_type = narrow_type
 
 #: Name of a type of elements -> how it lies in memory.
 CODECS: dict[str, Codec] = {

@@ -110,7 +110,13 @@ def _rounded(name: str, count: int) -> Callable[..., Expr]:
         operands = args
         if len(args) == count + 1 and isinstance(args[-1], str):
             operands, rounding_mode = args[:-1], args[-1]
-        if len(operands) != count or rounding_mode not in _MODES:
+        if rounding_mode not in _MODES:
+            raise errors.SemanticsError(
+                f"Invalid rounding mode {rounding_mode!r} of T.{name}",
+                span=span.here(),
+                notes=[f"known: {', '.join(_MODES)}"],
+            )
+        if len(operands) != count:
             raise errors.SemanticsError(
                 f"T.{name} takes {count} operands and a rounding mode ({', '.join(_MODES)})",
                 span=span.here(),
@@ -143,8 +149,8 @@ def _check_rounding(name: str, dtype: DType, mode: str) -> None:
     reason = None
     if dtype.bits == 8:
         reason = "no arithmetic on 8 bits", "cast the operands to float32"
-    elif name == "ieee_frsqrt" and dtype != FLOAT32:
-        reason = "it exists for float32 only", "use T.ieee_frcp(T.ieee_fsqrt(x)), rounded twice"
+    elif name == "ieee_frsqrt" and dtype.bits == 64:
+        reason = "it does not exist for float64", "use T.ieee_frcp(T.ieee_fsqrt(x)), rounded twice"
     elif name == "ieee_frsqrt" and mode != "rn":
         reason = "it rounds to nearest only", 'use "rn"'
     elif dtype.bits == 16 and mode != "rn":

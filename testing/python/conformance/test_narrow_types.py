@@ -309,3 +309,23 @@ def test_four_bit_outputs(target: str) -> None:
     assert found.dtype == torch.uint8
     values = torch.stack([E2M1[found.cpu().long() & 15], E2M1[found.cpu().long() >> 4]], -1)
     equal(values.reshape(M, K), a.cpu())
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "float4_e2m1fn", "float8_e8m0fnu"])
+def test_types_by_their_names(name: str, target: str) -> None:
+    """T.dtype finds narrow types by their names and as types of torch."""
+    dtype = T.dtype(name)
+    assert (dtype, dtype.bytes) == (getattr(T, name), 1)
+    known = getattr(torch, "float4_e2m1fn_x2" if "float4" in name else name, None)
+    assert known is None or T.dtype(known) == name
+
+    @T.prim_func
+    def main(A: T.Tensor((M, K), dtype), B: T.Tensor((M, K), dtype)):
+        with T.Kernel(1, threads=64):
+            x = T.alloc_shared((M, K), dtype)
+            T.copy(A, x)
+            T.copy(x, B)
+
+    width = K * dtype.bits // 8
+    a = integers(M, width, low=0, high=250, dtype="uint8")
+    equal(run(main, target, a, poison(M, width, dtype="uint8")), a)

@@ -54,7 +54,7 @@ REFERENCE = {
 
 def exists(name: str, dtype: str, mode: str) -> bool:
     if name == "ieee_frsqrt":
-        return (dtype, mode) == ("float32", "rn")
+        return dtype in ("float16", "bfloat16", "float32") and mode == "rn"
     return dtype in ("float32", "float64") or (dtype in TYPES and mode == "rn")
 
 
@@ -96,6 +96,14 @@ def as_tensor(codes: np.ndarray, dtype: str):
     return torch.from_numpy(codes.view(codes.dtype.str.replace("u", "i"))).view(
         getattr(torch, dtype)
     )
+
+
+def test_unknown_modes_are_refused() -> None:
+    with pytest.raises(tilelang.errors.SemanticsError, match="Invalid rounding mode 'up'") as error:
+        T.ieee_add(1.0, 2.0, "up")
+    assert "rn, rz, ru, rd" in str(error.value)
+    with pytest.raises(tilelang.errors.SemanticsError, match="takes 2 operands"):
+        T.ieee_add(1.0)
 
 
 @pytest.mark.parametrize("dtype", [*TYPES, *EIGHT_BITS])
