@@ -2,11 +2,13 @@
 
 #include <tvm/ffi/extra/structural_equal.h>
 
+#include <optional>
 #include <vector>
 
 #include "arith/analyzer.h"
 #include "ir/arithmetic.h"
 #include "ir/effects.h"
+#include "ir/fresh_copy.h"
 #include "ir/visitor.h"
 #include "schedule/channel.h"
 
@@ -38,6 +40,19 @@ Expr ConditionToKeep(const ir::StoreNode* store) {
   if (!first && !is_old(sum->b)) return Expr();
   const auto* choice = (first ? sum->b : sum->a).as<ir::SelectNode>();
   return choice != nullptr && is_zero(choice->true_value) ? choice->condition : Expr();
+}
+
+// The iterations in which a condition is true for all elements: [from, until), of which an
+// undefined end has no limit.
+struct Iterations {
+  Expr from;
+  Expr until;
+};
+
+// Returns the larger number of those that are defined, or the smaller one.
+Expr Further(const Expr& a, const Expr& b, bool larger) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  return larger ? ir::Max(a, b) : ir::Min(a, b);
 }
 
 class MaskSkipper : public ir::StmtMutator {
@@ -76,9 +91,16 @@ class MaskSkipper : public ir::StmtMutator {
     if (loop_ == nullptr || store == nullptr || !store->buffer.IsFragment()) return self;
     Expr condition = ConditionToKeep(store);
     if (!condition.defined()) return self;
-    Expr bound = FirstToMask(op, ir::Substitute(condition, values_));
-    if (!bound.defined()) return self;
-    return ir::If(loop_->var >= bound, self, Stmt(), op->span);
+    auto whole = Unmasked(op, ir::Substitute(condition, values_));
+    if (!whole) return self;
+    const Expr& k = loop_->var;
+    Stmt early = whole->from.defined() ? ir::If(k < whole->from, self, Stmt(), op->span) : Stmt();
+    if (!whole->until.defined()) return early;
+    // The mask may be added, so no iteration executes both.
+    Expr until = early.defined() ? ir::Max(whole->from, whole->until) : whole->until;
+    Stmt late = ir::If(k >= until, self, Stmt(), op->span);
+    return early.defined() ? ir::MakeSeq({ir::FreshCopy().MutateStmt(early), late}, op->span)
+                           : late;
   }
 
  private:
@@ -98,54 +120,68 @@ class MaskSkipper : public ir::StmtMutator {
     if (ir::IsArithmetic(op->value)) values_.Set(op->var, ir::Substitute(op->value, values_));
   }
 
-  // The first value of the loop's variable for which the condition may be false for some element,
-  // and is for all later ones no more often true; null where none is known.
-  Expr FirstToMask(const ir::ParallelForNode* op, const Expr& condition) {
+  // Returns the iterations in which the condition is true for all elements; nothing if unknown.
+  std::optional<Iterations> Unmasked(const ir::ParallelForNode* op, const Expr& condition) {
     const auto* test = condition.as<ir::BinaryNode>();
-    if (test == nullptr) return Expr();
+    if (test == nullptr) return std::nullopt;
     switch (test->Op()) {
-      case BinaryOp::kAnd: {
-        Expr a = FirstToMask(op, test->a);
-        Expr b = FirstToMask(op, test->b);
-        return a.defined() && b.defined() ? ir::Min(a, b) : Expr();
+      case BinaryOp::kAnd:
+      case BinaryOp::kBitAnd: {
+        auto a = Unmasked(op, test->a);
+        auto b = Unmasked(op, test->b);
+        if (!a || !b) return std::nullopt;
+        return Iterations{Further(a->from, b->from, true), Further(a->until, b->until, false)};
       }
       case BinaryOp::kGe:
-        return FirstNegative(op, test->a, test->b, 0);
+        return NoneNegative(op, test->a, test->b, 0);
       case BinaryOp::kGt:
-        return FirstNegative(op, test->a, test->b, 1);
+        return NoneNegative(op, test->a, test->b, 1);
       case BinaryOp::kLe:
-        return FirstNegative(op, test->b, test->a, 0);
+        return NoneNegative(op, test->b, test->a, 0);
       case BinaryOp::kLt:
-        return FirstNegative(op, test->b, test->a, 1);
+        return NoneNegative(op, test->b, test->a, 1);
       default:
-        return Expr();
+        return std::nullopt;
     }
   }
 
-  // The first value for which a - b - margin is negative for some element.
-  Expr FirstNegative(const ir::ParallelForNode* op, const Expr& a, const Expr& b, int64_t margin) {
+  // Returns the iterations in which a - b - margin is negative for no element.
+  std::optional<Iterations> NoneNegative(const ir::ParallelForNode* op, const Expr& a,
+                                         const Expr& b, int64_t margin) {
     const ir::Var& k = loop_->var;
-    if (!ir::IsInt(a.dtype()) || a.dtype() != k.dtype() || b.dtype() != k.dtype()) return Expr();
-    Expr least = a - b - ir::Const(k.dtype(), margin);
+    bool fits = ir::IsInt(a.dtype()) && a.dtype() == k.dtype() && b.dtype() == k.dtype();
+    if (!fits) return std::nullopt;
+    auto constant = [&](int64_t value) { return ir::Const(k.dtype(), value); };
+    Expr least = a - b - constant(margin);
     for (size_t d = 0; d < op->vars.size(); ++d) {
       auto stride = analyzer_.StrideOf(least, op->vars[d]);
-      if (!stride) return Expr();
+      if (!stride) return std::nullopt;
       Expr zero = ir::Const(op->vars[d].dtype(), 0);
       Expr last = op->extents[d] - ir::Const(op->extents[d].dtype(), 1);
       least = ir::Substitute(least, {{op->vars[d], *stride < 0 ? last : zero}});
     }
     auto step = analyzer_.StrideOf(least, k);
-    if (!step || *step >= 0) return Expr();
-    Expr first = ir::Substitute(least, {{k, ir::Const(k.dtype(), 0)}});
-    bool fixed = ir::IsArithmetic(first);
+    if (!step || *step == 0) return std::nullopt;
+    Expr first = ir::Substitute(least, {{k, constant(0)}});
+    if (!IsFixed(first)) return std::nullopt;
+    // least(k) = first + step * k >= 0 for k <= first / -step, or from (step - 1 - first) / step
+    // on.
+    if (*step < 0) {
+      Expr last = ir::FloorDiv(first, constant(-*step));
+      return Iterations{Expr(), analyzer_.Simplify(last + constant(1))};
+    }
+    Expr from = ir::FloorDiv(constant(*step - 1) - first, constant(*step));
+    return Iterations{analyzer_.Simplify(from), Expr()};
+  }
+
+  // Returns whether a value is the same in all iterations.
+  bool IsFixed(const Expr& value) const {
+    bool fixed = ir::IsArithmetic(value);
     ir::WalkStmts(loop_->body, [&](const Stmt& s) {
       const auto* bind = s.as<ir::BindNode>();
-      return fixed &= bind == nullptr || !ir::UsesVar(first, bind->var);
+      return fixed &= bind == nullptr || !ir::UsesVar(value, bind->var);
     });
-    if (!fixed) return Expr();
-    // least(k) = first + step * k >= 0 for k <= first / -step.
-    Expr largest = ir::FloorDiv(first, ir::Const(k.dtype(), -*step));
-    return analyzer_.Simplify(largest + ir::Const(k.dtype(), 1));
+    return fixed;
   }
 
   arith::Analyzer analyzer_;

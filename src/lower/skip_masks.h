@@ -16,7 +16,9 @@ namespace tilelang::lower {
 //
 // The loop changes nothing in the iterations in which the condition is true for all of its
 // elements. Conditions compare linear expressions, and the largest k for which the tightest element
-// passes is known; SplitLoops then makes two loops of it. Masks that are added (`S += select(..,
+// passes is known; SplitLoops then makes two loops of it. A window (`& x + i < k * N + j + reach`)
+// masks the first iterations as well, which get a branch of their own before that one
+// (`if k < first`). Masks that are added (`S += select(..,
 // 0, -inf)`, see MaskResults) are skipped in the same way. On targets with tensor memory, where the
 // threads' work is what such loops wait for; other targets keep the mask in every iteration.
 ir::Func SkipMasks(const ir::Func& func, const Target& target);

@@ -37,7 +37,7 @@ def attention(length: int, mask: Any):
             T.copy(Q[first, 0], q)
             T.clear(out)
             T.clear(total)
-            T.fill(highest, -T.infinity("float32"))
+            T.fill(highest, -1e30)  # rows of a window begin with masked tiles
             for n in T.Pipelined(bx + 1, num_stages=2):
                 key = n * ROWS
                 T.copy(K[key, 0], k)
@@ -91,8 +91,54 @@ def by_moving_name(s, first, key, Hidden):
         s[i, j] = T.if_then_else(last + i >= key + j, s[i, j], -T.infinity("float32"))
 
 
+REACH = 150
+
+
+@T.macro
+def by_window(s, first, key, Hidden):
+    for i, j in T.Parallel(ROWS, ROWS):
+        seen = (first + i >= key + j) & (first + i < key + j + REACH)
+        s[i, j] = T.if_then_else(seen, s[i, j], -T.infinity("float32"))
+
+
+@T.macro
+def by_added_window(s, first, key, Hidden):
+    for i, j in T.Parallel(ROWS, ROWS):
+        seen = key + j > first + i - REACH and key + j <= first + i
+        s[i, j] += T.if_then_else(seen, 0, -T.infinity("float32"))
+
+
+@T.macro
+def by_narrow_window(s, first, key, Hidden):
+    for i, j in T.Parallel(ROWS, ROWS):
+        seen = key + j > first + i - 3 and key + j <= first + i
+        s[i, j] += T.if_then_else(seen, 0, -1e6)
+
+
+@T.macro
+def by_earlier(s, first, key, Hidden):
+    for i, j in T.Parallel(ROWS, ROWS):
+        seen = key + j > first + i - REACH
+        s[i, j] = T.if_then_else(seen, s[i, j], -T.infinity("float32"))
+
+
+def unseen_by(mask, length):
+    """The keys (columns) that a mask hides from queries (rows), of tiles up to the diagonal."""
+    row, key = torch.arange(length)[:, None], torch.arange(length)
+    unseen = key >= (row // ROWS + 1) * ROWS
+    if mask is not by_earlier:
+        unseen |= key > row
+    reach = {by_window: REACH, by_added_window: REACH, by_earlier: REACH, by_narrow_window: 3}
+    return unseen | (key <= row - reach.get(mask, length))
+
+
+WINDOWS = [by_window, by_added_window, by_narrow_window, by_earlier]
+
+
 @pytest.mark.parametrize(
-    "mask, skips", [(by_place, True), (by_name, True), (by_table, False), (by_moving_name, False)]
+    "mask, skips",
+    [(by_place, True), (by_name, True), (by_table, False), (by_moving_name, False)]
+    + [(window, True) for window in WINDOWS],
 )
 def test_which_masks_are_skipped(mask: Any, skips: bool) -> None:
     func = attention(384, mask)
@@ -103,10 +149,10 @@ def test_which_masks_are_skipped(mask: Any, skips: bool) -> None:
             break
 
 
-@pytest.mark.parametrize("mask", [by_name, by_table, by_moving_name])
+@pytest.mark.parametrize("mask", [by_name, by_table, by_moving_name, *WINDOWS])
 @pytest.mark.every_schedule
 def test_results_of_named_masks(mask: Any) -> None:
-    length = 384
+    length = 640 if mask in WINDOWS else 384
     kernel = tilelang.compile(attention(length, mask), target="sm_100a")
     q, k, v = (torch.randn(length, DIM).bfloat16() for _ in range(3))
     hidden = torch.zeros(length, dtype=torch.int32)
@@ -114,7 +160,7 @@ def test_results_of_named_masks(mask: Any) -> None:
         hidden[5::7] = 1
     out = torch.full((length, DIM), torch.nan)
     kernel(q, k, v, hidden, out)
-    unseen = torch.ones(length, length, dtype=torch.bool).triu(1)
+    unseen = unseen_by(mask, length)
     if mask is by_table:
         unseen |= hidden.bool()
     scores = (q.double() @ k.double().T / math.sqrt(DIM)).masked_fill(unseen, -torch.inf)
