@@ -1,5 +1,6 @@
 #include "lower/share_exponentials.h"
 
+#include <numbers>
 #include <utility>
 
 #include "ir/build.h"
@@ -24,7 +25,34 @@ constexpr int kOperandBits = 16;
 
 bool IsExponential(const Expr& e) {
   const auto* call = e.as<ir::CallNode>();
-  return call != nullptr && call->name == "exp2" && call->dtype == ir::dtypes::kFloat32;
+  return call != nullptr && (call->name == "exp2" || call->name == "exp") &&
+         call->dtype == ir::dtypes::kFloat32;
+}
+
+// Returns `e` times log2(e) if this takes no operation more: in sums, differences and products, of
+// which each term has a constant. Undefined for others.
+Expr Folded(const Expr& e) {
+  if (const auto* number = e.as<ir::FloatImmNode>()) {
+    return ir::FloatImm(number->dtype, number->value * std::numbers::log2e, number->span);
+  }
+  const auto* op = e.as<ir::BinaryNode>();
+  if (op == nullptr) return Expr();
+  bool sum = op->Op() == ir::BinaryOp::kAdd || op->Op() == ir::BinaryOp::kSub;
+  if (!sum && op->Op() != ir::BinaryOp::kMul) return Expr();
+  Expr a = Folded(op->a);
+  if (!sum && a.defined()) return ir::MakeBinary(op->Op(), a, op->b, op->span);
+  Expr b = Folded(op->b);
+  if (!b.defined() || (sum && !a.defined())) return Expr();
+  return ir::MakeBinary(op->Op(), sum ? a : op->a, b, op->span);
+}
+
+// Returns the power of 2 that an exponential is.
+Expr PowerOf(const ir::CallNode* exponential) {
+  const Expr& power = exponential->args[0];
+  if (exponential->name == "exp2") return power;
+  Expr folded = Folded(power);
+  Expr log2e = ir::FloatImm(power.dtype(), std::numbers::log2e, power.span());
+  return folded.defined() ? folded : ir::MakeBinary(ir::BinaryOp::kMul, power, log2e, power.span());
 }
 
 // The elements of a loop that stores one exponential each, in rows of whole warps; 0 for others.
@@ -93,15 +121,16 @@ class ExponentialSharer : public ir::StmtMutator {
   }
 
  private:
-  // Computes exp2 of some columns by a polynomial, and of the others by ex2.approx.ftz.
+  // Computes exponentials of some columns by a polynomial, and of the others by ex2.approx.ftz.
   class Replacer : public ir::StmtMutator {
    public:
     explicit Replacer(Expr chosen) : chosen_(std::move(chosen)) {}
     Expr Mutate(const Expr& e) override {
       if (!IsExponential(e)) return StmtMutator::Mutate(e);
       const auto* call = e.as<ir::CallNode>();
-      ir::Call polynomial(call->dtype, "exp2_fma5", call->args, {}, call->span);
-      ir::Call special(call->dtype, "__exp2", call->args, {}, call->span);
+      Expr power = PowerOf(call);
+      ir::Call polynomial(call->dtype, "exp2_fma5", {power}, {}, call->span);
+      ir::Call special(call->dtype, "__exp2", {power}, {}, call->span);
       return ir::Select(chosen_, polynomial, special);
     }
 

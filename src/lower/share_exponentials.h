@@ -15,8 +15,13 @@ namespace tilelang::lower {
 // error is that of exp2f (2 units in the last place). MUFU computes all others by ex2.approx.ftz,
 // whose results are zero below 2^-126: exp2f takes two more instructions to scale such results, and
 // threads that also compute polynomials have no time for them. Where MUFU takes less than half of
-// the time of the gemms, all exponentials stay as they are. On targets with packed float32
-// operations and tensor memory; others keep exp2 as it is.
+// the time of the gemms, all exponentials stay as they are.
+//
+// exp(x) becomes exp2(x * log2(e)), where expf takes eight instructions more for an argument that
+// is exact. The factor joins constants of the argument, as in exp(s * c - highest * c). The product
+// is rounded, so the relative error is at most 1.25 * 2^-24 * |x| more than that of exp2: as much
+// as that of an argument whose last bit is rounded. On targets with packed float32
+// operations and tensor memory; others keep exp2 and exp as they are.
 ir::Func ShareExponentials(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::lower
