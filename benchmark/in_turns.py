@@ -34,7 +34,11 @@ def without_host(run: Callable[[], object]) -> Callable[[], object]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         run()
-    return graph.replay
+
+    def replay(_run: Callable[[], object] = run) -> None:
+        graph.replay()  # writes to tensors of ``_run``, which live as long
+
+    return replay
 
 
 def milliseconds(
