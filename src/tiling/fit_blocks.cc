@@ -78,9 +78,7 @@ class BlockFitter : public ir::StmtMutator {
   // Returns the launch with as many stages as have room.
   Stmt Fill(const ir::KernelLaunchNode* op, const LoopStages& stages) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    int64_t of_grid =
-        std::max<int64_t>((BlocksOf(op) + target_->sm_count - 1) / target_->sm_count, 1);
-    int64_t most = std::min(of_grid, BlocksPerSm(op, target_, 0));
+    int64_t most = BlocksPerSm(op, target_, 0);
     int64_t blocks = std::min(most, BlocksPerSm(op, target_, stages.Bytes(stages.given)));
     bool fewer = blocks == 1 && most >= 2 && stages.Room(2, target_) >= kFewestStages;
     int64_t count =

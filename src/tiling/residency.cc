@@ -97,7 +97,9 @@ int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target,
       std::min(FragmentRegisters(launch), target->max_registers_per_thread - kOtherRegisters);
   needs.runs_ahead = schedule::LoadsAhead(launch);
   needs.multiplies = HasGemms(launch);
-  return std::max<int64_t>(BlocksPerSm(needs, target), 1);
+  // A grid of few blocks, such as that of a persistent kernel, leaves an SM with fewer.
+  int64_t of_grid = (BlocksOf(launch) + target->sm_count - 1) / target->sm_count;
+  return std::max<int64_t>(std::min(BlocksPerSm(needs, target), of_grid), 1);
 }
 
 int64_t BlocksPerSm(const BlockNeeds& needs, const Target& target) {
