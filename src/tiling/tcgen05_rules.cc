@@ -86,7 +86,7 @@ class RulesOfTcgen05 : public TileRules {
       return {InTurn(cut, plain, candidate, in_one_wave, &excluded->reason), grid};
     }
     if (whole_sums_) return {};
-    Stmt staged = WithStages(cut, plain.loop, StagesFor(launch, candidate));
+    Stmt staged = WithStages(cut, plain.loop, StagesFor(launch, candidate, 1));
     Stmt split = WithParts(func_, staged.as<ir::KernelLaunchNode>(), form.parts, ir::GemmDim::kN);
     if (!split.defined()) {
       excluded->reason =
@@ -123,7 +123,7 @@ class RulesOfTcgen05 : public TileRules {
     int64_t wave = target_->sm_count;
     int64_t count = in_one_wave ? wave : BlocksOf(launch, pairs);
     bool alone = count <= wave || one_tile_each_;
-    if (alone && !pairs) return WithStages(cut, plain.loop, StagesFor(launch, candidate));
+    if (alone && !pairs) return WithStages(cut, plain.loop, StagesFor(launch, candidate, 1));
     if (!CanTakeTurns(launch, plain)) {
       *reason =
           "a block can compute several tiles in turn only if blocks do not see each other, "
@@ -136,13 +136,17 @@ class RulesOfTcgen05 : public TileRules {
     int64_t clusters = (one_tile_each_ ? count : std::min(wave, count)) / cluster;
     if (clusters == 0) return Stmt();  // a GPU of one multiprocessor, or an empty grid
     SequencedLaunch blocks = InSequence(ordered.operator->(), {clusters, cluster});
-    Stmt staged = WithStages(blocks.launch, plain.loop, StagesFor(launch, candidate));
+    int64_t turns = one_tile_each_ ? 1 : CeilDiv(count, wave);
+    Stmt staged = WithStages(blocks.launch, plain.loop, StagesFor(launch, candidate, turns));
     return pairs ? InPairs(staged, plain, blocks.rank) : staged;
   }
 
-  int64_t StagesFor(const ir::KernelLaunchNode* launch, const Candidate& candidate) const {
+  // Returns the stages of a loop that a block runs for each of its `tiles` tiles.
+  int64_t StagesFor(const ir::KernelLaunchNode* launch, const Candidate& candidate,
+                    int64_t tiles) const {
     LoopStages loop = StagesOf(launch, FindPlainGemm(launch));
-    int64_t most = given_stages_ ? loop.given : CeilDiv(loop.iterations, candidate.form.parts);
+    int64_t iterations = CeilDiv(loop.iterations, candidate.form.parts) * tiles;
+    int64_t most = given_stages_ ? loop.given : iterations;
     return std::max<int64_t>(2, std::min(candidate.stages, most));
   }
 

@@ -36,9 +36,12 @@ constexpr double kRowClocks = 1.2;
 constexpr double kStepClocks = 75;
 constexpr double kFillClocks = 1400;
 constexpr double kBlockClocks = 4000;
-// Clocks of the epilogue for a column, clocks of an exchange of sums, and bytes it moves in a
-// clock.
-constexpr double kColumnClocks = 10;
+// Clocks of the epilogue for a column: of a tile of several slices, of which one is converted while
+// another is stored, and of a tile of one slice. Clocks of an exchange of sums, and bytes it moves
+// in a clock.
+constexpr double kColumnClocks = 12;
+constexpr double kColumnClocksAlone = 17;
+constexpr int64_t kSliceColumns = 64;
 constexpr double kExchangeClocks = 3400;
 constexpr double kExchangeBytes = 14.5;
 constexpr int64_t kMostParts = 8;
@@ -177,7 +180,9 @@ TileClocks ClocksOfTile(const GemmProblem& problem, const TileForm& form, int64_
   double step =
       std::max({of.tensor, std::max({shared, l2, trip}) + kStepClocks, turn, kRowClocks * boxes});
   of.steps = static_cast<double>(CeilDiv(problem.Iterations(), form.parts));
-  of.epilogue = kColumnClocks * columns / static_cast<double>(form.parts);
+  bool slices = form.tile.columns >= 2 * kSliceColumns;
+  of.epilogue =
+      (slices ? kColumnClocks : kColumnClocksAlone) * columns / static_cast<double>(form.parts);
   if (form.parts > 1) {
     auto parts = static_cast<double>(form.parts);
     of.epilogue += kExchangeClocks + 4 * rows * columns * (parts - 1) / parts / kExchangeBytes;
