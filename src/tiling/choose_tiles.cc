@@ -19,6 +19,7 @@
 #include "tiling/call_kernels.h"
 #include "tiling/considered_tiles.h"
 #include "tiling/gemm_problem.h"
+#include "tiling/loop_once.h"
 #include "tiling/retile.h"
 #include "tiling/tile_rules.h"
 #include "tiling/tile_settings.h"
@@ -53,12 +54,14 @@ class TileChooser : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    PlainGemm plain = FindPlainGemm(op);
+    ir::KernelLaunch launch = WithLoopOnce(op);
+    PlainGemm plain = FindPlainGemm(launch.operator->());
     if (plain.loop == nullptr || op->threads.size() != 1) return self;
-    auto problem = Describe(op, plain);
+    auto problem = Describe(launch.operator->(), plain);
     if (!problem || (problem->products > 1 && !target_->has_tcgen05)) return self;
-    auto rules = target_->has_tcgen05 ? Tcgen05Rules(func_, op, *problem, plain, target_)
-                                      : WgmmaRules(func_, op, *problem, plain, target_);
+    auto rules = target_->has_tcgen05
+                     ? Tcgen05Rules(func_, launch.operator->(), *problem, plain, target_)
+                     : WgmmaRules(func_, launch.operator->(), *problem, plain, target_);
     if (rules == nullptr) return self;
     return problem->IsDynamic() ? ForCalls(op, *problem, *rules) : Best(op, *problem, *rules);
   }

@@ -22,8 +22,8 @@ int64_t FragmentRegisters(const ir::KernelLaunchNode* launch);
 bool HasRegisters(const ir::KernelLaunchNode* launch);
 
 // An estimate of the blocks that an SM of `target` holds at a time, at least one, if each takes
-// `shared_bytes`: by the grid, by shared memory, by threads (a producer of the pipelined loops among
-// them), and by registers for the elements of fragments and what else threads compute.
+// `shared_bytes`: by the grid, by shared memory, by threads (a producer of the pipelined loops
+// among them), and by registers for the elements of fragments and what else threads compute.
 int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target, int64_t shared_bytes);
 
 // The resources of a block that decide it.

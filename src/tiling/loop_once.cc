@@ -1,0 +1,74 @@
+#include "tiling/loop_once.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/changed_launch.h"
+#include "ir/effects.h"
+#include "schedule/channel.h"
+#include "tiling/residency.h"
+
+namespace tilelang::tiling {
+
+using ir::Stmt;
+using ir::StmtKind;
+
+namespace {
+
+constexpr int64_t kStagesOnce = 2;  // choose_tiles takes as many as fit
+// Fewer blocks take as long as an empty launch, whatever their tiles are.
+constexpr int64_t kLeastBlocks = 8;
+
+// Returns the shared tiles that GEMMs of these statements read.
+std::unordered_set<const ir::BufferNode*> OperandsOf(const std::vector<Stmt>& stmts) {
+  std::unordered_set<const ir::BufferNode*> operands;
+  for (const Stmt& s : stmts) {
+    const auto* gemm = s.as<ir::GemmNode>();
+    if (gemm == nullptr) continue;
+    for (const ir::GemmOperandNode* input : gemm->Inputs()) operands.insert(input->buffer().get());
+  }
+  return operands;
+}
+
+bool IsLoadOf(const Stmt& s, const std::unordered_set<const ir::BufferNode*>& tiles) {
+  const auto* copy = s.as<ir::CopyNode>();
+  return copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared() &&
+         tiles.count(copy->dst->buffer.get()) != 0;
+}
+
+// Returns whether the statement may run before loads that stand before it.
+bool CanComeFirst(const Stmt& s) {
+  const auto* fill = s.as<ir::FillNode>();
+  return s->kind == StmtKind::kAlloc || (fill != nullptr && fill->dst->buffer.IsFragment() &&
+                                         fill->value->kind != ir::ExprKind::kLoad);
+}
+
+}  // namespace
+
+ir::KernelLaunch WithLoopOnce(const ir::KernelLaunchNode* launch) {
+  auto self = ir::ffi::GetRef<ir::KernelLaunch>(launch);
+  const auto* body = launch->body.as<ir::SeqNode>();
+  if (body == nullptr || BlocksOf(launch) < kLeastBlocks) return self;
+  std::vector<Stmt> stmts(body->stmts.begin(), body->stmts.end());
+  auto tiles = OperandsOf(stmts);
+  auto belongs = [&](const Stmt& s) { return s->kind == StmtKind::kGemm || IsLoadOf(s, tiles); };
+  auto begin = std::find_if(stmts.begin(), stmts.end(), belongs);
+  auto end = std::find_if(stmts.rbegin(), stmts.rend(), belongs).base();
+  if (tiles.empty() || begin == stmts.end()) return self;
+  std::vector<Stmt> looped;
+  std::vector<Stmt> around(stmts.begin(), begin);
+  for (auto s = begin; s != end; ++s) {
+    if (!belongs(*s) && !CanComeFirst(*s)) return self;
+    (belongs(*s) ? looped : around).push_back(*s);
+  }
+  ir::Var step("step", ir::dtypes::kInt32);
+  ir::Expr zero = ir::Const(step.dtype(), 0);
+  ir::For once(step, zero, zero + 1, ir::ForKind::kPipelined, ir::Seq(looped), {},
+               looped.front().span());
+  around.push_back(schedule::WithStages(once.operator->(), kStagesOnce));
+  around.insert(around.end(), end, stmts.end());
+  return ir::WithBody(launch, ir::Seq(around, body->span));
+}
+
+}  // namespace tilelang::tiling
