@@ -26,8 +26,8 @@ bool IsPolynomial(const Expr& e, const std::vector<AccessContext::Range>& ranges
 
 namespace {
 
-// After how many steps of the variable the values of the expression repeat: 1 where it does not
-// matter, 0 where nothing says that they do.
+// Returns after how many steps of the variable the values of the expression repeat: 1 where it does
+// not matter, 0 where nothing says that they do.
 int64_t Period(const Expr& e, const AccessContext::Range& range) {
   if (!UsesVar(e, range.var)) return 1;
   if (const auto* cast = e.as<CastNode>()) return Period(cast->value, range);

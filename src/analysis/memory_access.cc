@@ -31,7 +31,7 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Before shared memory.
+// Tensor memory has places before those of shared memory.
 constexpr int64_t kPlaceOfTensorMemory = -(int64_t{1} << 20);
 
 // Integer arithmetic on the given variables alone.

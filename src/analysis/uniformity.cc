@@ -128,7 +128,7 @@ class VariationFinder : public StmtVisitor {
   bool AreUniform(const Array<Expr>& all) const {
     return std::all_of(all.begin(), all.end(), [&](const Expr& e) { return IsUniform(e); });
   }
-  // Whether other conditions than those on the thread index may divide the active threads.
+  // Returns whether other conditions than those on the thread index may divide the active threads.
   bool IsDivided() const {
     return divergent_ || std::any_of(agreed_.begin(), agreed_.end(), [&](const ThreadSet& some) {
              return some.Overlaps(active_) && !some.Contains(active_);

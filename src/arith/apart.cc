@@ -100,7 +100,7 @@ bool IsFunctionOf(const Expr& e, const Var& var) {
   return known;
 }
 
-// Without what is added to it in all turns.
+// Returns the expression without the terms that are equal in all turns.
 Expr VaryingPart(const Expr& e, const Var& var) {
   const auto* op = e.as<ir::BinaryNode>();
   if (op == nullptr || (op->Op() != BinaryOp::kAdd && op->Op() != BinaryOp::kSub)) return e;
@@ -134,7 +134,7 @@ bool AreTried(const Expr& index, const Turns& turns, int64_t distance) {
 
 bool AreApart(const Expr& index, const Turns& turns, int64_t distance) {
   if (turns.extent <= 1) return true;
-  // What memory holds may differ from turn to turn.
+  // Values read from memory may differ from turn to turn.
   if (!IsInteger(index) || !IsInteger(turns.var) || !ir::IsArithmetic(index)) return false;
   auto factor = FactorOf(index, turns.var);
   if (factor && LinearIsApart(*factor, index.dtype(), turns.extent, distance)) return true;

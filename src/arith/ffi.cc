@@ -42,7 +42,7 @@ ffi::Array<int64_t> HostEvaluateAll(ffi::Array<Expr> exprs, ffi::Array<ir::Var> 
   return ffi::Array<int64_t>(outputs.begin(), outputs.end());
 }
 
-// With a column of values for each variable; gives a column for each expression.
+// Takes a column of values for each variable, and returns a column for each expression.
 ffi::Array<ffi::Array<int64_t>> HostEvaluateMany(ffi::Array<Expr> exprs, ffi::Array<ir::Var> vars,
                                                  ffi::Array<ffi::Array<int64_t>> values) {
   HostProgram::Columns inputs;

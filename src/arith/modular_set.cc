@@ -13,8 +13,8 @@ using ir::FloorModInt;
 
 namespace {
 
-// With the base brought into [0, coeff). A coefficient or base that is out of reach of 64 bits
-// comes here as nullopt-like {1, 0}.
+// Returns the set with its base in [0, coeff). A coefficient or base that is out of reach of 64
+// bits comes here as nullopt-like {1, 0}.
 ModularSet Normal(int64_t coeff, int64_t base) {
   if (coeff == kNegInf) return {};
   coeff = std::abs(coeff);

@@ -56,7 +56,7 @@ void SplitSides(const Poly& difference, BinaryOp op, Poly* left, Poly* right) {
   (base_left ? left : right)->base = base_left ? base : -base;
 }
 
-// With the span of the expression it replaces, if it has none itself.
+// Gives an expression without a span the span of the expression that it replaces.
 Expr WithSpan(const Expr& e, const ir::Span& span) {
   if (e.span().defined() || !span.defined()) return e;
   const auto* op = e.as<ir::BinaryNode>();

@@ -147,7 +147,7 @@ Pass Synchronization(bool between_statements) {
   };
 }
 
-// In this order.
+// Returns the passes in the order in which they run.
 const std::vector<Step>& Pipeline() {
   static const std::vector<Step> steps = {
       {"remark_arguments", ForAll(check::RemarkArguments)},
@@ -237,7 +237,7 @@ Target Allowed(const Target& target, const PassConfigs& configs) {
   return Target(allowed);
 }
 
-// With what passes read of the configuration among its attributes.
+// Adds the settings that passes read to the attributes of the function.
 Func Configured(const Func& func, const PassConfigs& configs) {
   static constexpr std::pair<const char*, const char*> kRead[] = {
       {"tl.max_reduction_chunk", ir::kReductionChunk},

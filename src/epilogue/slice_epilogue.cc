@@ -473,7 +473,7 @@ class EpilogueSlicer : public analysis::ScopedMutator {
     return constant;
   }
 
-  // Its statements use what is named only after the gemms.
+  // Returns whether statements of the epilogue name values.
   static bool NamesValues(const EpilogueRegion& region) {
     return std::any_of(region.steps.begin(), region.steps.end(), [](const EpilogueStep& step) {
       return step.stmt->kind == ir::StmtKind::kBind;

@@ -86,8 +86,8 @@ Expr ConditionOfRow(const ir::ParallelForNode* loop, const Buffer& c) {
   return of_row ? branch->condition : Expr();
 }
 
-// The same of a loop that multiplies C by a factor of its row, which a fragment holds: rows stay as
-// they are where it is 1.
+// Returns the condition under which a loop changes rows of C, if it multiplies each row by a factor
+// in a fragment: the factor is not 1.
 Expr FactorIsNotOne(const ir::ParallelForNode* loop, const Buffer& c) {
   const auto* store = loop->body.as<ir::StoreNode>();
   const auto* product = store != nullptr ? store->value.as<ir::BinaryNode>() : nullptr;

@@ -307,7 +307,7 @@ class KernelInference {
     std::vector<op::SharedUse> loops;
   };
 
-  // In program order.
+  // Returns the buffers in program order.
   std::vector<UndecidedBuffer> UndecidedSharedBuffers() const {
     std::vector<UndecidedBuffer> all;
     for (const Operator& op : operators_) {
@@ -345,7 +345,7 @@ class KernelInference {
                                });
   }
 
-  // Nothing but this loop may touch it, and this only in part.
+  // Returns whether the loop accesses a fragment that has no layout yet.
   bool HasUnknownFragment(const Operator& op) const {
     const auto& accesses = op.parallel->accesses();
     return std::any_of(accesses.begin(), accesses.end(), [&](const op::Access& access) {

@@ -171,7 +171,7 @@ class LiveRanges : public StmtVisitor {
     if (!half) MarkWaits();
     StmtVisitor::Visit(op);
   }
-  // Its threads wait before they write the bytes again, by whatever buffer.
+  // The issuing threads wait before they write the bytes again, through any buffer.
   void Visit(const IssueNode* op) override {
     if (op->awaited) return VisitStmt(op->body);
     MarkWaits();

@@ -20,7 +20,7 @@ bool SetViewLayout(const Buffer& buffer, const Span& user, Context* ctx) {
   Buffer viewed = (*attr).cast<Buffer>();
   SetDefaultRole(viewed, user, ctx);
   TmemLayout layout = *ctx->layouts->GetTmem(viewed);
-  // Of nobody: each instruction is compared with it.
+  // The layout belongs to no instruction, so each one is compared with it.
   ctx->layouts->Set(buffer, layout::Reinterpret(layout, buffer->dtype.bits), Span());
   return true;
 }

@@ -96,8 +96,8 @@ std::string PaddedObstacle(const ir::CopyNode* op, Context* ctx) {
   return "";
 }
 
-// Whether an index is not negative. Sums and products of such numbers are none beyond 2^31 either:
-// there is no tensor that has elements there.
+// Returns whether an index is not negative. Sums and products of such numbers are none beyond 2^31
+// either: there is no tensor that has elements there.
 bool IsNotNegative(const Expr& index, arith::Analyzer* analyzer) {
   if (analyzer->CanProveNonNegative(index)) return true;
   const auto* pair = index.as<ir::BinaryNode>();

@@ -21,7 +21,7 @@ bool StoresToShared(const ir::ParallelForNode* loop) {
   });
 }
 
-// Whether the expression uses a name that the body of the loop binds.
+// Returns whether the expression uses a name that the body of the loop binds.
 bool UsesNameOfBody(const Expr& e, const ir::ParallelForNode* loop) {
   return ir::HasStmt(loop->body, [&](const Stmt& s) {
     const auto* bind = s.as<ir::BindNode>();

@@ -63,7 +63,7 @@ ffi::Function Launcher::Variant() {
     std::lock_guard<std::mutex> lock(variant_mutex_);
     if (variant_) return *variant_;
   }
-  // Not under the lock: it compiles, in Python, whose own lock another thread may hold.
+  // The lock is not held: the call compiles in Python, whose lock another thread may hold.
   ffi::Function made = (*make_variant_)().cast<ffi::Function>();
   std::lock_guard<std::mutex> lock(variant_mutex_);
   variant_ = made;

@@ -91,7 +91,7 @@ int64_t BlocksOfGrid(const ir::KernelLaunchNode* launch) {
   return blocks;
 }
 
-// Nothing where the launch has no such loop, or several.
+// Returns nothing if the launch has no such loop, or several.
 std::optional<TurnLaunch> FindTurns(const ir::KernelLaunchNode* launch) {
   TurnLaunch found{launch};
   int loops = 0;

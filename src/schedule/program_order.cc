@@ -212,7 +212,7 @@ std::vector<size_t> ProgramOrder(const ir::ForNode* loop, std::vector<TaskNode>*
   auto order_of = [&](size_t i) {
     const TaskNode& node = (*nodes)[i];
     if (node.task->kind == TaskKind::kWork) return std::pair(places.OrderOf(node.task->part), 1);
-    // Before the first user of its tiles.
+    // A load comes before the first user of its tiles.
     int64_t first = INT64_MAX;
     for (const TaskNode& user : *nodes) {
       bool uses = user.task->kind == TaskKind::kWork && node.ConflictsWith(user);

@@ -120,7 +120,7 @@ class Asker {
         {ir::Bind(given, Add(0, "relaxed"), span_), Set(place_, call_.stride + given, span_)},
         span_);
   }
-  // After the last tile. Who comes here last leaves the counters zero.
+  // Returns the end of a block, after its last tile. The last block resets the counters.
   Stmt Finish() const {
     if (!call_.counter.defined()) return op::Sequence({}, span_);
     ir::Var finished("finished", ir::dtypes::kInt32, span_);

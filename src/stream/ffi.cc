@@ -1,4 +1,4 @@
-// What Python calls to cut streams on the CPU (tilelang/stream/native.py).
+// Functions that Python calls to cut streams on the CPU (tilelang/stream/native.py).
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/object.h>

@@ -100,7 +100,7 @@ Target ConsumerBlackwell() {
   return Target(t);
 }
 
-// The same architecture with so many multiprocessors.
+// Returns the architecture with another number of multiprocessors.
 Target WithSmCount(const Target& target, int sm_count) {
   auto counted = make_object<TargetObj>(*target.get());
   counted->sm_count = sm_count;

@@ -38,7 +38,7 @@ constexpr size_t kAtomDims = 4;
 constexpr int64_t kAtomLines = 2;
 constexpr int64_t kAtomLineBytes = 256;
 
-// How a loop gets one tile of factors, from a tensor with a dimension along K and one of rows.
+// The copy of one tile of factors in a loop, from a tensor with rows and a dimension along K.
 struct PackedTile {
   const ir::CopyNode* load = nullptr;         // from the tensor
   const ir::ParallelForNode* pack = nullptr;  // to atoms
@@ -70,7 +70,7 @@ const ir::ForNode* LoopOf(const ir::KernelLaunchNode* launch) {
   return one && found->body->kind == ir::StmtKind::kSeq ? found : nullptr;
 }
 
-// Which variables an expression names, and whether it loads elements.
+// The variables that an expression names, and whether it loads elements.
 enum class Named : uint8_t { kNone, kOnlyThose, kOthers };
 Named Names(const std::vector<ir::Var>& those, const Expr& e) {
   Named named = Named::kNone;

@@ -35,7 +35,7 @@ namespace {
 
 constexpr int64_t kTmaAlignment = 16;
 constexpr int64_t kLineBytes = 128;
-// What a block copies: so many bytes of so many rows.
+// A block copies this many bytes of this many rows.
 constexpr int64_t kThreads = 256;
 constexpr int64_t kRowBytes = 2048;
 constexpr int64_t kRows = 4;
@@ -185,7 +185,7 @@ Stmt CopyingLaunch(const std::vector<Realigned>& copies, const Expr& realigns,
   return ir::KernelLaunch({block}, {grid}, {thread}, {op::I32(kThreads)}, {}, body, span);
 }
 
-// The same statements with tiles loaded from the copies.
+// Replaces the tensors by their copies where statements load tiles.
 class SourceReplacer : public ir::StmtMutator {
  public:
   SourceReplacer(const PlainGemm& plain, const std::vector<Realigned>& copies)

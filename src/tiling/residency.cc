@@ -32,7 +32,8 @@ bool HasGemms(const ir::KernelLaunchNode* launch) {
 
 }  // namespace
 
-// Of 232 and 160: sums of 128 x 256 and 192 x 192, and values of rows and columns.
+// Registers that remain beside sums of 128 x 256 (of 232) and of 192 x 192 (of 160), and beside
+// values of rows and columns.
 int64_t MostBesideLoader(int64_t threads) { return threads > 2 * kWarpgroup ? 96 : 144; }
 
 int64_t BlocksOf(const ir::KernelLaunchNode* launch) {
@@ -92,7 +93,7 @@ int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target,
   BlockNeeds needs;
   needs.shared_bytes = shared_bytes;
   needs.threads = analysis::ThreadsOf(launch).count;
-  // What is too much is spilled.
+  // Registers beyond the limit are spilled.
   needs.registers =
       std::min(FragmentRegisters(launch), target->max_registers_per_thread - kOtherRegisters);
   needs.runs_ahead = schedule::LoadsAhead(launch);

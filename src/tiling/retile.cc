@@ -42,7 +42,7 @@ ir::KernelLaunch WithThreads(const ir::KernelLaunchNode* op, int64_t threads) {
 
 Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, const PlainGemm& plain,
              ir::GemmDim dim, int64_t from, int64_t to, ir::Span* obstacle) {
-  // Of one block the body may not use the index any more: such axes last.
+  // Axes with one block come last, since the body may not use their index any more.
   std::vector<size_t> axes(op->grid.size());
   std::iota(axes.begin(), axes.end(), 0);
   std::stable_partition(axes.begin(), axes.end(),

@@ -18,20 +18,20 @@ namespace {
 constexpr double kTileUnit = 128;  // rows and columns
 constexpr double kSectorAligned = 1.25;
 constexpr double kUnaligned = 1.75;
-// Of an iteration, about 0.13 us.
+// The least cost of an iteration, about 0.13 us.
 constexpr double kLeast = 0.45;
 // The time of 128 lines if all multiprocessors load different ones. L2 serves equal requests of
 // neighbours once, but neighbours in a cluster that shares K have other iterations. 8 TB/s,
 // measured on an H200 with nine GEMMs of 64 to 5352 rows and two to four blocks.
 constexpr double kLinesApart = 0.97;
-// Of sums that blocks of a cluster exchange: 1.1 us, and 0.7 us for 4096 that each sends.
+// The cost of sums that blocks of a cluster exchange: 1.1 us, and 0.7 us for 4096 that each sends.
 constexpr double kExchange = 4;
 constexpr double kSent = 2.5 / 4096;
 // Blocks that load together wait for each other. Measured on an H200, of 5968 x 2360 x 1208, 5000 x
 // 3000 x 2000 and 7000 x 2000 x 3000.
 constexpr double kTogether = 1.2;
-// For 128 x 128 elements of a matrix that threads read. Of the transposed product, a thread holds
-// columns, and neighbouring threads read different rows.
+// The cost of 128 x 128 elements of a matrix that threads read. Of the transposed product, a thread
+// holds columns, and neighbouring threads read different rows.
 constexpr double kReads = 5;
 constexpr double kScatteredReads = 22;
 constexpr int64_t kManyIterations = 64;  // where they are not known

@@ -501,7 +501,7 @@ Stmt TileCutter::Rewrite(const ir::CopyNode* op) {
   return ir::Copy(op, src, dst);
 }
 
-// What is known of the blocks' numbers is so no longer.
+// Drops assumptions about block indices, which do not hold for the new blocks.
 Stmt TileCutter::Rewrite(const ir::AssumeNode* op) {
   return Depends(op->condition) ? ir::MakeSeq({}, op->span) : ir::ffi::GetRef<Stmt>(op);
 }

@@ -118,7 +118,7 @@ double SweepSeconds(const Target& target, int64_t blocks, double bytes_of_block,
   double block = kLatency * std::max(1.0, loads / 8) + 16 * std::min(loads, 1.0);
   double clocks = static_cast<double>(rounds) * block;
   auto count = static_cast<double>(blocks);
-  // In the end some multiprocessors have a block, and others none.
+  // At the end of a grid only some multiprocessors have a block.
   auto uneven = static_cast<double>(CeilDiv(blocks, target->sm_count) * target->sm_count);
   double memory = uneven * bytes_of_block / rates.hbm_bytes;
   double starts = count / rates.starts;

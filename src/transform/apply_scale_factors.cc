@@ -43,7 +43,7 @@ class ScaleApplier : public ir::StmtMutator {
   }
 
  private:
-  // Not for the tensor cores of the target.
+  // Returns whether the tensor cores of the target cannot compute the gemm.
   bool IsForOthers(const ir::GemmNode* op) const {
     if (!op->IsScaled()) return ir::HasPaddedInput(op);
     return op->HasScalesInTmem() || !op::HasScaledMma(target_);

@@ -29,7 +29,7 @@ class LaterUses {
 
   ir::Span later;
 
-  // From behind the place, which is in `s`, to the end of `s`.
+  // Returns the use from the place, which is in `s`, to the end of `s`.
   Use After(const Stmt& s) {
     if (const auto* seq = s.as<ir::SeqNode>()) {
       size_t next = end_;

@@ -50,7 +50,7 @@ class PairLeaderSelector : public ir::StmtMutator {
     conditions_.pop_back();
     return result;
   }
-  // Whether one of the blocks whose rank in the pair is this one may get here.
+  // Returns whether a block with this rank in its pair may get here.
   bool MayReach(int64_t rank_in_pair) {
     for (int64_t rank = rank_in_pair; rank < size_; rank += op::kPairBlocks) {
       bool reaches =

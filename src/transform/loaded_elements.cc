@@ -37,7 +37,7 @@ class LoadReplacer : public ir::StmtMutator {
   }
 
   using StmtMutator::Rewrite;
-  // Not all threads execute a branch.
+  // A branch is left alone, since not all threads execute it.
   Stmt Rewrite(const ir::IfNode* op) override {
     if (loop_->body.get() == op) return StmtMutator::Rewrite(op);
     return ffi::GetRef<Stmt>(op);

@@ -121,7 +121,7 @@ class Simplifier : public ir::StmtMutator {
 
   Stmt Rewrite(const ir::StoreNode* op) override {
     if (!op->buffer.IsFragment()) return StmtMutator::Rewrite(op);
-    // As of loads: an index that is the variable of a parallel loop stays it.
+    // As in loads, an index that is the variable of a parallel loop is kept.
     ir::Array<Expr> indices = op->indices.Map([&](const Expr& index) {
       auto var = index.as<ir::Var>();
       bool stays = var && replaced_.count(*var) == 0;

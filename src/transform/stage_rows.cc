@@ -43,7 +43,7 @@ struct Rows {
     move(axis + 1, ir::FloorMod(element, Int(width)));
     return indices;
   }
-  // Whether the matrix has all of them.
+  // Returns whether the matrix has all of the rows.
   Expr Exist() const {
     const Expr& first = region->mins[axis];
     const Expr& most = region->buffer->shape[axis];
@@ -139,7 +139,7 @@ class RowStager : public analysis::ScopedMutator {
     return first;
   }
 
-  // Whether the fragment has exactly the rows.
+  // Returns whether the fragment has exactly the rows.
   static bool Fits(const Region& tile, const Rows& rows) {
     return tile.IsWhole() && tile->extents.size() == 2 &&
            ir::IsConst(tile->extents[0], rows.count) && ir::IsConst(tile->extents[1], rows.width);

@@ -15,7 +15,7 @@ using ir::Stmt;
 
 namespace {
 
-// Whether an index of a fragment leaves its tile in some iteration.
+// Returns whether an index of a fragment leaves its tile in some iteration.
 bool LeavesFragment(const ir::ParallelForNode* loop, arith::Analyzer* analyzer) {
   bool leaves = false;
   ir::WalkEffects(loop->body, [&](const ir::Effect& effect) {

@@ -110,7 +110,7 @@ void TakeCompletion(Decoder& d, StoreForm& form, const char* name) {
   }
 }
 
-// The same of the forms without: scope and order.
+// Takes scope and order of the forms without an mbarrier.
 void TakeGlobalOrder(Decoder& d, StoreForm& form, const char* name) {
   form.space = d.mods.TakeSpace();
   if (form.space != Space::kGeneric && form.space != Space::kGlobal) {
