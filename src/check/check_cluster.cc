@@ -194,14 +194,14 @@ class ClusterChecker : public ir::StmtVisitor {
     const ir::Buffer& src = op->src->buffer;
     if (!dst.IsShared() || (!src.IsShared() && !src.IsFragment())) {
       TL_USER_ERROR(kScope, span_,
-                    "T.copy_cluster with dst_block= of " << Describe(src) << " to " << Describe(dst)
-                                                         << "; it copies from shared memory or "
-                                                            "a fragment to shared memory");
+                    "T.copy_cluster with dst_block= copies from shared memory or a fragment to "
+                    "shared memory, got "
+                        << Describe(src) << " and " << Describe(dst));
     }
     if (dst->dtype.bits >= 8) return;
     TL_USER_ERROR(
         kDType, span_,
-        "T.copy_cluster with dst_block= to " << Describe(dst) << "; elements have 8 bits or more");
+        "T.copy_cluster with dst_block= needs elements of at least 8 bits, got " << Describe(dst));
   }
 
   // All tcgen05 instructions of a kernel have one .cta_group (PTX ISA).

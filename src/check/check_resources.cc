@@ -45,8 +45,8 @@ class ResourceChecker : public ir::StmtVisitor {
       int64_t n = (*threads)[i];
       if (n < 1 || n > kMaxThreads[i]) {
         TL_USER_ERROR(kResource, op->span,
-                      n << " threads along " << kAxes[i] << ": from 1 to " << kMaxThreads[i]
-                        << " are possible");
+                      n << " threads along " << kAxes[i] << ": a block has 1 to " << kMaxThreads[i]
+                        << " threads along this axis");
       }
       count *= n;
     }
@@ -64,8 +64,8 @@ class ResourceChecker : public ir::StmtVisitor {
       auto n = ir::AsInt(op->grid[i]);
       if (!n || (*n >= 0 && *n <= kMaxGrid[i])) continue;
       TL_USER_ERROR(kResource, op->span,
-                    "a grid of " << *n << " blocks along " << kAxes[i] << ": at most "
-                                 << kMaxGrid[i] << " are possible; the first extent of T.Kernel is "
+                    "a grid of " << *n << " blocks along " << kAxes[i] << ": CUDA allows at most "
+                                 << kMaxGrid[i] << "; the first extent of T.Kernel is "
                                  << "x, which allows the most blocks");
     }
   }

@@ -131,7 +131,7 @@ class TileOpChecker : public ir::StmtVisitor {
   void RefuseBarrier(const char* what, const ir::Region& region, const ir::Span& span) {
     if (!region->buffer.IsBarrier()) return;
     TL_USER_ERROR(kScope, span,
-                  what << " on the barrier " << std::string(region->buffer->name)
+                  what << " cannot use the barrier " << std::string(region->buffer->name)
                        << "; only T.mbarrier_* functions take barriers");
   }
 

@@ -114,10 +114,11 @@ EpilogueObstacle EpilogueLoop::CheckColumn(const EpilogueTile& tile, const Array
   auto named = [&] { return ir::Print(ir::Load(tile.buffer, indices)); };
   const Var& column = loop_->vars[column_];
   for (size_t i = 0; i + 1 < indices.size(); ++i) {
-    if (ir::UsesVar(indices[i], column)) return {named() + " has the column as its row", span};
+    if (ir::UsesVar(indices[i], column)) return {named() + " uses the column as its row", span};
   }
   op::IndexFunction at(indices.back(), {column}, [](const Var&) { return std::nullopt; });
-  if (!at.ok()) return {"the column of " + named() + " is no function of one variable", span};
+  if (!at.ok())
+    return {"the column of " + named() + " does not depend on one variable alone", span};
   const ColumnSlices& slices = region_.slices;
   int64_t extent = *ir::AsInt(loop_->extents[column_]);
   for (int64_t j = 0; j < extent; ++j) {
@@ -151,7 +152,7 @@ EpilogueObstacle EpilogueLoop::CheckElement(const Buffer& buffer, const Array<Ex
   if (!buffer.IsFragment()) return {};
   for (const Expr& index : indices) {
     if (ir::UsesVar(index, loop_->vars[column_])) {
-      return {ir::Print(ir::Load(buffer, indices)) + " has the column as its row", span};
+      return {ir::Print(ir::Load(buffer, indices)) + " uses the column as its row", span};
     }
   }
   return {};
@@ -172,13 +173,13 @@ EpilogueObstacle EpilogueLoop::CheckForm() const {
     bool known = s->kind == ir::StmtKind::kSeq || s->kind == ir::StmtKind::kBind ||
                  s->kind == ir::StmtKind::kStore || s->kind == ir::StmtKind::kIf ||
                  s->kind == ir::StmtKind::kFor || s->kind == ir::StmtKind::kEvaluate;
-    if (!known) found = {"T.Parallel does more than to compute elements", s.span()};
+    if (!known) found = {"T.Parallel contains more than stores of elements", s.span()};
     return known;
   });
   ir::WalkExprs(loop_->body, [&](const Expr& e) {
     const auto* call = e.as<ir::CallNode>();
     if (call != nullptr && !ir::IsAtomic(call) && !arith::IsPureCall(call)) {
-      found = {std::string(call->name) + " has an effect of its own", e.span()};
+      found = {std::string(call->name) + " has side effects", e.span()};
     }
     return true;
   });
@@ -186,9 +187,10 @@ EpilogueObstacle EpilogueLoop::CheckForm() const {
 }
 
 EpilogueObstacle EpilogueLoop::Check() const {
-  if (column_ == loop_->vars.size()) return {"T.Parallel uses columns of its own", loop_->span};
+  if (column_ == loop_->vars.size())
+    return {"T.Parallel runs over other columns than those of the tile", loop_->span};
   if (loop_->annotations.count("loop_layout") != 0) {
-    return {"T.Parallel has a layout of the program", loop_->span};
+    return {"the program gives the layout of T.Parallel", loop_->span};
   }
   auto extent = ir::AsInt(loop_->extents[column_]);
   if (!extent || !region_.slices.Divides(*extent)) {

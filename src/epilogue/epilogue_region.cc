@@ -155,7 +155,8 @@ class Collector {
     region_.end = i + 1;
   }
 
-  // Before the slices if it can, else after them; what can do neither ends the epilogue.
+  // Moves the statement before the slices if possible, else after them. A statement that can
+  // do neither ends the epilogue.
   void TakeOther(const Stmt& s, const std::vector<ir::Effect>& effects) {
     bool fixed = HasGemm(s) || ir::MayLeaveLoop(s);
     fixed = fixed || ir::HasStmt(s, ir::IsOrdering) ||
@@ -226,7 +227,7 @@ class Collector {
         options->disable_tma = options->prefer_tma = false;
       });
     });
-    if (!others->IsPlain()) Refuse("T.copy with options of its own stays whole", s.span());
+    if (!others->IsPlain()) Refuse("T.copy has options, so it stays whole", s.span());
     int64_t width = 0;
     for (const Region* side : {&op->src, &op->dst}) {
       const EpilogueTile* tile = Find((*side)->buffer);
@@ -246,7 +247,7 @@ class Collector {
   bool TakeFill(const Stmt& s) {
     const auto* op = s.as<ir::FillNode>();
     if (op == nullptr) return false;
-    if (!op->dst.IsWhole()) Refuse("T.fill of a part of the tile", s.span());
+    if (!op->dst.IsWhole()) Refuse("T.fill writes only a part of the tile", s.span());
     if (ir::HasLoad(op->value)) Refuse("T.fill with a value from memory", s.span());
     return true;
   }
@@ -260,7 +261,7 @@ class Collector {
     }
     const EpilogueTile* from = Find(op->src->buffer);
     if (from == nullptr || !op->src.IsWhole() || !op->dst.IsWhole() || op->Partials() != 1) {
-      Refuse("T.reduce_" + std::string(op->op) + " of a part of the tile", s.span());
+      Refuse("T.reduce_" + std::string(op->op) + " reduces only a part of the tile", s.span());
       return true;
     }
     if (op->dim + 1 < static_cast<int64_t>(op->src->extents.size())) return true;
@@ -306,10 +307,10 @@ class Collector {
       return;
     }
     if (tile->kind != Kind::kAccumulator && read_first) {
-      Refuse(NameOf(*tile) + " has values from before the gemm", b->span);
+      Refuse(NameOf(*tile) + " is read before the epilogue writes it", b->span);
     }
-    if (!b.IsFragment() && !b.IsTmem()) Refuse(NameOf(*tile) + " is no tile", b->span);
-    if (HasLayout(b)) Refuse(NameOf(*tile) + " has a layout of the program", b->span);
+    if (!b.IsFragment() && !b.IsTmem()) Refuse(NameOf(*tile) + " is not a tile", b->span);
+    if (HasLayout(b)) Refuse(NameOf(*tile) + " has a layout that the program gives", b->span);
     ir::Span later;
     if (written && !transform::IsDeadAfter(launch_, seq_, region_.end, b, &later)) {
       Refuse("the whole " + NameOf(*tile) + " is used later", later);

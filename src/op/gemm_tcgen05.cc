@@ -69,10 +69,10 @@ int64_t DepthOfB(const ir::GemmNode* op, int64_t k) { return op->IsSparse() ? 2 
 std::string SparseObstacle(const ir::GemmNode* op) {
   if (!op->IsSparse()) return "";
   if (MatrixA(op)->buffer->dtype.bits > 16 || !ir::IsFloat(MatrixC(op)->buffer->dtype)) {
-    return "sparse A is float16, bfloat16 or float8 there";
+    return "a sparse A must be float16, bfloat16 or float8";
   }
-  if (!MatrixA(op)->buffer.IsShared()) return "sparse A is in shared memory there";
-  return IsInPairs(op) ? "sparse gemms are for one block there, not for pairs" : "";
+  if (!MatrixA(op)->buffer.IsShared()) return "a sparse A must be in shared memory";
+  return IsInPairs(op) ? "pairs of blocks do not compute sparse gemms" : "";
 }
 
 UmmaProblem Analyze(const ir::GemmNode* op, const Target& target) {
@@ -118,7 +118,7 @@ UmmaTiling Tile(const ir::GemmNode* op, const UmmaProblem& problem) {
 
 // ---- Layouts ----
 
-// What to do about a layout that `user` fixed, or an annotation.
+// Says what to do about a layout that `user`, or an annotation, has fixed.
 std::string Remedy(const Span& user) {
   if (!user.defined()) {
     return "remove T.annotate_layout, or annotate it with tilelang.layout.make_swizzled_layout";
@@ -526,17 +526,17 @@ std::string Tcgen05Lacks(const ir::GemmNode* op, const ThreadRange& threads,
     return "for tcgen05.mma " + reason;
   }
   if (op->IsSparse() && !Metadata(op)->buffer.IsShared()) {
-    return "for tcgen05.mma metadata comes from shared memory";
+    return "the metadata must be in shared memory";
   }
   auto [m, n] = MatrixExtents(MatrixC(op), op->span);
   if (m < kLeastRows) {
-    return "tcgen05.mma has at least " + std::to_string(kLeastRows) + " rows";
+    return "tcgen05.mma needs at least " + std::to_string(kLeastRows) + " rows";
   }
   // A program that asks for tcgen05.mma by its arguments is refused if the target has none.
   if (!WaitsItself(op) || MatrixA(op)->buffer.IsTmem()) return "";
   if (!AreWarpgroups(threads)) {
     return "its " + std::to_string(threads.count) +
-           " threads are no warpgroups of 128, which tensor memory is read by";
+           " threads are not whole warpgroups of 128, which read tensor memory";
   }
   UmmaKindChoice choice = ChooseUmmaKind(op, target);
   if (!choice.kind) return "the pair of operands " + choice.reason;

@@ -252,7 +252,7 @@ const ir::SeqNode* GuardedBody(const ir::ForNode* loop, const std::vector<Channe
     if (HasTurnGemm(s)) return nullptr;
     others.push_back(s);
   }
-  *reason = "it stands under a condition, its tiles are loaded outside of it";
+  *reason = "it stands under a condition, but its tiles are loaded outside of that condition";
   for (size_t i : gemms) {
     if (!LoadsOperands(seq, seq->stmts[i].as<ir::GemmNode>(), channels)) return nullptr;
   }

@@ -132,8 +132,8 @@ class BlockOrderer : public ir::StmtMutator {
     Panel panel = ChoosePanel(loads, grid, wave);
     if (panel.rows < 2) return self;
     return ByPanels(op, panel.rows,
-                    "those that run together load " + std::to_string(panel.percent) +
-                        " % of the tiles of A and B that they would else");
+                    "blocks that run at the same time load " + std::to_string(panel.percent) +
+                        " % of the tiles of A and B that they would load otherwise");
   }
 
  private:
@@ -148,7 +148,8 @@ class BlockOrderer : public ir::StmtMutator {
     }
     if (op->grid.size() != 2 || rows < 2 || rows * rows >= blocks) return self;
     if (2 * blocks <= target_->sm_count) return self;
-    return ByPanels(op, rows, "neighbours, which run together, load the same columns");
+    return ByPanels(op, rows,
+                    "neighbouring blocks run at the same time, and load the same columns");
   }
 
   static Stmt ByPanels(const ir::KernelLaunchNode* op, int64_t panel, const std::string& why) {

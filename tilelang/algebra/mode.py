@@ -59,7 +59,8 @@ def _ptx_type(array: Any) -> str:
     found = PTX_TYPES.get(dtype) or BIT_TYPES.get(dtype)
     if found is None:
         raise UserError(
-            f"elements of {dtype} are not followed in memory; there are {', '.join(PTX_TYPES)}"
+            f"the algebraic mode does not support tensors of {dtype}; it supports "
+            f"{', '.join(PTX_TYPES)}"
         )
     return found
 

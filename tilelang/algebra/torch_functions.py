@@ -44,7 +44,9 @@ def _var_mean(
 
 def _gelu(x: Elements, approximate: str = "none") -> Elements:
     if approximate != "tanh":
-        raise UserError("gelu of elements needs approximate='tanh': erf has no identity")
+        raise UserError(
+            "the algebraic mode supports gelu with approximate='tanh' only: erf has no identity"
+        )
     inner = (x + x * x * x * 0.044715) * float(np.sqrt(2 / np.pi))
     return x * 0.5 * (inner.tanh() + 1.0)
 
@@ -75,7 +77,7 @@ def scaled_attention(
         UserError: there is dropout.
     """
     if dropout_p:
-        raise UserError("attention of elements takes no dropout")
+        raise UserError("the algebraic mode does not support attention with dropout")
     scores = elements.matmul(q, Elements.of(k).transpose(-1, -2))
     scores = scores * (scale if scale is not None else q.shape[-1] ** -0.5)
     if is_causal:
@@ -201,7 +203,7 @@ def _moved(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
     place = {"pad": 3, "constant_pad_nd": 2}.get(function.__name__.split(".")[0], len(args))
     if kwargs.get("value") or any(args[place:]):
-        raise UserError("elements are padded with zeros only")
+        raise UserError("the algebraic mode supports padding with zeros only")
     sources = [Elements.of(np.zeros(1))]
 
     def placed(value: Any) -> Any:
@@ -260,4 +262,4 @@ def call(function: Any, args: Any, kwargs: dict[str, Any], spelling: str = "") -
             return getattr(first, each)(*args[1:], **kwargs)
     if name in _MOVES:
         return _moved(function, args, kwargs)
-    raise UserError(f"torch.{name} is not known for elements of the algebraic mode")
+    raise UserError(f"the algebraic mode does not support torch.{name}")

@@ -40,7 +40,7 @@ def _index_put(
     x: Elements, places: Any, source: Any, accumulate: bool = False, *_: Any
 ) -> Elements:
     if accumulate:
-        raise UserError("sums at indices are not known for elements")
+        raise UserError("the algebraic mode does not support index_put with accumulate=True")
     at = tuple(slice(None) if each is None else np.asarray(each) for each in places)
     words = x.words.copy()
     words[at] = _spread(source, x.values[at].shape).words
@@ -83,7 +83,7 @@ def _convolution(
 ) -> Elements:  # fmt: skip
     """Adds up the products of each tap of the filter with the places that it meets."""
     if transposed:
-        raise UserError("transposed convolutions are not known for elements")
+        raise UserError("the algebraic mode does not support transposed convolutions")
     x, weight, rank = Elements.of(x), Elements.of(weight), len(x.shape) - 2
     stride, padding, dilation = (_pair(each, rank) for each in (stride, padding, dilation))
     wide = [n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]

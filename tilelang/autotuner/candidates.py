@@ -20,8 +20,8 @@ def check(configs: Any) -> None:
     if callable(configs) or (isinstance(configs, Iterable) and not isinstance(configs, _NO_LISTS)):
         return
     raise ConfigError(
-        f"configs={configs!r} is no list of configurations",
-        notes=["give dicts of parameters, configs=[{'block_M': 64}], or a function that does"],
+        f"configs={configs!r} is not a list of configurations",
+        notes=["give a list of dicts, configs=[{'block_M': 64}], or a function that returns one"],
     )
 
 
@@ -42,15 +42,15 @@ def resolve(configs: Configs, known: Mapping[str, Any]) -> list[dict[str, Any]]:
     for config in found:
         if not isinstance(config, Mapping) or not all(isinstance(name, str) for name in config):
             raise ConfigError(
-                f"a configuration is a dict of parameter names and values, not {config!r}"
+                f"a configuration must be a dict of parameter names and values, got {config!r}"
             )
         result.append(dict(config))
     if not result:
         raise ConfigError(
-            "there are no configurations to choose from",
+            "configs= is empty: there is nothing to choose from",
             notes=[
-                "configs= has to give one at least, as configs=[{'block_M': 64}]; without it "
-                "@tilelang.autotune finds some"
+                "give at least one configuration, configs=[{'block_M': 64}]; without configs= "
+                "@tilelang.autotune finds some itself"
             ],
         )
     return result
@@ -69,8 +69,8 @@ def _wanted(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[str,
     ]
     if missing:
         raise ConfigError(
-            f"the function of configurations takes {missing[0]!r}, which the call does not have",
-            notes=[f"it has {', '.join(known)}"],
+            f"configs= is a function of {missing[0]!r}, but the call has no such argument",
+            notes=[f"the arguments of the call are {', '.join(known)}"],
         )
     return {
         parameter.name: known[parameter.name] for parameter in parameters if parameter.name in known
@@ -103,7 +103,7 @@ def refuse_pass_configs(configs: Sequence[Mapping[str, Any]], function: str) -> 
     """Refuses pass options of single configurations, where calls compile the kernel again."""
     if any(PASS_CONFIGS in config for config in configs):
         raise ConfigError(
-            f"configurations of {function} set pass_configs, but its body is the kernel",
+            f"the configurations of {function} cannot set pass_configs: its body is the kernel",
             notes=["let the function return a T.prim_func, or give pass_configs to @tilelang.jit"],
         )
 
@@ -114,6 +114,6 @@ def check_names(configs: Sequence[Mapping[str, Any]], names: Sequence[str], func
         for name in config:
             if name not in names and name != PASS_CONFIGS:
                 raise ConfigError(
-                    f"a configuration sets {name!r}, which is no parameter of {function}",
+                    f"a configuration sets {name!r}, but {function} has no such parameter",
                     notes=[f"its parameters are {', '.join(names)}"],
                 )

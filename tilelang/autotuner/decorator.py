@@ -125,12 +125,14 @@ class AutotunedFunction:
         if dispatcher is not None:
             name = self.__name__  # type: ignore[attr-defined]
             raise ConfigError(
-                f"{name}.tune: the best configuration depends on sizes that calls choose",
-                notes=[f"{name}(...).at({dispatcher.example}).get_tuner_result() tells for sizes"],
+                f"{name}.tune: the best configuration depends on dynamic sizes",
+                notes=[
+                    f"choose the sizes: {name}(...).at({dispatcher.example}).get_tuner_result()"
+                ],
             )
         result = self._tuned(key, args, kwargs)
         if result is None:
-            raise ConfigError("the arguments give every parameter that is tuned")
+            raise ConfigError("there is nothing to tune: the arguments give every parameter")
         return result
 
     def __reduce__(self) -> str:
@@ -412,14 +414,14 @@ def autotune(
         candidates.check(configs)
     if configs is not None and chosen.by_estimate:
         raise ConfigError(
-            "by_estimate ranks the tilings of templates, not configs= that are given",
-            notes=["leave configs= out, or by_model=True ranks them by the timing model"],
+            "by_estimate=True cannot rank configs=: it ranks the tilings of templates",
+            notes=["leave configs= out, or pass by_model=True to rank them by the timing model"],
         )
 
     def decorate(function: Any) -> AutotunedFunction:
         if not isinstance(function, (JITFunction, EagerFunction)):
             raise ConfigError(
-                "@tilelang.autotune stands above @tilelang.jit, not above "
+                "@tilelang.autotune must be above @tilelang.jit, but here it is above "
                 f"{getattr(function, '__name__', function)!r}"
             )
         return AutotunedFunction(function, configs, chosen)

@@ -108,12 +108,10 @@ class TunedKernel:
         """
         names = [axis.variable for axis in self._axes]
         if sorted(sizes) != sorted(names):
-            raise ConfigError(
-                f"at({', '.join(sizes)}): the sizes that calls choose are {', '.join(names)}"
-            )
+            raise ConfigError(f"at({', '.join(sizes)}): the dynamic sizes are {', '.join(names)}")
         for name, size in sizes.items():
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise ConfigError(f"at({name}={size!r}): a size is a positive number")
+                raise ConfigError(f"at({name}={size!r}): a size must be a positive integer")
         classes = tuple(class_of(sizes[name]) for name in names)
         result = self.results.get(classes) or self._search(classes, None)
         kernel: JITKernel = result.kernel

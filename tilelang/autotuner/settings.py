@@ -73,9 +73,9 @@ class ProfileArgs:
         for names, fits, kind in _KINDS:
             for name in names:
                 if not fits(getattr(self, name)):
-                    raise ConfigError(f"{name}={getattr(self, name)!r} of a search is not {kind}")
+                    raise ConfigError(f"{name}= must be {kind}, got {getattr(self, name)!r}")
         if self.by_model and self.by_estimate:
-            raise ConfigError("by_model and by_estimate of a search exclude each other")
+            raise ConfigError("by_model=True and by_estimate=True exclude each other")
 
     def but(self, **changes: Any) -> ProfileArgs:
         """Returns the settings with some of them changed; None leaves one as it is.
@@ -90,8 +90,8 @@ class ProfileArgs:
         for name in changes:
             if name not in known and name not in _WITHOUT_EFFECT:
                 raise ConfigError(
-                    f"a search has no setting {name!r}",
-                    notes=[f"it has {', '.join(sorted(known))}"],
+                    f"autotuning has no setting {name!r}",
+                    notes=[f"its settings are {', '.join(sorted(known))}"],
                 )
         given = {k: v for k, v in changes.items() if v is not None and k in known}
         return dataclasses.replace(self, **given)

@@ -158,7 +158,7 @@ def tensor_at(data: np.ndarray, fields: dict[str, Any]) -> Any:
         return torch.empty(shape, dtype=dtype)
     last = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
     if min([0, *strides]) < 0 or (last + 1) * dtype.itemsize > data.size:
-        raise ValueError("a tensor that is larger than its bytes")
+        raise ValueError("a tensor of the message is larger than the bytes sent for it")
     whole = torch.from_numpy(data[: (last + 1) * dtype.itemsize]).view(dtype)
     return torch.as_strided(whole, shape, strides)
 

@@ -102,20 +102,24 @@ def _write(source: Any, target: str, options: dict[str, Any]) -> Any:
 @click.command()
 @click.argument("source")
 @click.argument("target")
-@click.option("--tile", type=Numbers(int), help="Extents of a tile, which is a chunk.")
+@click.option(
+    "--tile", type=Numbers(int), help="Extents of a tile. Each tile is a chunk of the array."
+)
 @click.option("--dataset", help="Name of the data set in an HDF5 file.")
-@click.option("--axes", default="", help="A letter of tczyx for each axis, if the file has none.")
+@click.option(
+    "--axes", default="", help="Names of the axes, letters of tczyx. Default: from the file."
+)
 @click.option("--order", help="Order of the axes in the array, such as 'tcyx->ctyx'.")
-@click.option("--codec", default="zstd", help="zstd, blosc, gzip or none.")
+@click.option("--codec", default="zstd", help="Compression: zstd, blosc, gzip or none.")
 @click.option("--shards", type=Numbers(int), help="Extents of a shard, multiples of the tile.")
 @click.option("--levels", type=int, help="Write an OME-NGFF image with a pyramid of N levels.")
-@click.option("--method", default="mean", help="Of the pyramid: mean, median, min or max.")
+@click.option("--method", default="mean", help="How the pyramid shrinks: mean, median, min or max.")
 @click.option("--scale", type=Numbers(float), help="Size of an element along each axis.")
-@click.option("--sync", default="never", help="Force files onto the disk: never, flush or batch.")
-@click.option("--resume", is_flag=True, help="Go on behind the frames that the array has.")
-@click.option("--device", default="cpu", help="What cuts tiles: cpu, cuda or emulator.")
-@click.option("--threads", type=int, help="Threads that cut and compress; all cores if not given.")
-@click.option("--pools", type=int, default=2, help="Batches that are filled or compressed at once.")
+@click.option("--sync", default="never", help="When to fsync files: never, flush or batch.")
+@click.option("--resume", is_flag=True, help="Append after the frames that are in the array.")
+@click.option("--device", default="cpu", help="Device that cuts the tiles: cpu, cuda or emulator.")
+@click.option("--threads", type=int, help="Threads that cut and compress. Default: all cores.")
+@click.option("--pools", type=int, default=2, help="Number of batches in memory at a time.")
 @guarded
 def stream(source: str, target: str, dataset: str | None, **options: Any) -> None:
     """Copy frames of a TIFF, HDF5 or NumPy file into a Zarr array while they are read.

@@ -238,5 +238,7 @@ def _sense() -> Iterator[None]:
         yield
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError,
             RuntimeError, MemoryError) as error:  # fmt: skip
-        message = f"the process of the program tells nonsense: {type(error).__name__}: {error}"
+        message = (
+            f"the process of the program sent an invalid answer: {type(error).__name__}: {error}"
+        )
         raise Failed("failed", message) from error

@@ -155,7 +155,7 @@ def _loaded(dtype: np.dtype, shape: tuple[int, ...], path: str) -> np.ndarray:
     except (ValueError, EOFError) as error:
         raise UserError(f"cannot read {path}: {error}") from None
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
-        raise UserError(f"{path} holds no array of real numbers")
+        raise UserError(f"{path} does not contain an array of real numbers")
     if array.size != int(np.prod(shape)):
         raise UserError(f"{path} has the shape {array.shape}, which does not fill {shape}")
     return _exact(array, dtype, path).reshape(shape)
@@ -169,9 +169,9 @@ def _exact(values: np.ndarray, dtype: np.dtype, source: str) -> np.ndarray:
         with np.errstate(all="ignore"):
             result = values.astype(dtype)
     except OverflowError:
-        raise UserError(f"{source} holds values that {dtype} has not") from None
+        raise UserError(f"{source} contains values that {dtype} cannot represent") from None
     if dtype.kind in "iu" and not np.array_equal(result.astype(object), values.astype(object)):
-        raise UserError(f"{source} holds values that {dtype} has not")
+        raise UserError(f"{source} contains values that {dtype} cannot represent")
     return result
 
 

@@ -107,14 +107,16 @@ class Binder:
         self.mappings.append(mapping)
         address = mapping.address + integer(f"the offset of argument {param.name!r}", offset)
         if not 0 <= address < 1 << 64:
-            raise UserError(f"argument {param.name!r}: its offset {offset} leads out of 64 bits")
+            raise UserError(
+                f"argument {param.name!r}: with offset {offset} its address exceeds 64 bits"
+            )
         return struct.pack("<Q", address)
 
 
 def _aggregate(param: Param, data: bytes) -> bytes:
     if len(data) != param.size:
         raise UserError(
-            f"argument {param.name!r} has {len(data)} bytes, the parameter {param.size}"
+            f"argument {param.name!r} has {len(data)} bytes, but the parameter has {param.size}"
         )
     return data
 
@@ -138,9 +140,10 @@ def encode_scalar(param: Param, value: Any) -> bytes:
     if param.array or not isinstance(value, int | float):
         kind = type(value).__name__
         raise UserError(
-            f"argument {param.name!r} is a number ({kind}), the parameter has {param.size} bytes"
+            f"argument {param.name!r} is a number ({kind}), but the parameter is an array of "
+            f"{param.size} bytes"
             if param.array
-            else f"argument {param.name!r} has type {kind}"
+            else f"argument {param.name!r} must be a number, got {kind}"
         )
     code = _FLOATS.get(param.type)
     if code is None and untyped and isinstance(value, float):
@@ -151,7 +154,7 @@ def encode_scalar(param: Param, value: Any) -> bytes:
 def _bits(param: Param, value: np.generic) -> bytes:
     if value.dtype.hasobject or value.dtype.itemsize != param.size:
         raise UserError(
-            f"argument {param.name!r} is {value.dtype} of {value.dtype.itemsize} bytes, the "
+            f"argument {param.name!r} is {value.dtype} of {value.dtype.itemsize} bytes, but the "
             f"parameter .{param.type} has {param.size}"
         )
     return value.tobytes()
@@ -160,7 +163,7 @@ def _bits(param: Param, value: np.generic) -> bytes:
 def _integer(param: Param, value: float) -> bytes:
     if not isinstance(value, int) or param.size not in _INTEGER_SIZES:
         raise UserError(
-            f"argument {param.name!r} = {value} is a {type(value).__name__}, the parameter is "
+            f"argument {param.name!r} = {value} is a {type(value).__name__}, but the parameter is "
             f".{param.type} of {param.size} bytes"
         )
     bits = 8 * param.size

@@ -22,7 +22,8 @@ LETTERS = {
     "missing-tcgen05-fence": "the two threads are synchronized, and tcgen05 operations are issued "
     "in the order of the program",
     "relaxed-order": "a thread issues its accesses to the shared memory of its own CTA in order, "
-    "and a proxy fence completes its writes; what it has waited for is over",
+    "a proxy fence completes its writes, and an operation is over once the thread has waited "
+    "for it",
     "store-at-exit": "shared memory stays until bulk stores have read it",
 }
 

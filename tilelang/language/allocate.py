@@ -91,8 +91,8 @@ def _packed(what: str, dims: list[int], narrow: NarrowType, scope: str) -> Any:
 def _padded(what: str, dims: list[int], narrow: NarrowType) -> Any:
     if dims[-1] % PADDED:
         raise errors.ShapeError(
-            f"{what}({shape_text(dims)}) of {narrow!r}: its last extent is no multiple of {PADDED}"
-            f"; {PADDED} elements begin in each {PADDED} bytes of a padded tile",
+            f"{what}({shape_text(dims)}) of {narrow!r}: the last extent must be a multiple of "
+            f"{PADDED}, because a padded tile stores {PADDED} elements in each {PADDED} bytes",
             span=span.here(),
         )
     attrs = {"padded_type": str(narrow)}
@@ -144,12 +144,12 @@ def alloc_shared(
     if narrow not in types or _SCOPES.get(scope) != "shared.dyn" or (packed and padded):
         also = how == "packed" and narrow in _PADDED_TYPES
         raise errors.DTypeError(
-            f"T.alloc_shared(..., {dtype}, {how}=True): types of "
-            f"{'4 or 6' if padded else '4'} bits are {how}, in shared memory",
+            f"T.alloc_shared(..., {dtype}, {how}=True): only types of "
+            f"{'4 or 6' if padded else '4'} bits can be {how} in shared memory",
             span=span.here(),
             notes=[
-                f"{narrow!r} has padded=True" if also
-                else f"those are {' and '.join(f'T.{each}' for each in types)}"
+                f"{narrow!r} takes padded=True" if also
+                else f"these types are {' and '.join(f'T.{each}' for each in types)}"
             ],
         )  # fmt: skip
     dims = _constant_shape("T.alloc_shared", shape)
@@ -182,7 +182,7 @@ def alloc_tmem(shape: Any, dtype: Any, packed: bool = False) -> Buffer:
     dims = _constant_shape("T.alloc_tmem", shape)
     if len(dims) < 2:
         raise errors.ShapeError(
-            f"T.alloc_tmem({shape_text(dims)}): tensor memory has rows and columns, rank 2 or more",
+            f"T.alloc_tmem({shape_text(dims)}): the tile must have at least two dimensions",
             span=span.here(),
         )
     if not packed:
@@ -190,7 +190,7 @@ def alloc_tmem(shape: Any, dtype: Any, packed: bool = False) -> Buffer:
     narrow = narrow_type(dtype)
     if narrow is None or str(narrow) != "float4_e2m1fn":
         raise errors.DTypeError(
-            f"T.alloc_tmem(..., {dtype}, packed=True): float4_e2m1fn is packed in tensor memory",
+            f"T.alloc_tmem(..., {dtype}, packed=True): only float4_e2m1fn can be packed",
             span=span.here(),
         )
     return _packed("T.alloc_tmem", dims, narrow, "shared.tmem")
@@ -210,7 +210,9 @@ def alloc_global(shape: Any, dtype: Any, scope: str = "global", zeroed: bool = F
         ScopeError: inside of ``T.Kernel``, or another scope.
     """
     if scope != "global":
-        raise errors.ScopeError(f"T.alloc_global in scope {scope!r}", span=span.here())
+        raise errors.ScopeError(
+            f"T.alloc_global: scope must be 'global', got {scope!r}", span=span.here()
+        )
     builder = current("T.alloc_global")
     if builder.kernel is not None:
         raise errors.ScopeError(
@@ -302,7 +304,7 @@ def empty(*shape: Any, dtype: Any = None) -> Buffer:
             rest = [dims.pop()]
     if len(rest) > 1 or (rest and dtype is not None) or not dims:
         raise errors.ShapeError(
-            f"T.empty takes a shape and a type, not {len(shape)} arguments like these",
+            f"T.empty takes a shape and a dtype, but got {len(shape)} arguments",
             span=span.here(),
             notes=["C = T.empty((M, N), dtype)"],
         )
@@ -330,9 +332,11 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
         elif init is None:
             init = arg
         else:
-            raise errors.SemanticsError("T.alloc_var has two initial values", span=span.here())
+            raise errors.SemanticsError("T.alloc_var got two initial values", span=span.here())
     if scope != "local.var":
-        raise errors.ScopeError(f"T.alloc_var in scope {scope!r}", span=span.here())
+        raise errors.ScopeError(
+            f"T.alloc_var: scope must be 'local.var', got {scope!r}", span=span.here()
+        )
     builder, vector = in_kernel("T.alloc_var"), vector_type(dtype)
     if vector is not None:
         return allocate_vector(builder.take_hint("v"), vector, init)

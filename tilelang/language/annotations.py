@@ -60,7 +60,8 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
             raise errors.LayoutError(f"{buffer.name} is given a layout twice", span=span.here())
         if isinstance(layout, FormulaLayout) and not is_tensor:
             raise errors.LayoutError(
-                f"T.annotate_layout of {buffer.describe()}: no tile has {layout.size} elements",
+                f"T.annotate_layout of {buffer.describe()}: a layout of {layout.size} elements is "
+                "too large for a tile",
                 span=span.here(),
             )
         _check_kind(buffer, layout)
@@ -200,7 +201,7 @@ def annotate_min_blocks_per_sm(n: int) -> None:
     count = plain(n)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 32:
         raise errors.ResourceError(
-            f"T.annotate_min_blocks_per_sm({n}): from 1 to 32 blocks", span=span.here()
+            f"T.annotate_min_blocks_per_sm({n}): the number must be from 1 to 32", span=span.here()
         )
     kernel.attrs["min_blocks_per_sm"] = count
 
@@ -288,9 +289,9 @@ def annotate_safe_value(safe_value_map: dict[Any, Any]) -> None:
     for buffer, value in safe_value_map.items():
         if not isinstance(buffer, Buffer) or buffer.scope != "global":
             raise errors.ScopeError(
-                f"T.annotate_safe_value of `{buffer}`, which is no tensor of the device",
+                f"T.annotate_safe_value takes tensors in global memory, but `{buffer}` is not one",
                 span=span.here(),
-                notes=["tiles are read inside of their bounds alone"],
+                notes=["tiles in other memories are read only inside their bounds"],
             )
         values[buffer] = cast(as_expr(value, buffer.dtype), buffer.dtype)
 
@@ -313,22 +314,22 @@ def annotate_epilogue(c: Buffer, columns: int | None = None, slots: int | None =
     kernel = in_kernel("T.annotate_epilogue").kernel
     if not isinstance(c, Buffer) or c.scope not in ("local.fragment", "shared.tmem"):
         raise errors.ScopeError(
-            f"T.annotate_epilogue of `{c}`, which is no fragment and no tensor memory",
+            f"T.annotate_epilogue takes a fragment or tensor memory, but `{c}` is neither",
             span=span.here(),
         )
     if len(c.shape) != 2:
         raise errors.ScopeError(
-            f"T.annotate_epilogue of {c.describe()}, which has not two dimensions",
+            f"T.annotate_epilogue takes a tile of two dimensions, got {c.describe()}",
             span=span.here(),
         )
     width, count = plain(columns), plain(slots)
     if width is not None and (not isinstance(width, int) or width < 0 or width % 8):
         raise errors.ShapeError(
-            f"columns={columns} of T.annotate_epilogue is no multiple of 8", span=span.here()
+            f"T.annotate_epilogue: columns must be a multiple of 8, got {columns}", span=span.here()
         )
     if count is not None and (not isinstance(count, int) or count < 1):
         raise errors.ShapeError(
-            f"slots={slots} of T.annotate_epilogue is no positive number", span=span.here()
+            f"T.annotate_epilogue: slots must be a positive integer, got {slots}", span=span.here()
         )
     choices = kernel.attrs.setdefault("epilogue_choices", {})
     choices[c] = [-1 if width is None else width, -1 if count is None else count]

@@ -49,7 +49,7 @@ def _type_of(name: str, dst: Any) -> Any:
     dtype = getattr(dst.view if isinstance(dst, Element) else dst, "dtype", INT32)
     if isinstance(dtype, NarrowType) or dtype in _TOO_NARROW:
         raise errors.DTypeError(
-            f"T.{name} on {dtype}; no GPU has atomics on this type",
+            f"T.{name} does not support {dtype}: no GPU has atomic operations on this type",
             span=span.here(),
             notes=["keep the values in int32, uint32 or float32"],
         )
@@ -61,13 +61,13 @@ def _element(what: str, dst: Any) -> Load:
     if not isinstance(element, Load):
         region = as_region(f"dst of {what}", element)
         raise errors.ShapeError(
-            f"{what}: `{region}` is a tile of shape {shape_text(region.shape)}, not an element",
+            f"{what} takes one element, but `{region}` has shape {shape_text(region.shape)}",
             span=span.here(),
         )
     if element.buffer.scope not in ("global", "shared.dyn"):
         raise errors.ScopeError(
-            f"{what} on {element.buffer.describe()}: only global and shared memory is common to "
-            "several threads",
+            f"{what} on {element.buffer.describe()}: atomic operations need global or shared "
+            "memory, which several threads can access",
             span=span.here(),
         )
     return element
@@ -197,7 +197,7 @@ def atomic_min(
 def _bitwise(name: str, dst: Any, value: Any, order: str | None, return_prev: bool) -> Any:
     dtype = _type_of(name, dst)
     if dtype.is_float:
-        raise errors.DTypeError(f"T.{name} on {dtype}; it takes integers", span=span.here())
+        raise errors.DTypeError(f"T.{name} takes integers, got {dtype}", span=span.here())
     return _update(name, dst, value, order, return_prev)
 
 
@@ -249,8 +249,8 @@ def _first_of(what: str, width: int, operand: Any) -> Any:
     region = as_region(what, operand)
     if [*map(plain, region.extents)] != [1] * (len(region.extents) - 1) + [width]:
         raise errors.ShapeError(
-            f"{what} is `{region}` of shape {shape_text(region.shape)}; it takes {width} adjacent "
-            "elements",
+            f"{what} must be {width} adjacent elements, but `{region}` has shape "
+            f"{shape_text(region.shape)}",
             span=span.here(),
             notes=["loop over a larger tile with T.Parallel, or use T.atomic_add"],
         )
@@ -263,7 +263,8 @@ def _first_lane(what: str, vector: Lanes) -> Load:
     for n, each in enumerate(vector):
         if not _is_beside(first, each, n):
             raise errors.ShapeError(
-                f"{what} is `{vector}`, no adjacent elements of memory", span=span.here()
+                f"{what} must be adjacent elements of memory, but `{vector}` is not",
+                span=span.here(),
             )
     return first  # type: ignore[return-value]
 
@@ -285,7 +286,7 @@ def _is_beside(first: Expr, other: Expr, places: int) -> bool:
 def _lane_by_lane(name: str, width: int, target: Load, values: Any, return_prev: bool) -> Any:
     if len(values) != width:
         raise errors.ShapeError(
-            f"T.{name} of {len(values)} values; it adds {width}", span=span.here()
+            f"T.{name} adds {width} values, got {len(values)}", span=span.here()
         )
     places = [
         load(target.buffer, [*target.indices[:-1], target.indices[-1] + n]) for n in range(width)

@@ -46,14 +46,14 @@ def _words(what: str, operand: Any) -> Region:
     region = as_region(what, operand)
     if region.buffer.scope != "shared.dyn":
         raise errors.ScopeError(
-            f"{what} is in {region.buffer.describe()}; words of factors lie in shared memory",
+            f"{what} must be in shared memory, got {region.buffer.describe()}",
             span=span.here(),
             notes=["T.copy them to a tile of T.alloc_shared"],
         )
     if region.buffer.dtype != _WORD:
         raise errors.DTypeError(
-            f"{what} is {region.buffer.describe()}; factors are words of uint32, with four powers "
-            "of two (float8_e8m0fnu) each, the lowest byte first",
+            f"{what} must be words of uint32, each with four factors of float8_e8m0fnu, the lowest "
+            f"byte first; got {region.buffer.describe()}",
             span=span.here(),
             notes=["T.gemm(..., scale_A=, scale_B=) takes tiles of float8_e8m0fnu"],
         )
@@ -71,8 +71,8 @@ def _atoms(what: str, operand: Any) -> tuple[Region, int]:
     follow = extents[lead + 1 :] == [plain(dim) for dim in region.buffer.shape[lead + 1 :]]
     if count % _ATOM_WORDS or not follow:
         raise errors.ShapeError(
-            f"{what} is `{region}` of shape {shape_text(region.shape)}; it takes {_ATOM_WORDS} "
-            "words that follow each other, or a multiple of these",
+            f"{what} must be a multiple of {_ATOM_WORDS} consecutive words, but `{region}` has "
+            f"shape {shape_text(region.shape)}",
             span=span.here(),
             notes=[region.buffer.describe()],
         )
@@ -84,13 +84,13 @@ def _columns(what: str, operand: Any) -> Region:
     region = as_region(what, operand)
     if region.buffer.scope != "shared.tmem" or region.buffer.dtype != _WORD:
         raise errors.ScopeError(
-            f"{what} is {region.buffer.describe()}; it is a tile of uint32 in tensor memory",
+            f"{what} must be a tile of uint32 in tensor memory, got {region.buffer.describe()}",
             span=span.here(),
             notes=["T.alloc_tmem((128, 4), T.uint32): four columns for 128 rows of a matrix"],
         )
     if plain(region.shape[-2]) != _LANES:
         raise errors.ShapeError(
-            f"{what} has {region.shape[-2]} rows; factors lie in all {_LANES} lanes",
+            f"{what} must have {_LANES} rows, one for each lane, got {region.shape[-2]}",
             span=span.here(),
             notes=["T.alloc_tmem((128, 4), T.uint32): four columns for 128 rows of a matrix"],
         )
@@ -188,8 +188,8 @@ def _start(what: str, k_start: Any) -> Any:
     value = plain(k_start)
     if isinstance(value, bool) or (isinstance(value, int) and (value < 0 or value % _LEAST_BLOCK)):
         raise errors.SemanticsError(
-            f"{what}: k_start is `{k_start}`; it is where A and B begin along K, a multiple of "
-            f"{_LEAST_BLOCK}",
+            f"{what}: k_start must be a multiple of {_LEAST_BLOCK}, got `{k_start}`; it says where "
+            "A and B begin along K",
             span=span.here(),
         )
     return cast(as_expr(k_start), INT32)
@@ -199,7 +199,8 @@ def _granularity(what: str, name: str, value: Any, allowed: Any, text: str) -> i
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or not allowed(number):
         raise errors.SemanticsError(
-            f"{what}: {name} is `{value}`; it is {text}: the elements along K that share a factor",
+            f"{what}: {name} must be {text}, got `{value}`; it says how many elements along K "
+            "share a factor",
             span=span.here(),
         )
     return number

@@ -148,8 +148,8 @@ def _regions_of_tma(src: Any, dst: Any) -> tuple[Region, Region]:
     part = target if isinstance(source, Region) else source
     assert isinstance(part, Part)
     raise errors.UnsupportedError(
-        f"T.tma_copy of `{part}` of shape {shape_text(part.extents)}, a view that is no box of "
-        f"{part.view.source.describe()}",
+        f"T.tma_copy cannot copy `{part}` of shape {shape_text(part.extents)}: this part of the "
+        f"view is not a box of {part.view.source.describe()}",
         span=span.here(),
         notes=[
             "T.copy converts elements of views",

@@ -150,9 +150,10 @@ def transpose(src: Any, dst: Any) -> None:
     shape, turned = shape_of("src of T.transpose", src), shape_of("dst of T.transpose", dst)
     if len(shape) != 2 or not all_equal(turned, shape[::-1]):
         raise errors.ShapeError(
-            f"T.transpose of {shape_text(shape)} to {shape_text(turned)}",
+            f"T.transpose: the source has shape {shape_text(shape)} and the destination "
+            f"{shape_text(turned)}",
             span=span.here(),
-            notes=["it takes two matrices, (M, N) and (N, M)"],
+            notes=["both must be matrices, (M, N) and (N, M)"],
         )
     i, j = var("i", INT32), var("j", INT32)
     here = [index for index, extent in zip((i, j), shape, strict=True) if significant([extent])]

@@ -46,7 +46,7 @@ def ptx_wait_group(num: int) -> None:
     left = plain(num)
     if isinstance(left, bool) or not isinstance(left, int) or left < 0:
         raise errors.SemanticsError(
-            f"T.ptx_wait_group: `{num}` is no number of groups; it is a constant from 0 on",
+            f"T.ptx_wait_group: the number of groups must be a constant of at least 0, got `{num}`",
             span=span.here(),
         )
     emit(_wait_group(_CP_ASYNC, left, False, span.current()))
@@ -56,13 +56,13 @@ def _checked(target: Load, source: Load, size: Any) -> int:
     scopes = target.buffer.scope, source.buffer.scope
     if scopes[0] not in ("shared", "shared.dyn") or scopes[1] != "global":
         raise errors.ScopeError(
-            f"T.ptx_cp_async from {source.buffer.describe()} to {target.buffer.describe()}: it "
-            "copies from global to shared memory",
+            "T.ptx_cp_async copies from global to shared memory, got "
+            f"{source.buffer.describe()} and {target.buffer.describe()}",
             span=span.here(),
         )
     if size not in _SIZES:
         raise errors.SemanticsError(
-            f"T.ptx_cp_async of {size} bytes; it copies {', '.join(map(str, _SIZES))} bytes",
+            f"T.ptx_cp_async copies {', '.join(map(str, _SIZES))} bytes, got {size}",
             span=span.here(),
             notes=["num_elems is the number of elements"],
         )
@@ -157,8 +157,8 @@ def _checked_tile(source: Part | Region, target: Part | Region) -> Region:
     in_shared = holders[1].scope in ("shared", "shared.dyn")
     if holders[0].scope != "global" or isinstance(target, Part) or not in_shared:
         raise errors.ScopeError(
-            f"T.async_copy from {holders[0].describe()} to {holders[1].describe()}: it "
-            "copies from global to shared memory",
+            "T.async_copy copies from global to shared memory, got "
+            f"{holders[0].describe()} and {holders[1].describe()}",
             span=span.here(),
             notes=["T.copy copies between any two memories"],
         )

@@ -63,7 +63,7 @@ def print(obj: Any = None, msg: str = "", warp_group_id: int = 0, warp_id: int =
     region = as_region("obj of T.print", obj)
     if region.buffer.scope in ("shared.tmem", "shared.barrier"):
         raise errors.UnsupportedError(
-            f"T.print of {region.buffer.describe()}",
+            f"T.print cannot read {region.buffer.describe()}",
             span=span.here(),
             notes=["copy it to a fragment and print that"],
         )

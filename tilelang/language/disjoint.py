@@ -33,7 +33,7 @@ def assume_disjoint(tensor: Buffer, index: Any) -> None:
     builder = in_kernel("T.assume_disjoint")
     if not isinstance(tensor, Buffer) or tensor.scope != "global":
         raise errors.ScopeError(
-            f"T.assume_disjoint of `{tensor}`, which is no tensor in global memory",
+            f"T.assume_disjoint takes a tensor in global memory, but `{tensor}` is not one",
             span=span.here(),
         )
     for block in reversed(builder.blocks):
@@ -41,10 +41,10 @@ def assume_disjoint(tensor: Buffer, index: Any) -> None:
             block.disjoint.append((tensor.name, span.current()))
             return
     raise errors.ScopeError(
-        f"`{index}` of T.assume_disjoint is no variable of a loop around: of T.serial, T.unroll, "
-        "T.Pipelined or T.Persistent",
+        f"T.assume_disjoint takes the variable of an enclosing T.serial, T.unroll, T.Pipelined or "
+        f"T.Persistent loop, but `{index}` is not one",
         span=span.here(),
-        notes=["name what the `for` gives: for i in T.serial(n): T.assume_disjoint(Y, i)"],
+        notes=["write for i in T.serial(n): T.assume_disjoint(Y, i)"],
     )
 
 

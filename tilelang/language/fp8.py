@@ -21,7 +21,7 @@ def determine_fp8_type(fp8_format: str = "e4m3") -> DType:
     """
     if fp8_format not in _TYPES:
         raise DTypeError(
-            f"no type of 8 bits has the format {fp8_format!r}",
+            f"unknown format {fp8_format!r} of 8-bit floats",
             notes=[f"known: {', '.join(_TYPES)}"],
         )
     return dtype_of(_TYPES[fp8_format])

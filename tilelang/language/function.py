@@ -72,7 +72,7 @@ def prim_func(
     """
     if eager_jit:
         raise errors.UnsupportedError(
-            "eager_jit=True: a T.prim_func is not of the eager style",
+            "eager_jit=True is not supported for T.prim_func",
             notes=["decorate a function whose body is the kernel with @tilelang.jit alone"],
         )
     if func is None:
@@ -163,7 +163,7 @@ def _reference(name: str, value: Any) -> Ref:
     if hasattr(value, "buffer") and hasattr(value, "indices"):
         return Ref(value)
     raise errors.SemanticsError(
-        f"argument {name} is a T.Ref; it takes a T.alloc_var or an element A[i], not `{value}`",
+        f"parameter {name} is a T.Ref: pass a T.alloc_var or an element A[i], not `{value}`",
         span=span.here(),
     )
 

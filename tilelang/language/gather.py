@@ -41,7 +41,7 @@ def _checked(what: str, matrix: Any, tile: Any, rows: Any) -> tuple[Region, Regi
         )
     if len(indices) != _ROWS:
         raise errors.ShapeError(
-            f"{what}: rows is `{rows}`; it is a list of the indices of four rows", span=span.here()
+            f"{what}: rows must be a list of four row indices, got `{rows}`", span=span.here()
         )
     if large.buffer.scope != "global" or small.buffer.scope not in ("shared", "shared.dyn"):
         raise errors.ScopeError(

@@ -51,15 +51,15 @@ def _matrix(what: str, operand: Any) -> Region:
     """A tile whose last two dimensions are a matrix; dimensions before them have extent 1."""
     if isinstance(operand, Load):
         raise errors.ShapeError(
-            f"{what} is the single element `{operand}`",
+            f"{what} must be a matrix, but `{operand}` is a single element",
             span=span.here(),
             notes=["pass a buffer or a slice: A[stage, :, :]"],
         )
     region, shape = as_region(what, operand), shape_of(what, operand)
     if len(shape) < 2 or any(dim != 1 for dim in shape[:-2]):
         raise errors.ShapeError(
-            f"{what} has shape {shape_text(shape)}; a matrix has two dimensions (before them only "
-            "extents of 1)",
+            f"{what} must have two dimensions (leading dimensions of extent 1 are allowed), got "
+            f"shape {shape_text(shape)}",
             span=span.here(),
             notes=[region.buffer.describe()],
         )
@@ -112,7 +112,7 @@ def barrier_element(what: str, barrier: Any) -> Load:
     if isinstance(barrier, Buffer) and barrier.scope == "shared.barrier":
         if barrier.shape != (1,):
             raise errors.ShapeError(
-                f"{what}: {barrier.name} holds {barrier.shape[0]} barriers",
+                f"{what} must be one barrier, but {barrier.name} is an array of {barrier.shape[0]}",
                 span=span.here(),
                 notes=[f"index one of them: {barrier.name}[i]"],
             )
@@ -120,7 +120,7 @@ def barrier_element(what: str, barrier: Any) -> Load:
     if isinstance(barrier, Load) and barrier.buffer.scope == "shared.barrier":
         return barrier
     raise errors.ScopeError(
-        f"{what}: `{barrier}` is no barrier",
+        f"{what} must be a barrier, got `{barrier}`",
         span=span.here(),
         notes=["barriers come from T.alloc_barrier(arrive_count)"],
     )
@@ -165,7 +165,7 @@ def check_wg_wait(what: str, value: Any) -> None:
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or number < -1:
         raise errors.SemanticsError(
-            f"{what}: wg_wait is `{value}`; it is a number of wgmma groups, or -1",
+            f"{what}: wg_wait must be a number of wgmma groups, or -1, got `{value}`",
             span=span.here(),
         )
 
@@ -174,7 +174,7 @@ def _promotion(value: Any) -> int:
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise errors.SemanticsError(
-            f"T.gemm: promote_every is `{value}`; it is a positive constant, a divisor of K",
+            f"T.gemm: promote_every must be a positive constant that divides K, got `{value}`",
             span=span.here(),
         )
     return number
@@ -394,7 +394,7 @@ def wait_wgmma(id: int = 0) -> None:
     number = plain(id)
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= 7:
         raise errors.SemanticsError(
-            f"T.wait_wgmma: `{id}` is no number of groups; it is a constant from 0 to 7",
+            f"T.wait_wgmma: the number of groups must be a constant from 0 to 7, got `{id}`",
             span=span.here(),
         )
     emit(_wait_wgmma(number, span.current()))

@@ -35,19 +35,19 @@ def _metadata(e: Any, transposed: bool, a: Region, trans_a: bool) -> tuple[Regio
     dtype = str(region.buffer.dtype)
     if dtype not in _BITS:
         raise errors.DTypeError(
-            f"{what} is {region.buffer.describe()}; metadata are {', '.join(_BITS)}",
+            f"{what} must have type {', '.join(_BITS)}, got {region.buffer.describe()}",
             span=span.here(),
             notes=["tilelang.utils.sparse.compress(dense) returns A and E"],
         )
     if region.buffer.scope not in _SCOPES:
         raise errors.ScopeError(
-            f"{what} is {region.buffer.describe()}; metadata lie in shared memory or a fragment",
+            f"{what} must be in shared memory or a fragment, got {region.buffer.describe()}",
             span=span.here(),
             notes=["T.copy them to a tile of T.alloc_shared"],
         )
     if transposed and region.buffer.scope != "shared.dyn":
         raise errors.ScopeError(
-            f"{what} is {region.buffer.describe()} with transpose_E=True; a fragment is by rows",
+            f"{what} must be in shared memory if transpose_E=True, got {region.buffer.describe()}",
             span=span.here(),
         )
     rows, stored = (int(plain(extent)) for extent in a.shape[-2:])
@@ -58,10 +58,13 @@ def _metadata(e: Any, transposed: bool, a: Region, trans_a: bool) -> tuple[Regio
     *lead, first, second = [1, 1, *map(plain, region.shape)]
     if (first, second) != wanted or any(extent != 1 for extent in lead) or 2 * stored % each:
         raise errors.ShapeError(
-            f"{what} has shape {shape_text(region.shape)}; metadata of {rows} rows of K = "
-            f"{2 * stored} are {shape_text(wanted)}: a {dtype} for {each} elements",
+            f"{what} has shape {shape_text(region.shape)}, but the metadata of {rows} rows with "
+            f"K = {2 * stored} have shape {shape_text(wanted)}: one {dtype} for {each} elements",
             span=span.here(),
-            notes=[region.buffer.describe(), "tilelang.utils.sparse.get_e_factor tells how many"],
+            notes=[
+                region.buffer.describe(),
+                "tilelang.utils.sparse.get_e_factor returns this number of elements",
+            ],
         )
     return region, transposed
 

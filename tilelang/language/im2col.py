@@ -52,13 +52,13 @@ def im2col(
     if not isinstance(img, Buffer) or img.ndim != 4 or len(tile.shape) != 2:
         shape = shape_text(img.shape) if isinstance(img, Buffer) else str(img)
         raise errors.ShapeError(
-            f"T.im2col of {shape} into {shape_text(tile.shape)}: it takes a tensor (N, H, W, C) "
-            "and a matrix",
+            f"T.im2col takes a tensor (N, H, W, C) and a matrix, got shapes {shape} and "
+            f"{shape_text(tile.shape)}",
             span=span.here(),
         )
     if eviction_policy is not None:
         raise errors.UnsupportedError(
-            f"T.im2col with eviction_policy={eviction_policy!r}", span=span.here()
+            f"T.im2col does not support eviction_policy={eviction_policy!r}", span=span.here()
         )
     sizes = [int(plain(value)) for value in (kernel, stride, dilation, pad)]
     _gather(

@@ -68,7 +68,8 @@ class KernelFrame:
             raise errors.ScopeError("T.Kernel inside another T.Kernel", span=span.here())
         if any(block.kind not in _TRANSPARENT for block in builder.blocks):
             raise errors.ScopeError(
-                "T.Kernel under control flow known only at run time", span=span.here()
+                "T.Kernel must not be under a condition or loop that is known only at run time",
+                span=span.here(),
             )
         self._where = span.current()
         names = ("bx", "by", "bz")
@@ -123,7 +124,7 @@ def grid_extent(extent: Any) -> Expr:
     value = as_expr(extent)
     if not value.dtype.is_integer:
         raise errors.DTypeError(
-            f"grid extent `{value}` has type {value.dtype}",
+            f"grid extent `{value}` must be an integer, but has type {value.dtype}",
             span=span.here(),
             notes=["divide integers with // or T.ceildiv"],
         )

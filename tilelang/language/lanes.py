@@ -97,7 +97,8 @@ def lanewise(function: Callable[..., Any], *operands: Any) -> Lanes:
     lengths = {len(each) for each in operands if isinstance(each, Lanes)}
     if len(lengths) != 1:
         raise errors.SemanticsError(
-            f"vectors of {' and '.join(map(str, sorted(lengths)))} lanes", span=span.here()
+            f"vectors of {' and '.join(map(str, sorted(lengths)))} lanes cannot be combined",
+            span=span.here(),
         )
     return Lanes(
         [
@@ -136,7 +137,9 @@ class VectorType(str):
         else:
             found = value if isinstance(value, Lanes) else Broadcast(value, self.lanes)
         if len(found) != self.lanes:
-            raise errors.SemanticsError(f"{len(found)} lanes as {self!s}", span=span.here())
+            raise errors.SemanticsError(
+                f"cannot convert {len(found)} lanes to {self!s}", span=span.here()
+            )
         return found.astype(self.base)
 
     def __repr__(self) -> str:
@@ -283,7 +286,8 @@ def assign(region: Region, value: Any) -> bool:
             return False
         if len(sources) != len(targets):
             raise errors.ShapeError(
-                f"{len(sources)} elements of `{value}` for the {len(targets)} of `{region}`",
+                f"cannot assign {len(sources)} elements of `{value}` to the {len(targets)} of "
+                f"`{region}`",
                 span=span.here(),
             )
         builder = in_kernel("assigning a slice")
@@ -314,7 +318,9 @@ def _elements(what: str, place: Any, bits: int | None) -> list[Load]:
         buffer, mins, extents = place.buffer, list(place.indices), []
         count = -1
     else:
-        raise errors.SemanticsError(f"{what} is `{place}`, no place in memory", span=span.here())
+        raise errors.SemanticsError(
+            f"{what} must be a place in memory, got `{place}`", span=span.here()
+        )
     wanted = count if bits is None else bits // int(buffer.dtype.bits)
     one_piece = bits is None or _is_one_piece(buffer, extents)
     if wanted < 1 or count not in (-1, wanted) or not one_piece or isinstance(place, View):
@@ -361,7 +367,8 @@ def put(place: Any, value: Any) -> None:
         value = bitcast(value, targets[0].buffer.dtype)
     if len(value) != len(targets):
         raise errors.ShapeError(
-            f"{len(value)} lanes for the {len(targets)} elements of `{place}`", span=span.here()
+            f"cannot assign {len(value)} lanes to the {len(targets)} elements of `{place}`",
+            span=span.here(),
         )
     for target, item in zip(targets, value, strict=True):
         emit(store(target, item))
@@ -388,7 +395,7 @@ def _write(what: str, bits: int, dst: Any, value: Any, pred: Any) -> None:
     words = value if isinstance(value, Lanes) else Lanes([value])
     if int(words.dtype.bits) * len(words) != bits:
         raise errors.DTypeError(
-            f"{what} of {len(words)} lanes of {words.dtype}; it writes {bits} bits",
+            f"{what} writes {bits} bits, got {len(words)} lanes of {words.dtype}",
             span=span.here(),
         )
     items = bitcast(words, targets[0].buffer.dtype)

@@ -27,7 +27,7 @@ def _address(what: str, result: Any) -> Expr:
     buffer = element_of(result).buffer
     if buffer.scope not in ("shared", "shared.dyn"):
         raise errors.ScopeError(
-            f"{what}: {buffer.describe()} is not in shared memory, where the answer goes",
+            f"{what}: the answer needs a buffer in shared memory, got {buffer.describe()}",
             span=span.here(),
             notes=['result = T.alloc_shared((4,), "uint32")'],
         )
@@ -36,7 +36,7 @@ def _address(what: str, result: Any) -> Expr:
         size *= extent if isinstance(extent, int) else 1
     if size < _BYTES:
         raise errors.ShapeError(
-            f"{what}: {buffer.describe()} has {size} bytes; an answer has {_BYTES}",
+            f"{what}: the answer needs {_BYTES} bytes, but {buffer.describe()} has {size}",
             span=span.here(),
             notes=['result = T.alloc_shared((4,), "uint32")'],
         )

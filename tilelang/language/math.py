@@ -39,7 +39,7 @@ def _floating(value: Any, beside: DType | None = None) -> Expr:
     if result.dtype.is_float:
         return result
     if result.dtype == "handle":
-        raise errors.DTypeError(f"`{result}` is an address, no number", span=span.here())
+        raise errors.DTypeError(f"`{result}` is an address, not a number", span=span.here())
     return cast(result, FLOAT32)
 
 
@@ -96,7 +96,7 @@ def _bit_count(name: str) -> Callable[[Any], Expr]:
         value = as_expr(x)
         if not value.dtype.is_integer:
             raise errors.DTypeError(
-                f"T.{name} of `{value}`, which has type {value.dtype}, no integer", span=span.here()
+                f"T.{name} takes integers, but `{value}` has type {value.dtype}", span=span.here()
             )
         if value.dtype.bits < 32:
             value = cast(value, "int32" if value.dtype.is_signed else "uint32")
@@ -246,13 +246,13 @@ def exp2_fma(x: Any, degree: int = 5) -> Expr:
     value = _floating(x)
     if value.dtype.bits > 32 or value.dtype.bits < 16:
         raise errors.DTypeError(
-            f"T.exp2_fma of {value.dtype}: it computes in float32",
+            f"T.exp2_fma does not support {value.dtype}: it computes in float32",
             span=span.here(),
             notes=["use T.exp2, or cast the operand to float32"],
         )
     if degree not in (3, 4, 5):
         raise errors.SemanticsError(
-            f"T.exp2_fma has polynomials of degree 3, 4 and 5, none of {degree}", span=span.here()
+            f"T.exp2_fma: degree must be 3, 4 or 5, got {degree}", span=span.here()
         )
     return call(value.dtype, f"exp2_fma{degree}", [value])
 

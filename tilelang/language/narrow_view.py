@@ -62,7 +62,7 @@ def extents_in_bytes(what: str, shape: Sequence[Any], dtype: NarrowType) -> list
     last, (elements, size) = plain(shape[-1]), dtype.packing
     if isinstance(last, int) and last % elements:
         raise errors.ShapeError(
-            f"the last extent of {what} is no multiple of {elements}; {elements} elements of "
+            f"the last extent of {what} must be a multiple of {elements}: {elements} elements of "
             f"{dtype.bits} bits share {'a byte' if size == 1 else f'{size} bytes'}",
             span=span.here(),
         )

@@ -299,7 +299,7 @@ def check_fixed(function: FunctionType, parameter: Any, place: errors.Span) -> N
     """Refuses ``*args`` and ``**kwargs``."""
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise errors.UnsupportedSyntaxError(
-            f"parameter *{parameter.name} of {function.__name__}: the parameters of a kernel are "
-            "fixed",
+            f"parameter *{parameter.name} of {function.__name__} is not supported: a kernel has a "
+            "fixed number of parameters",
             span=place,
         )

@@ -117,21 +117,21 @@ def _check_scheduler(scheduler: Any, table: Any) -> None:
 def _check_table(table: Any) -> None:
     if not isinstance(table, Buffer):
         raise errors.SemanticsError(
-            f"table of T.Persistent is {type(table).__name__}, not a tensor", span=span.here()
+            f"T.Persistent: table must be a tensor, got {type(table).__name__}", span=span.here()
         )
     if table.scope != "global":
         raise errors.ScopeError(
-            f"table of T.Persistent is {table.describe()}; it is a tensor in global memory",
+            f"T.Persistent: table must be in global memory, got {table.describe()}",
             span=span.here(),
         )
     if table.dtype != INT32:
         raise errors.DTypeError(
-            f"table of T.Persistent is {table.describe()}; the numbers of tiles are int32",
+            f"T.Persistent: table must have type int32, got {table.describe()}",
             span=span.here(),
         )
     if len(table.shape) != 1:
         raise errors.ShapeError(
-            f"table of T.Persistent is {table.describe()}; it has one dimension", span=span.here()
+            f"T.Persistent: table must have one dimension, got {table.describe()}", span=span.here()
         )
 
 
@@ -139,7 +139,7 @@ def _number_of_tiles(sizes: Sequence[Expr]) -> Expr:
     total = as_expr(_product(sizes))
     if total.dtype != INT32 and not isinstance(plain(total), int):
         raise errors.DTypeError(
-            f"T.Persistent: the number of tiles has type {total.dtype}; schedulers count in int32",
+            f"T.Persistent: the number of tiles must have type int32, got {total.dtype}",
             span=span.here(),
             notes=['T.cast(tiles, "int32")'],
         )

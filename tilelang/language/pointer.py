@@ -67,7 +67,7 @@ def access_ptr(
     buffer = element.buffer
     if buffer.strides:
         raise errors.UnsupportedError(
-            f"an offset into {buffer.describe()}, which has strides",
+            f"T.access_ptr: offset= is not supported for {buffer.describe()}, which has strides",
             span=span.here(),
             notes=["index the element instead"],
         )
@@ -137,7 +137,7 @@ def _callee(what: str, args: tuple[Any, ...], dtype: Any) -> tuple[DType, str, t
     given = args if dtype is None else (dtype, *args)
     if len(given) < 2 or not isinstance(given[1], (str, StringImm)):
         raise errors.SemanticsError(
-            f"{what} without the name of a function",
+            f"{what} needs the name of a function",
             span=span.here(),
             notes=[f'{what}("float32", "name", x), or {what}("name", x, dtype="float32")'],
         )

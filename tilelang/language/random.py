@@ -37,7 +37,7 @@ def rng_init(
     builder = in_kernel("T.rng_init")
     if generator.rstrip("_t") not in {name.rstrip("_t") for name in _PHILOX}:
         raise errors.UnsupportedError(
-            f"T.rng_init with generator={generator!r}",
+            f"T.rng_init does not support generator={generator!r}",
             span=span.here(),
             notes=[f"use Philox4x32-10: {_PHILOX[0]!r}"],
         )
@@ -78,7 +78,7 @@ def rng_rand_float(bit: int = 32, dist: str = "uniform") -> Expr:
     """
     if bit != 32 or dist != "uniform":
         raise errors.UnsupportedError(
-            f"T.rng_rand_float(bit={bit}, dist={dist!r})",
+            f"T.rng_rand_float does not support bit={bit}, dist={dist!r}",
             span=span.here(),
             notes=["it gives float32 numbers, uniform in (0, 1]; transform them yourself"],
         )

@@ -68,9 +68,9 @@ class PointerTensor(View):
             UnsupportedError: always.
         """
         raise errors.UnsupportedError(
-            f"the address of an element of {self.describe()}, which is at an address already",
+            f"cannot take the address of an element of {self.describe()}, which T.make_tensor made",
             span=span.here(),
-            notes=["atomic operations and calls of C take tensors that are parameters"],
+            notes=["pass the tensor as a parameter for atomic operations and calls of C functions"],
         )
 
     def box(self, part: Any) -> None:
@@ -109,23 +109,24 @@ def make_tensor(ptr: Any, shape: Any, dtype: Any = "float32", strides: Any = Non
         address = cast(value, UINT64)
     else:
         raise errors.DTypeError(
-            f"T.make_tensor at `{value}`, which has type {value.dtype}: addresses have 64 bits",
+            f"T.make_tensor: the address must have 64 bits, but `{value}` has type {value.dtype}",
             span=span.here(),
         )
     dims = tuple(map(plain, shape if isinstance(shape, (list, tuple)) else (shape,)))
     steps = tuple(strides or ())
     if steps and len(steps) != len(dims):
         raise errors.ShapeError(
-            f"{len(steps)} strides for a tensor of shape {shape_text(dims)}", span=span.here()
+            f"T.make_tensor got {len(steps)} strides for a tensor of shape {shape_text(dims)}",
+            span=span.here(),
         )
     name = builder.take_hint("tensor")
     if builder.kernel is not None:
         address = builder.bind("address", address)
     elif value.dtype != HANDLE or not isinstance(value, Var):
         raise errors.ScopeError(
-            f"T.make_tensor at `{value}` outside of `with T.Kernel(...)`",
+            f"T.make_tensor at `{value}` must be inside `with T.Kernel(...)`",
             span=span.here(),
-            notes=["the host does not read addresses from tensors: call it inside the kernel"],
+            notes=["the host cannot read addresses from tensors"],
         )
     return PointerTensor(name, address, dims, dtype_of(dtype), steps)
 
@@ -144,7 +145,7 @@ def make_tensor_from_addr(
     """
     if storage_scope != "global":
         raise errors.ScopeError(
-            f"T.make_tensor_from_addr in {storage_scope} memory", span=span.here()
+            f"T.make_tensor_from_addr does not support {storage_scope} memory", span=span.here()
         )
     return make_tensor(addr, shape, dtype, strides)
 

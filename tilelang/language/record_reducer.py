@@ -74,13 +74,13 @@ class RecordReducer:
         element = self.tiles[0][index]  # which checks the index
         if not isinstance(element, Load):
             raise errors.ShapeError(
-                f"`{element}` is no element of a reducer of records", span=span.here()
+                f"`{element}` is not an element of a reducer of records", span=span.here()
             )
         return Element(self, list(element.indices))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise errors.SemanticsError(
-            f"an element of {self}, a reducer of records, is assigned",
+            f"elements of {self}, a reducer of records, cannot be assigned",
             span=span.here(),
             notes=[f"T.reducer_update(r[i], {', '.join(self.record.arguments)}) contributes to it"],
         )
@@ -96,7 +96,7 @@ class RecordReducer:
         kinds = self.record.arguments
         if len(values) != len(kinds):
             raise errors.SemanticsError(
-                f"a contribution to {self} has {len(values)} values; it takes {', '.join(kinds)}",
+                f"a contribution to {self} takes {', '.join(kinds)}, got {len(values)} values",
                 span=span.here(),
             )
         self._emit(
@@ -113,7 +113,7 @@ class RecordReducer:
         builder = in_kernel("T.reducer_update")
         if not builder.inside("T.Parallel"):
             raise errors.ScopeError(
-                f"a contribution to {self}, a reducer of records, outside of T.Parallel",
+                f"a contribution to {self}, a reducer of records, must be inside T.Parallel",
                 span=span.here(),
                 notes=["it cannot be an atomic operation; contribute in a loop over T.Parallel"],
             )

@@ -82,7 +82,7 @@ def welford(dtype: Any = "float32", correction: float = 0) -> Record:
     """
     kind = running_type(dtype_of(dtype))
     if not kind.is_float:
-        raise errors.DTypeError(f"T.welford of {kind}: it takes floats", span=span.here())
+        raise errors.DTypeError(f"T.welford takes floats, got {kind}", span=span.here())
 
     def insert(r: Any, x: Any) -> Any:
         origin = if_then_else(r.count == 0, if_then_else(_is_infinite(x), 0, x), r.origin)
@@ -129,7 +129,7 @@ def logsumexp(dtype: Any = "float32") -> Record:
     """
     kind = running_type(dtype_of(dtype))
     if not kind.is_float:
-        raise errors.DTypeError(f"T.logsumexp of {kind}: it takes floats", span=span.here())
+        raise errors.DTypeError(f"T.logsumexp takes floats, got {kind}", span=span.here())
 
     def insert(r: Any, x: Any) -> Any:
         # One of the two factors is 1.
@@ -168,7 +168,7 @@ def topk(k: int, dtype: Any) -> Record:
     number = plain(k)
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_OF_TOPK:
         raise errors.SemanticsError(
-            f"k={k} of T.topk is not from 1 to {MOST_OF_TOPK}: all lie in registers",
+            f"T.topk: k must be from 1 to {MOST_OF_TOPK}, which registers can hold, got {k}",
             span=span.here(),
         )
     kind = running_type(dtype_of(dtype))

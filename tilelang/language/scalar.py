@@ -195,7 +195,7 @@ def reinterpret(value: Any, dtype: Any) -> Any:
     target, source = dtype_of(dtype), as_expr(value)
     if target.bits != source.dtype.bits:
         raise errors.DTypeError(
-            f"T.reinterpret of {source.dtype} ({source.dtype.bits} bits) as {target} "
+            f"T.reinterpret cannot read {source.dtype} ({source.dtype.bits} bits) as {target} "
             f"({target.bits} bits)",
             span=span.here(),
             notes=["the sizes must be equal; T.cast converts values"],
@@ -223,7 +223,7 @@ def convert(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: An
         return call(target, f"to_{target}", [cast(as_expr(value), FLOAT32), round])
     if round not in ("", "rn") or not sat or rbits is not None:
         raise errors.UnsupportedError(
-            f"T.cast with round={round!r}, sat={sat}, rbits={rbits}",
+            f"T.cast does not support round={round!r}, sat={sat}, rbits={rbits}",
             span=span.here(),
             notes=[
                 'values are rounded to the nearest ("rn") and saturated; float16 has "rz", "ru" '
@@ -291,7 +291,7 @@ def _float_type(dtype: Any, what: str) -> DType:
     target = dtype_of(dtype)
     if not target.is_float:
         raise errors.DTypeError(
-            f"{what} of {target}, which is no floating-point type",
+            f"{what} takes a floating-point type, got {target}",
             span=span.here(),
             notes=["use T.max_value(dtype) or T.min_value(dtype)"],
         )

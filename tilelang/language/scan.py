@@ -78,15 +78,15 @@ def _scan(what: str, op: str, src: Any, dst: Any, dim: int, reverse: bool, scope
         texts = shape_text(shape), shape_text(into)
         namesakes = "; each T.dynamic makes an extent of its own: call it once for both"
         raise errors.ShapeError(
-            f"{what} of {texts[0]} into {texts[1]}",
+            f"{what}: the source has shape {texts[0]}, but the destination has shape {texts[1]}",
             span=span.here(),
-            notes=["both have the same shape" + (namesakes if texts[0] == texts[1] else "")],
+            notes=["both must have the same shape" + (namesakes if texts[0] == texts[1] else "")],
         )
     if isinstance(dim, bool) or not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
         raise errors.ShapeError(
-            f"dim={dim} of {what} of a tile of rank {len(shape)}",
+            f"{what}: dim={dim} is out of range for a tile of rank {len(shape)}",
             span=span.here(),
-            notes=[f"dim is from {-len(shape)} to {len(shape) - 1}"],
+            notes=[f"dim must be from {-len(shape)} to {len(shape) - 1}"],
         )
     axis = _axis(what, source, target, shape, dim % len(shape))
     if scope == "grid":
@@ -131,8 +131,8 @@ def _check_tensors(what: str, source: Region, target: Region) -> None:
     for region in (source, target):
         if region.buffer.scope != "global":
             raise errors.ScopeError(
-                f'{what} with scope="grid" of {region.buffer.describe()}, which each block has for '
-                "itself",
+                f'{what} with scope="grid" needs tensors, but each block has its own '
+                f"{region.buffer.describe()}",
                 span=span.here(),
                 notes=["all blocks together scan from tensor to tensor"],
             )
@@ -142,15 +142,15 @@ def _check_tile(what: str, source: Region) -> None:
     """Raises for what registers cannot hold: a scan takes its tile at once."""
     if not all(isinstance(plain(extent), int) for extent in source.shape):
         raise errors.ShapeError(
-            f"{what} of {shape_text(source.shape)}, an extent of which is not constant",
+            f"{what} needs constant extents, got shape {shape_text(source.shape)}",
             span=span.here(),
-            notes=["only between tensors may extents be known at run time"],
+            notes=["a scan from tensor to tensor may have dynamic extents"],
         )
     bits = math.prod(map(plain, source.shape)) * source.buffer.dtype.bits
     if bits > REGISTER_FILE_BITS:
         raise errors.ResourceError(
-            f"{what} of {shape_text(source.shape)} {source.buffer.dtype} takes {bits // 8} bytes "
-            f"at once, and all registers are {REGISTER_FILE_BITS // 8}",
+            f"{what} of {shape_text(source.shape)} {source.buffer.dtype} needs {bits // 8} bytes "
+            f"of registers, but an SM has {REGISTER_FILE_BITS // 8}",
             span=span.here(),
             notes=["scan from tensor to tensor instead: it works tile by tile"],
         )

@@ -80,11 +80,11 @@ def _named(what: str, barrier_id: Any, arrive_count: Any) -> tuple[Expr, Expr]:
     number = plain(barrier_id)
     if isinstance(number, int) and not 0 <= number < 2**31:
         raise errors.ResourceError(
-            f"barrier_id={number} of {what}; named barriers are 0 to 15", span=span.here()
+            f"{what}: barrier_id must be from 0 to 15, got {number}", span=span.here()
         )
     if isinstance(count, int) and (count % 32 or not 0 < count <= MAX_THREADS):
         raise errors.SemanticsError(
-            f"arrive_count={count} of {what} is not a multiple of 32 up to {MAX_THREADS}",
+            f"{what}: arrive_count must be a multiple of 32 up to {MAX_THREADS}, got {count}",
             span=span.here(),
         )
     return cast(barrier_id, INT32), cast(count, INT32)
@@ -252,7 +252,7 @@ def _registers(what: str, reg_count: Any) -> int:
     count = plain(reg_count)
     if not isinstance(count, int) or count % 8 or not 24 <= count <= 256:
         raise errors.ResourceError(
-            f"reg_count={reg_count} of {what} is not a multiple of 8 from 24 to 256",
+            f"{what}: reg_count must be a multiple of 8 from 24 to 256, got {reg_count}",
             span=span.here(),
         )
     return count

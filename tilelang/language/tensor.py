@@ -39,13 +39,13 @@ class TensorType:
         self.dtype: Any = self.narrow or dtype_of("uint64" if self.is_of_pointers else dtype)
         if self.narrow and scope != "global":
             raise errors.UnsupportedError(
-                f"a tensor of {self.narrow} in {scope} memory; it is in global memory",
+                f"a tensor of {self.narrow} must be in global memory, got scope {scope!r}",
                 span=span.here(),
             )
         self.strides = _shape(strides) if strides else ()
         if self.strides and len(self.strides) != len(self.shape):
             raise errors.ShapeError(
-                f"{len(self.strides)} strides for a tensor of rank {len(self.shape)}",
+                f"got {len(self.strides)} strides for a tensor of rank {len(self.shape)}",
                 span=span.here(),
             )
         for extent in self.shape:
@@ -59,7 +59,7 @@ class TensorType:
         """
         if self.scope != "global":
             raise errors.ScopeError(
-                f"parameter {name} of a kernel is in {self.scope} memory; parameters are global",
+                f"parameter {name} must be in global memory, got scope {self.scope!r}",
                 span=span.here(),
             )
         shape = [_symbol(extent, symbols) for extent in self.shape]
@@ -251,7 +251,7 @@ def dynamic(name: str, dtype: Any = "int32") -> Any:
     """
     kind = dtype_of(dtype)
     if kind not in ("int32", "int64"):
-        raise errors.DTypeError(f"a dimension has type int32 or int64, not {kind}")
+        raise errors.DTypeError(f"a dimension must have type int32 or int64, got {kind}")
     names = name.replace(",", " ").split()
     variables = tuple(var(each, kind) for each in names)
     return variables[0] if len(variables) == 1 else variables

@@ -22,7 +22,9 @@ def _kernel(what: str) -> KernelFrame:
 
 def _pick(what: str, values: list[Any], dim: int, default: int) -> Expr:
     if not 0 <= dim <= 2:
-        raise errors.SemanticsError(f"{what}: dimension {dim} is none of 0, 1, 2", span=span.here())
+        raise errors.SemanticsError(
+            f"{what}: the dimension must be 0, 1 or 2, got {dim}", span=span.here()
+        )
     return as_expr(values[dim]) if dim < len(values) else const(default, INT32)
 
 
@@ -136,7 +138,7 @@ def _shuffle(name: str, value: Any, lane: Any, width: Any, mask: Any) -> Expr:
         raise errors.SemanticsError(
             f"T.{name}: lanes are at most {WARP_SIZE - 1} apart, not {distance}",
             span=span.here(),
-            notes=["values of other warps are in shared memory, or T.reduce_sum and the like"],
+            notes=["exchange values with other warps through shared memory, or by T.reduce_sum"],
         )
     args = [moved, cast(lane, INT32), cast(width, INT32)]
     return call(moved.dtype, name, args if mask is None else [*args, cast(mask, UINT32)])

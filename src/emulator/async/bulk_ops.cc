@@ -59,7 +59,7 @@ Ends EndsOf(Warp& w, const Op& op, int lane) {
   const Issuer issuer = w.Here(lane);
   if (ends.bytes >= kWindowBytes) {
     Fail(issuer, "illegal-operand",
-         "a bulk copy of " + std::to_string(ends.bytes) + " bytes: shared memory has less");
+         "a bulk copy of " + std::to_string(ends.bytes) + " bytes is larger than shared memory");
   }
   CheckAligned(issuer, "the destination of a bulk copy", ends.destination, 16);
   CheckAligned(issuer, "the source of a bulk copy", ends.source, 16);
@@ -175,7 +175,7 @@ void TakeReduceType(Decoder& d, BulkForm& form) {
   d.mods.Take("noftz");
   const auto type = ReduceTypeOf(d.mods.TakeType());
   if (!type || !ReduceExists(form.reduce, *type)) {
-    d.Illegal("this operation of cp.reduce.async.bulk does not exist for this type");
+    d.Illegal("cp.reduce.async.bulk does not have this operation for this type");
   }
   form.type = *type;
 }
@@ -187,7 +187,7 @@ void DecodeTransfer(Decoder& d, bool reduces) {
   if (reduces) TakeReduceType(d, form);
   form.masked = d.mods.Take("cp_mask");
   if (form.masked && (reduces || route != Route::kStore)) {
-    d.Illegal(".cp_mask is for copies to global memory");
+    d.Illegal(".cp_mask is allowed only on copies to global memory");
   }
   form.destination = d.Address(d.operand(0));
   form.source = d.Address(d.operand(1));

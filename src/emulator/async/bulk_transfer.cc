@@ -37,16 +37,17 @@ std::vector<LoadTarget> LoadTargets(Warp& w, int lane, uint32_t destination,
   if (!multicast) {
     Cta* owner = cluster.SharedOwner(destination);
     if (!owner) {
-      Fail(w.Here(lane), "out-of-bounds", "the destination lies in no CTA of the cluster",
-           destination, "shared memory");
+      Fail(w.Here(lane), "out-of-bounds",
+           "the destination is not in the shared memory of a CTA of the cluster", destination,
+           "shared memory");
     }
     return {{owner, offset, barrier, 0}};
   }
   std::vector<LoadTarget> targets;
   if (cta_mask == 0 || (cta_mask >> cluster.ctas.size()) != 0) {
     Fail(w.Here(lane), "illegal-operand",
-         "the CTA mask of a multicast names no CTA, or one beyond the " +
-             std::to_string(cluster.ctas.size()) + " of the cluster");
+         "the CTA mask of a multicast must name CTAs of the cluster, which has " +
+             std::to_string(cluster.ctas.size()));
   }
   ForEachLane(cta_mask, [&](int rank) {
     Cta* cta = cluster.ctas[rank].get();

@@ -90,7 +90,7 @@ void DecodeCopy(Decoder& d) {
   const std::string cache = d.mods.TakeOneOf({"ca", "cg"});
   if (cache.empty()) d.Illegal("cp.async needs .ca or .cg");
   if (d.mods.TakeSpace() != Space::kShared || d.mods.TakeSpace() != Space::kGlobal) {
-    d.Illegal("cp.async copies from .global to .shared");
+    d.Illegal("cp.async must copy from .global to .shared");
   }
   const bool has_policy = d.mods.Take("L2::cache_hint");
   d.mods.TakeOneOf({"L2::64B", "L2::128B", "L2::256B"});

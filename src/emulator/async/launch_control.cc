@@ -131,7 +131,7 @@ void DecodeQuery(Decoder& d) {
   const size_t count = what == "get_first_ctaid" ? 4 : 1;
   if (count == 4 && d.mods.TakeVector() != 4) d.Illegal("get_first_ctaid needs .v4");
   const auto destinations = d.Elements(d.operand(0));
-  if (destinations.size() != count) d.Illegal("get_first_ctaid.v4 gives four values");
+  if (destinations.size() != count) d.Illegal("get_first_ctaid.v4 needs four destinations");
   d.PushSource(1, Type::kB128);
   for (const ptx::Operand* destination : destinations) {
     d.Push(d.Destination(*destination, Type::kB32));

@@ -50,7 +50,8 @@ void ParseTcgen05(uint64_t bits, DescriptorFormat format, const std::string& whe
   }
   d.swizzle = *swizzle;
   if (const uint32_t constant = DescriptorField(bits, 46, 3); constant != 1) {
-    d.warning = where + ": bits 48:46 are " + std::to_string(constant) + ", the PTX ISA asks for 1";
+    d.warning =
+        where + ": bits 48:46 are " + std::to_string(constant) + ", but the PTX ISA requires 1";
   }
 }
 

@@ -473,11 +473,11 @@ template <bool kMax>
 Handler LoadReduceOf(Decoder& d, Type type) {
   const bool absolute = d.mods.Take("abs"), nan = d.mods.Take("NaN");
   if (type != Type::kF32 && (absolute || nan)) {
-    d.Illegal("tcgen05.ld.red has .abs and .NaN with .f32 only");
+    d.Illegal("tcgen05.ld.red allows .abs and .NaN only with .f32");
   }
   if (type == Type::kU32) return LoadReduce<uint32_t, WholeExtreme<uint32_t, kMax>>;
   if (type == Type::kS32) return LoadReduce<int32_t, WholeExtreme<int32_t, kMax>>;
-  if (type != Type::kF32) d.Illegal("the type of tcgen05.ld.red is .f32, .u32 or .s32");
+  if (type != Type::kF32) d.Illegal("the type of tcgen05.ld.red must be .f32, .u32 or .s32");
   if (absolute) {
     return nan ? LoadReduce<float, FloatExtreme<kMax, true, true>>
                : LoadReduce<float, FloatExtreme<kMax, true, false>>;
@@ -490,7 +490,7 @@ void DecodeLoadReduce(Decoder& d) {
   AccessForm& form = d.MakeExtra<AccessForm>();
   TakeShape(d, form, "");
   if (form.shape != AccessShape::k32x32b && form.shape != AccessShape::k16x32bx2) {
-    d.Illegal("the shapes of tcgen05.ld.red are 32x32b and 16x32bx2");
+    d.Illegal("the shape of tcgen05.ld.red must be 32x32b or 16x32bx2");
   }
   if (form.registers < 2) d.Illegal("tcgen05.ld.red needs a repetition of .x2 to .x128");
   const std::string operation = d.mods.TakeOneOf({"min", "max"});

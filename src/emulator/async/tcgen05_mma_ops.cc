@@ -299,7 +299,7 @@ void TakeCollector(Decoder& d, const MmaForm& form) {
   const std::string buffer = use.substr(0, use.find("::"));
   const bool of_b = buffer.size() == 2 && buffer[0] == 'b' && buffer[1] >= '0' && buffer[1] <= '3';
   if (form.weight_stationary ? !of_b : buffer != "a") {
-    d.Illegal("the collector of tcgen05.mma is ::a, that of tcgen05.mma.ws ::b0 to ::b3");
+    d.Illegal("the collector must be ::a for tcgen05.mma, and ::b0 to ::b3 for tcgen05.mma.ws");
   }
   const std::string action = use.substr(std::min(use.size(), buffer.size() + 2));
   if (action != "fill" && action != "use" && action != "lastuse" && action != "discard") {
@@ -319,7 +319,7 @@ void TakeTail(Decoder& d, MmaForm& form, size_t next) {
     return;
   }
   if (form.kind != MmaKind::kF16 && form.kind != MmaKind::kTf32) {
-    d.Illegal("scale-input-d is for kind::f16 and kind::tf32");
+    d.Illegal("scale-input-d is allowed only with kind::f16 and kind::tf32");
   }
   form.scale_d = static_cast<int>(d.Integer(d.operand(next)));
   if (form.scale_d < 0 || form.scale_d > 15) d.Illegal("scale-input-d must be in 0..15");
@@ -332,7 +332,7 @@ void DecodeMmaForm(Decoder& d, bool weight_stationary) {
   form.weight_stationary = weight_stationary;
   form.sparse = d.mods.Take("sp");
   form.pair = TakeCtaGroup(d);
-  if (form.pair && weight_stationary) d.Illegal("tcgen05.mma.ws is for .cta_group::1 only");
+  if (form.pair && weight_stationary) d.Illegal("tcgen05.mma.ws needs .cta_group::1");
   TakeKind(d, form);
   form.shift_a = d.mods.Take("ashift");
   if (form.shift_a && weight_stationary) d.Illegal("tcgen05.mma.ws has no .ashift");

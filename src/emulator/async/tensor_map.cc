@@ -201,8 +201,8 @@ void TensorMap::Validate() const {
   if (rank < 1 || rank > kMaxRank) Illegal("rank " + std::to_string(rank) + " is not in 1..5");
   if (swizzle == Swizzle::k128BAtom64B) {
     throw EmulatorError("unsupported",
-                        "tensor maps that swizzle chunks of 64 bytes: no source says which rows "
-                        "exchange them");
+                        "tensor maps that swizzle chunks of 64 bytes, since no published source "
+                        "says which rows exchange them");
   }
   if (interleave > Interleave::k32B) Illegal("this interleave does not exist");
   CheckGeometry(*this);

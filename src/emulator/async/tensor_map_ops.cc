@@ -83,7 +83,7 @@ void CheckValue(const Issuer& issuer, const MapField& field, uint64_t value) {
   }
   if (name == "global_stride" && value % 16 != 0) {
     Fail(issuer, "tensor-map",
-         "the stride " + std::to_string(value) + " of a tensor map is no multiple of 16 bytes");
+         "the stride " + std::to_string(value) + " of a tensor map must be a multiple of 16 bytes");
   }
   const uint64_t stored = field.type == Type::kB64 ? 0 : static_cast<uint32_t>(value - field.bias);
   if (stored >> field.bits == 0) return;
@@ -133,7 +133,7 @@ void DecodeReplace(Decoder& d) {
   if (r.field->step != 0) {
     r.ordinal = static_cast<int>(d.Integer(d.operand(next++)));
     int limit = r.field->type == Type::kB64 ? TensorMap::kMaxRank - 1 : TensorMap::kMaxRank;
-    if (r.ordinal < 0 || r.ordinal >= limit) d.Illegal("no such dimension in a tensor map");
+    if (r.ordinal < 0 || r.ordinal >= limit) d.Illegal("a tensor map does not have this dimension");
   }
   const ptx::Operand& value = d.operand(next);
   if (r.field->first == kElementTypeBit && value.kind == ptx::Operand::Kind::kInteger &&
@@ -192,7 +192,7 @@ void DecodeMapFence(Decoder& d) {
     d.op.handler = ReleaseMaps;
     return;
   }
-  if (!d.mods.Take("acquire")) d.Illegal("a fence of tensor maps is .acquire or .release");
+  if (!d.mods.Take("acquire")) d.Illegal("a fence of tensor maps must be .acquire or .release");
   d.MakeExtra<AddressOperand>(d.Address(d.operand(0)));
   if (d.Integer(d.operand(1)) != TensorMap::kBytes) d.Illegal("a tensor map has 128 bytes");
   d.op.handler = AcquireMap;

@@ -127,7 +127,7 @@ void CheckSharedAlignment(const Issuer& issuer, const TensorRequest& request, ui
   }
   if (map.interleave == Interleave::k16B && map.swizzle != Swizzle::kNone) {
     Warn(issuer, "interleaved-swizzle",
-         "no source tells how slices of 16 bytes are swizzled; here a box is one dense block");
+         "no published source says how slices of 16 bytes are swizzled; a dense box is assumed");
   }
 }
 
@@ -264,7 +264,7 @@ void CheckStore(const Issuer& issuer, const TensorForm& form, const TensorMap& m
   }
   if (form.reduces && !ReduceExists(form.reduce, map.type)) {
     Fail(issuer, "tensor-map",
-         std::string("this reduction does not exist for elements of type ") +
+         std::string("tensor copies do not have this reduction for elements of type ") +
              TensorTypeName(map.type));
   }
 }
@@ -385,7 +385,8 @@ void DecodeTransfer(Decoder& d, bool reduces) {
       return;
     }
     case Route::kStore:
-      if (!group.empty()) d.Illegal(".cta_group is for copies that complete on an mbarrier");
+      if (!group.empty())
+        d.Illegal(".cta_group is allowed only on copies that complete on an mbarrier");
       TakeMap(d, form, d.operand(0));
       form.shared = d.Address(d.operand(1));
       // The type is in the map, which is known only at run time, so these may be sums of floats.

@@ -151,7 +151,7 @@ void TakeTypes(Decoder& d, WgmmaForm& form) {
   }
   const char* legal = IsInteger(*a) ? "s32" : f16 || IsFp8(*a) ? "f16 or f32" : "f32";
   if (std::string(legal).find(names[0]) == std::string::npos) {
-    d.Illegal("D of wgmma.mma_async of ." + names[1] + " is " + legal + ", not ." + names[0]);
+    d.Illegal("D of wgmma.mma_async of ." + names[1] + " must be " + legal + ", not ." + names[0]);
   }
   form.d_type = names[0] == "s32"   ? AccumulatorType::kS32
                 : names[0] == "f16" ? AccumulatorType::kF16
@@ -223,7 +223,7 @@ void TakeImmediates(Decoder& d, WgmmaForm& form, size_t next) {
 void TakeMetadata(Decoder& d, WgmmaForm& form, size_t next) {
   const ptx::Operand& operand = d.operand(next);
   if (operand.kind != ptx::Operand::Kind::kName) {
-    d.Illegal("the metadata of wgmma.mma_async.sp is in a register");
+    d.Illegal("the metadata of wgmma.mma_async.sp must be in a register");
   }
   form.a_slots.push_back(d.Source(operand, Type::kB32));
   form.names.push_back(operand.name);
@@ -247,17 +247,17 @@ void DecodeMmaForm(Decoder& d, bool sparse) {
   d.mods.Take(shape_name);
   form.saturate = d.mods.Take("satfinite");
   const bool counts = d.mods.Take("and");
-  if (d.mods.Take("popc") != counts) d.Illegal("wgmma.mma_async of .b1 is .and.popc");
+  if (d.mods.Take("popc") != counts) d.Illegal("wgmma.mma_async of .b1 needs .and.popc");
   TakeTypes(d, form);
   if (sparse) TakePattern(d, form);
   TakeShape(d, form, shape_name);
   if (counts != (form.a_type == MatrixType::kB1)) {
-    d.Illegal("wgmma.mma_async has .and.popc with .b1, and with no other type");
+    d.Illegal("wgmma.mma_async needs .and.popc for .b1, and allows it for no other type");
   }
   if (form.saturate && (!IsInteger(form.a_type) || counts)) {
-    d.Illegal(".satfinite is for wgmma.mma_async of .s8 and .u8");
+    d.Illegal("wgmma.mma_async allows .satfinite only for .s8 and .u8");
   }
-  // Its own registers are followed in another way than the accesses of threads.
+  // The sanitizer follows registers of wgmma apart from the accesses of threads.
   const OperandUse use = d.use;
   const Type type = form.d_type == AccumulatorType::kF32   ? Type::kF32
                     : form.d_type == AccumulatorType::kS32 ? Type::kS32

@@ -34,9 +34,9 @@ uint32_t CallStack::Grow(int lane, uint64_t bytes, uint32_t align) {
   const uint64_t left = uint64_t{First()} + kStackBytes - address;
   if (address > First() + kStackBytes || bytes > left) {
     Fail(warp_.Here(lane), "stack-overflow",
-         std::to_string(bytes) + " bytes more on the thread's stack, " +
-             std::to_string(here.calls.size()) + " calls deep: it has " +
-             std::to_string(kStackBytes) + " bytes");
+         "the thread's stack of " + std::to_string(kStackBytes) + " bytes has no room for " +
+             std::to_string(bytes) + " bytes more, " + std::to_string(here.calls.size()) +
+             " calls deep");
   }
   here.top = address + static_cast<uint32_t>(bytes);
   return address;

@@ -158,15 +158,15 @@ uint32_t Decoder::Source(const ptx::Operand& operand, Type type, bool any_width)
   if (function_.FindVariable(operand.name, &placement)) {
     const bool loads = inst.opcode == "mov" || inst.opcode == "cvta" || inst.opcode == "mapa";
     if (!loads || IsFloat(type)) {
-      Illegal("variable '" + operand.name + "' where '" + inst.Spelling() +
-              "' takes a register: mov loads its address");
+      Illegal("'" + inst.Spelling() + "' needs a register, not variable '" + operand.name +
+              "': load its address with mov");
     }
     return function_.AddressSlot(placement, operand.offset, bits);
   }
   if (uint64_t address = function_.context().FunctionAddress(operand.name)) {
     if (inst.opcode != "mov" || bits != 64 || operand.offset) {
-      Illegal("function '" + operand.name + "' where '" + inst.Spelling() +
-              "' takes a register: mov.u64 loads its address");
+      Illegal("'" + inst.Spelling() + "' needs a register, not function '" + operand.name +
+              "': load its address with mov.u64");
     }
     return Constant(type, address);
   }

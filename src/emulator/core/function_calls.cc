@@ -85,7 +85,7 @@ void FunctionDecoder::Bind(Decoder& decoder, const std::vector<ptx::Variable>& f
     }
     Placement placement;
     if (!FindVariable(actual, &placement)) {
-      decoder.Unsupported("argument '" + actual + "' that is no .param variable");
+      decoder.Unsupported("argument '" + actual + "' is not a .param variable");
     }
     scope->variables[formals[i].name] = placement;
   }
@@ -139,7 +139,7 @@ ValuePlace FunctionDecoder::Actual(Decoder& decoder, const ptx::Operand& operand
   }
   Placement placement;
   if (!FindVariable(operand.name, &placement) || placement.space != Space::kLocal) {
-    decoder.Unsupported("argument '" + operand.name + "' that is no .param variable");
+    decoder.Unsupported("argument '" + operand.name + "' is not a .param variable");
   }
   place.slot = AddressSlot(placement, 0, 64);
   place.bits = 8 * placement.bytes;

@@ -71,11 +71,11 @@ class Loader {
   void CheckHeader() {
     const std::string& version = program_.version;
     if (version.empty() || program_.target.empty()) {
-      throw EmulatorError("syntax", "PTX begins with .version and .target; there is no such line");
+      throw EmulatorError("syntax", "PTX must begin with .version and .target");
     }
     const double number = std::strtod(version.c_str(), nullptr);
     if (!(number >= 1 && number < kVersionEnd)) {
-      throw EmulatorError("unsupported", ".version " + version + " is none that is known");
+      throw EmulatorError("unsupported", "unknown PTX version .version " + version);
     }
     if (ParseTarget(program_.target).sm == 0) {
       throw EmulatorError("target", "there is no .target " + program_.target);
@@ -184,7 +184,8 @@ class Loader {
   uint64_t InitialValue(const ptx::Variable& variable, const ptx::Operand& value) {
     switch (value.kind) {
       case ptx::Operand::Kind::kInteger:
-        if (IsFloat(variable.type)) Error(variable, "syntax", "its initial value is an integer");
+        if (IsFloat(variable.type))
+          Error(variable, "syntax", "its initial value must not be an integer");
         return value.bits;
       case ptx::Operand::Kind::kFloat: {
         if (value.float_bits) return value.bits;

@@ -219,8 +219,7 @@ void ClusterRunner::CheckLimit(uint64_t executed) {
     }
   }
   Fail(where, "instruction-limit",
-       "the launch has executed more than its limit of " + std::to_string(limit) +
-           " warp instructions");
+       "the launch exceeded its limit of " + std::to_string(limit) + " warp instructions");
 }
 
 bool ClusterRunner::ExpireTimedWaits() {

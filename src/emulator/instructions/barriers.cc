@@ -46,7 +46,7 @@ void Open(NamedBarrier& barrier, Timing* timing) {
 uint32_t CheckedId(Warp& w, int lane, uint32_t id) {
   if (id > 15) {
     Fail(w.Here(lane), "illegal-operand",
-         "barrier " + std::to_string(id) + " does not exist; there are barriers 0 to 15");
+         "barrier " + std::to_string(id) + " does not exist; a CTA has barriers 0 to 15");
   }
   return id;
 }

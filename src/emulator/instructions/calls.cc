@@ -208,7 +208,8 @@ Flow Free(Warp& w, const Op& op, uint32_t mask) {
     const uint64_t address = ReadArgument<uint64_t>(w, lane, call, 0);
     if (address == 0 || global.FreeOnHeap(address)) return;
     Fail(w.Here(lane), "illegal-operand",
-         "free of " + Hex(address) + ": malloc of device code gave no such block, or it is freed",
+         "free of " + Hex(address) +
+             ": this block is not from malloc of device code, or has been freed",
          address);
   });
   ++w.changes;

@@ -365,7 +365,7 @@ bool TakeOrder(Decoder& d, bool* cta_scope) {
 void CheckSpace(Decoder& d, const MemoryOp& m) {
   const Space symbol = m.address.symbol_space;
   if (symbol != Space::kGeneric && m.space != Space::kGeneric && symbol != m.space) {
-    d.Illegal("'" + d.inst.Spelling() + "' of a variable in another state space");
+    d.Illegal("'" + d.inst.Spelling() + "' accesses a variable in another state space");
   }
 }
 
@@ -414,7 +414,8 @@ void DecodeAccess(Decoder& d, bool store) {
   }
   for (const ptx::Operand* element : elements) {
     int bits = d.RegisterBits(*element);
-    if (bits && bits != register_bits) d.Illegal("registers of different widths in a vector");
+    if (bits && bits != register_bits)
+      d.Illegal("the registers of a vector must have equal widths");
   }
   m.register_bytes = static_cast<uint8_t>(register_bits / 8);
   m.polls = strong && !store;
@@ -451,7 +452,7 @@ constexpr uint64_t kLargestBulk = 16777216;  // bytes (PTX ISA, st.bulk)
 void CheckBulkSize(const Issuer& issuer, uint64_t bytes) {
   if (bytes % 8 == 0 && bytes <= kLargestBulk) return;
   Fail(issuer, "illegal-operand",
-       "st.bulk of " + std::to_string(bytes) + " bytes: the size is a multiple of 8 up to " +
+       "st.bulk of " + std::to_string(bytes) + " bytes: the size must be a multiple of 8 up to " +
            std::to_string(kLargestBulk));
 }
 
@@ -464,7 +465,7 @@ Flow StoreBulk(Warp& w, const Op& op, uint32_t mask) {
     const auto bytes = static_cast<uint32_t>(sizes[lane]);
     const uint32_t to = ToSharedAddress(w, lane, m.space, m.address.At(w, lane));
     if (to >> 24 != w.cta.rank) {
-      Fail(issuer, "out-of-bounds", "st.bulk writes the shared memory of its own CTA only", to,
+      Fail(issuer, "out-of-bounds", "st.bulk can write only the shared memory of its own CTA", to,
            "shared memory");
     }
     if (bytes == 0) return;
@@ -483,7 +484,7 @@ void DecodeStoreBulk(Decoder& d) {
   m.address = d.Address(d.operand(0));
   CheckSpace(d, m);
   d.PushSource(1, Type::kU64);
-  if (d.Integer(d.operand(2)) != 0) d.Illegal("st.bulk stores zeros: its last operand is 0");
+  if (d.Integer(d.operand(2)) != 0) d.Illegal("the last operand of st.bulk must be 0");
   d.MakeExtra<MemoryOp>(m);
   d.op.handler = StoreBulk;
 }

@@ -106,7 +106,7 @@ Flow LaunchDependents(Warp& w, const Op&, uint32_t mask) {
 
 void DecodeGridDependency(Decoder& d) {
   const std::string what = d.mods.TakeOneOf({"launch_dependents", "wait"});
-  if (what.empty()) d.Illegal("griddepcontrol is .launch_dependents or .wait");
+  if (what.empty()) d.Illegal("griddepcontrol needs .launch_dependents or .wait");
   const bool launches = what == "launch_dependents";
   if (launches) d.function().kernel().launches_dependents = true;
   d.op.handler = launches ? LaunchDependents : WaitForPreviousGrid;

@@ -91,7 +91,7 @@ Layouts TakeLayouts(Decoder& d) {
 void TakeBitOperation(Decoder& d, MultiplierShape& shape, bool b1) {
   const std::string operation = d.mods.TakeOneOf({"xor", "and"});
   if (d.mods.Take("popc") != b1 || operation.empty() == b1) {
-    d.Illegal("mma has .xor.popc or .and.popc with .b1, and with no other type");
+    d.Illegal("mma needs .xor.popc or .and.popc for .b1, and allows them for no other type");
   }
   shape.exclusive = operation == "xor";
 }
@@ -124,7 +124,7 @@ void CheckTypes(Decoder& d, const OperandRule& a, const OperandRule& b, const st
   }
   const bool widens = shape == "m8n8k4" && types[0] == "f32" && types[3] == "f16";
   if (types[3] != types[0] && !widens) {
-    d.Illegal("C of this mma is ." + types[0] + " like D, not ." + types[3]);
+    d.Illegal("C of this mma must be ." + types[0] + " like D, not ." + types[3]);
   }
 }
 
@@ -203,7 +203,7 @@ SparseOperand SparseOperandOf(MmaSparsity sparsity, int element_bits, int stored
 
 void TakeMetadata(Decoder& d, size_t index, SparseOperand& sparse) {
   if (d.operand(index).kind != ptx::Operand::Kind::kName) {
-    d.Illegal("the metadata of mma.sp is in a register");
+    d.Illegal("the metadata of mma.sp must be in a register");
   }
   sparse.slot = d.Source(d.operand(index), Type::kB32);
   const int64_t selector = d.Integer(d.operand(index + 1));
@@ -211,7 +211,7 @@ void TakeMetadata(Decoder& d, size_t index, SparseOperand& sparse) {
   if (selector < 0 || selector >= selectors) {
     d.Illegal("the sparsity selector is " + std::to_string(selector) + ", but " +
               std::to_string(sparse.metadata.lanes) +
-              " lanes of each four hold the metadata of this mma.sp: it is " +
+              " lanes of each four hold the metadata of this mma.sp, so it must be " +
               (selectors == 1 ? "0" : "0 to " + std::to_string(selectors - 1)));
   }
   sparse.metadata.selector = static_cast<int>(selector);
@@ -245,10 +245,10 @@ MmaForm TakeMmaForm(Decoder& d, MmaSparsity sparsity) {
               : shape == "m8n8k4" ? MmaKind::kQuads
                                   : MmaKind::kTensor;
   if (form.kind != MmaKind::kQuads && (layouts.a_column || layouts.b_row)) {
-    d.Illegal("the layouts of this mma are .row.col");
+    d.Illegal("the layouts of this mma must be .row.col");
   }
   if (form.shape.saturate && (a.d_types != "s32" || b1)) {
-    d.Illegal(".satfinite is for mma of .s8, .u8, .s4 and .u4");
+    d.Illegal("mma allows .satfinite only for .s8, .u8, .s4 and .u4");
   }
   ChooseArithmetic(form, d.function().context().device.sm);
   PlaceFragments(form, a, layouts, types[3] == "f16", types[0] == "f16");

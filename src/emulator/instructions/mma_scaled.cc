@@ -94,7 +94,8 @@ MatrixType TakeNarrowType(Decoder& d, const std::string& name, bool fp4) {
     if (row.name == name && (!fp4 || row.type == MatrixType::kE2m1)) return row.type;
   }
   d.Illegal("mma of this kind does not multiply ." + name +
-            (fp4 ? ": both types are .e2m1" : ": its types are .e4m3, .e5m2, .e2m3, .e3m2, .e2m1"));
+            (fp4 ? ": both types must be .e2m1"
+                 : ": the types must be .e4m3, .e5m2, .e2m3, .e3m2 or .e2m1"));
 }
 
 // The form by its kind and vector; null for kind::f8f6f4.
@@ -111,11 +112,10 @@ const KindForm* TakeKindForm(Decoder& d) {
     if (scaled && (named || (vector.empty() && form.optional))) return &form;
   }
   if (!found) {
-    d.Illegal(
-        "mma has kind::f8f6f4 without .block_scale, and with it kind::mxf8f6f4, mxf4, mxf4nvf4");
+    d.Illegal("mma needs kind::f8f6f4, or with .block_scale kind::mxf8f6f4, mxf4 or mxf4nvf4");
   }
   if (!scaled) d.Illegal("mma with kind::" + kind + " needs .block_scale");
-  d.Illegal("mma with kind::" + kind + " has the scale vectors " +
+  d.Illegal("mma with kind::" + kind + " allows the scale vectors " +
             (kind == "mxf4nvf4" ? "2X and 4X"
              : kind == "mxf4"   ? "2X"
                                 : "1X") +
@@ -124,9 +124,9 @@ const KindForm* TakeKindForm(Decoder& d) {
 
 void TakeShapeAndLayouts(Decoder& d, int depth) {
   const std::string shape = "m16n8k" + std::to_string(depth);
-  if (!d.mods.Take(shape)) d.Illegal("the shape of mma of this kind is ." + shape);
+  if (!d.mods.Take(shape)) d.Illegal("the shape of mma of this kind must be ." + shape);
   if (!d.mods.Take("row") || !d.mods.Take("col")) {
-    d.Illegal("the layouts of mma of this kind are .row.col");
+    d.Illegal("the layouts of mma of this kind must be .row.col");
   }
 }
 
@@ -140,8 +140,8 @@ void TakeTypes(Decoder& d, const KindForm* kind, bool fp4, KindMma& form) {
   for (const std::string& name : types) d.mods.Take(name);
   const bool half = !kind && types[0] == "f16";
   if (types[0] != types[3] || (types[0] != "f32" && !half)) {
-    d.Illegal(std::string("C and D of mma of this kind are both .f32") +
-              (kind ? "" : " or both .f16"));
+    d.Illegal(std::string("C and D of mma of this kind must both be .f32") +
+              (kind ? "" : ", or both .f16"));
   }
   form.d_type = half ? AccumulatorType::kF16 : AccumulatorType::kF32;
   form.scaled.a_type = TakeNarrowType(d, types[1], fp4);
@@ -149,8 +149,8 @@ void TakeTypes(Decoder& d, const KindForm* kind, bool fp4, KindMma& form) {
   if (!kind) return;
   if (kind->scale_types.find(types[4]) == std::string_view::npos) {
     d.Illegal("scale factors of mma with kind::" + std::string(kind->kind) + " and ." +
-              std::string(kind->vector) + " are .ue8m0" + (kind->count == 4 ? " or .ue4m3" : "") +
-              ", not ." + types[4]);
+              std::string(kind->vector) + " must be .ue8m0" +
+              (kind->count == 4 ? " or .ue4m3" : "") + ", not ." + types[4]);
   }
   form.scaled.scale_type = types[4] == "ue8m0" ? ScaleType::kUe8m0 : ScaleType::kUe4m3;
 }
@@ -167,7 +167,7 @@ void CheckConstantId(Decoder& d, const ptx::Operand& operand, const char* name, 
 // A register of scale factors and {byte id, thread id}.
 void TakeScales(Decoder& d, size_t index, bool of_a, const KindMma& form, ScaleSlots& slots) {
   if (d.operand(index).kind != ptx::Operand::Kind::kName) {
-    d.Illegal("scale factors of mma are in a register");
+    d.Illegal("the scale factors of mma must be in a register");
   }
   slots.word = d.Source(d.operand(index), Type::kB32);
   const auto ids = d.Vector(d.operand(index + 1), 2, "ids of scale factors");
@@ -195,7 +195,7 @@ void DecodeMmaOfKind(Decoder& d, MmaSparsity sparsity) {
   const bool fp4 = kind && kind->kind != "mxf8f6f4";
   const bool sparse = sparsity != MmaSparsity::kDense;
   if (sparsity == MmaSparsity::kSparse) {
-    d.Illegal("mma.sp with .kind:: is mma.sp::ordered_metadata");
+    d.Illegal("mma.sp with .kind:: must be mma.sp::ordered_metadata");
   }
   const int depth = fp4 ? 64 : 32;  // that A stores
   TakeShapeAndLayouts(d, sparse ? 2 * depth : depth);

@@ -18,9 +18,10 @@ bool Passes(const std::vector<ValuePlace>& actuals, const std::vector<ValuePlace
 }
 
 [[noreturn]] void FailSignature(const Warp& w, int lane, const std::string& name) {
-  Fail(w.Here(lane), "illegal-operand",
-       "call of '" + ShortName(name) +
-           "' by its address: it has other arguments or results, or no body");
+  Fail(
+      w.Here(lane), "illegal-operand",
+      "call of '" + ShortName(name) +
+          "' by its address: the call has other arguments or results, or the function has no body");
 }
 
 const DeviceFunction& FunctionAt(Warp& w, int lane, const CallSite& site) {
@@ -32,7 +33,7 @@ const DeviceFunction& FunctionAt(Warp& w, int lane, const CallSite& site) {
     const auto& names = kernel.module->functions;
     if (number >= names.size() || address % kFunctionBytes) {
       Fail(w.Here(lane), "illegal-operand",
-           "call of " + Hex(address) + ", which is no function's address");
+           "call of " + Hex(address) + ", which is not the address of a function");
     }
     FailSignature(w, lane, names[number]);
   }
@@ -127,7 +128,7 @@ void DecodeAllocate(Decoder& d) {
   d.op.immediate = d.Has(2) ? d.Integer(d.operand(2)) : kDefaultAlign;
   const auto align = static_cast<uint64_t>(d.op.immediate);
   if (!std::has_single_bit(align) || align > kMaxAlign) {
-    d.Illegal("alloca: the alignment is a power of two up to " + std::to_string(kMaxAlign));
+    d.Illegal("alloca: the alignment must be a power of two up to " + std::to_string(kMaxAlign));
   }
   d.op.handler = type == Type::kU64 ? Allocate<uint64_t> : Allocate<uint32_t>;
 }

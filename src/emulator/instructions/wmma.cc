@@ -115,7 +115,7 @@ void CheckAccumulator(Decoder& d, const std::string& type, const WmmaShape& shap
                     : type == "f32" ? shape.k == 16 || shape.k == 8
                     : type == "s32" ? shape.k != 4 && shape.k != 8
                                     : false;
-  if (!fits) d.Illegal("accumulators of wmma of this shape are not ." + type);
+  if (!fits) d.Illegal("wmma of this shape does not have accumulators of ." + type);
 }
 
 Type RegisterTypeOf(const std::string& type) {
@@ -159,7 +159,7 @@ int64_t StrideOf(Warp& w, const WmmaMove& move, uint32_t mask) {
   const uint64_t align = static_cast<uint64_t>(move.tile.given) * (move.tile.bits == 64 ? 8 : 4);
   if (address % align != 0) {
     Fail(w.Here(first), "misaligned",
-         "the address of wmma is no multiple of " + std::to_string(align), address, "memory");
+         "the address of wmma must be a multiple of " + std::to_string(align), address, "memory");
   }
   const int64_t tight = (move.along_lines ? move.tile.length : move.tile.lines) * move.elements;
   if (!strides) return tight;
@@ -167,7 +167,7 @@ int64_t StrideOf(Warp& w, const WmmaMove& move, uint32_t mask) {
   const int64_t step = std::min<int64_t>(16, static_cast<int64_t>(align));
   if (stride < tight || stride * move.element_bits % (8 * step) != 0) {
     Fail(w.Here(first), "illegal-operand",
-         "the stride of wmma is " + std::to_string(stride) + " elements: it is at least " +
+         "the stride of wmma is " + std::to_string(stride) + " elements; it must be at least " +
              std::to_string(tight) + " and a multiple of " + std::to_string(step) + " bytes");
   }
   return stride;
@@ -250,7 +250,7 @@ void DecodeMove(Decoder& d, bool store) {
     if (operand.bits == 64) registers = Type::kF64;
     if (operand.bits < 8 || operand.elements > 1) {
       if ((layout == "row") != (what == "a"))
-        d.Illegal("A of wmma of ." + type + " is .row, B .col");
+        d.Illegal("A of wmma of ." + type + " must be .row, and B .col");
     }
   } else {
     CheckAccumulator(d, type, shape);
@@ -360,7 +360,7 @@ Flow MultiplyTiles(Warp& w, const Op& op, uint32_t mask) {
 void TakeOperation(Decoder& d, MultiplierShape& shape, bool b1) {
   const std::string operation = d.mods.TakeOneOf({"xor", "and"});
   if (d.mods.Take("popc") != b1 || operation.empty() == b1) {
-    d.Illegal("wmma.mma has .xor.popc or .and.popc with .b1, and with no other type");
+    d.Illegal("wmma.mma needs .xor.popc or .and.popc for .b1, and allows them for no other type");
   }
   shape.exclusive = operation == "xor";
 }
@@ -385,7 +385,7 @@ void DecodeWmmaMultiply(Decoder& d) {
   const WmmaType& a = OperandType(d, types[1], shape);
   const WmmaType& b = OperandType(d, types[2], shape);
   if ((a.bits < 8 || a.elements > 1) && layouts != ".row.col") {
-    d.Illegal("the layouts of wmma.mma of ." + types[1] + " are .row.col");
+    d.Illegal("the layouts of wmma.mma of ." + types[1] + " must be .row.col");
   }
   if (a.name != b.name) {
     d.Illegal("wmma.mma does not multiply ." + types[1] + " with ." + types[2]);
@@ -393,11 +393,12 @@ void DecodeWmmaMultiply(Decoder& d) {
   const std::string wanted = a.bits == 64 ? "f64" : IsInteger(a.type) ? "s32" : "f32";
   for (const std::string& each : {types[0], types[3]}) {
     if (each != wanted && !(a.name == "f16" && each == "f16")) {
-      d.Illegal("C and D of wmma.mma of ." + types[1] + " are ." + wanted + ", not ." + each);
+      d.Illegal("C and D of wmma.mma of ." + types[1] + " must be ." + wanted + ", not ." + each);
     }
   }
   if (types[0] == "f16" && types[3] == "f32") d.Unsupported("wmma.mma from f32 to f16");
-  if (form.shape.saturate && wanted != "s32") d.Unsupported("wmma.mma of floats with .satfinite");
+  if (form.shape.saturate && wanted != "s32")
+    d.Unsupported("wmma.mma of floats does not allow .satfinite");
   form.widens = types[0] != types[3];
   form.doubles = a.bits == 64;
   form.a = OperandTile(a, shape, true);

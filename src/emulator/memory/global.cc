@@ -220,11 +220,11 @@ std::string GlobalMemory::Describe(uint64_t address) const {
   constexpr uint64_t kNearNull = 1 << 20;
   if (!buffer && address > kHeapBase) return heap_.Describe(address - kHeapBase);
   if (!buffer && address < kNearNull) {
-    return "it begins at a null pointer, as an argument has that is None";
+    return "its base is a null pointer: is an argument None?";
   }
   if (!buffer) {
-    return "no buffer of this launch is at this address; memory that it reaches by addresses in "
-           "tensors is named by tilelang.emulator.reachable";
+    return "no buffer of this launch is at this address; if the kernel reads addresses from "
+           "tensors, name their memory with tilelang.emulator.reachable";
   }
   const int64_t offset = static_cast<int64_t>((address & kOffsetMask) - buffer->begin);
   std::string text = "byte " + std::to_string(offset) + " of buffer '" + buffer->name + "'";

@@ -125,7 +125,9 @@ def test_configurations_from_a_function():
     result = autotune(configs=lambda N: [{"block": N}, {"block": 32}])(scaled).tune(torch.zeros(64))
     assert [trial.config["block"] for trial in result.trials] == [64, 32]
     assert len(autotune(configs=lambda: REPEATS)(copies).tune(32).trials) == 3
-    with pytest.raises(ConfigError, match="takes 'M', which the call does not have"):
+    with pytest.raises(
+        ConfigError, match="is a function of 'M', but the call has no such argument"
+    ):
         autotune(configs=lambda M: [])(copies).tune(200)
 
 
@@ -359,23 +361,23 @@ def test_progress_is_shown(capsys):
     ("settings", "message"),
     [
         ({"configs": [], "budgett": 3}, "no setting 'budgett'"),
-        ({"configs": [], "rep": 0}, "rep=0 of a search is not positive"),
-        ({"configs": [], "budget": -1}, "budget=-1 of a search is not positive"),
-        ({"budget": "x"}, "budget='x' of a search is not positive: seconds, or None"),
-        ({"budget": float("nan")}, "budget=nan of a search is not positive"),
-        ({"warmup": "x"}, "warmup='x' of a search is not positive"),
-        ({"topk": 0}, "topk=0 of a search is not a whole number of at least 1, or None"),
-        ({"workers": 0.5}, "workers=0.5 of a search is not a whole number"),
-        ({"by_model": "yes"}, "by_model='yes' of a search is not True or False"),
-        ({"progress": "x"}, "progress='x' of a search is not True, False or None"),
-        ({"executor": 3}, "executor=3 of a search is not an executor of concurrent.futures"),
-        ({"supply_type": "Auto"}, "supply_type='Auto' of a search is not a TensorSupplyType: Int"),
-        ({"ref_prog": 3}, "ref_prog=3 of a search is not a function, or None"),
-        ({"rtol": -1}, "rtol=-1 of a search is not a number of at least 0"),
-        ({"max_mismatched_ratio": 2}, "max_mismatched_ratio=2 of a search is not a number from 0"),
-        ({"configs": 5}, r"configs=5 is no list of configurations\n.*give dicts of parameters"),
-        ({"configs": {"block": 64}}, "configs={'block': 64} is no list of configurations"),
-        ({"configs": "ab"}, "configs='ab' is no list of configurations"),
+        ({"configs": [], "rep": 0}, "rep= must be positive.*, got 0"),
+        ({"configs": [], "budget": -1}, "budget= must be positive.*, got -1"),
+        ({"budget": "x"}, "budget= must be positive: seconds, or None.*, got 'x'"),
+        ({"budget": float("nan")}, "budget= must be positive.*, got nan"),
+        ({"warmup": "x"}, "warmup= must be positive.*, got 'x'"),
+        ({"topk": 0}, "topk= must be a whole number of at least 1, or None.*, got 0"),
+        ({"workers": 0.5}, "workers= must be a whole number.*, got 0.5"),
+        ({"by_model": "yes"}, "by_model= must be True or False.*, got 'yes'"),
+        ({"progress": "x"}, "progress= must be True, False or None.*, got 'x'"),
+        ({"executor": 3}, "executor= must be an executor of concurrent.futures.*, got 3"),
+        ({"supply_type": "Auto"}, "supply_type= must be a TensorSupplyType: Int.*, got 'Auto'"),
+        ({"ref_prog": 3}, "ref_prog= must be a function, or None.*, got 3"),
+        ({"rtol": -1}, "rtol= must be a number of at least 0.*, got -1"),
+        ({"max_mismatched_ratio": 2}, "max_mismatched_ratio= must be a number from 0.*, got 2"),
+        ({"configs": 5}, r"configs=5 is not a list of configurations\n.*give a list of dicts"),
+        ({"configs": {"block": 64}}, "configs={'block': 64} is not a list of configurations"),
+        ({"configs": "ab"}, "configs='ab' is not a list of configurations"),
     ],
 )
 def test_wrong_settings(settings, message):
@@ -400,10 +402,10 @@ def test_an_early_stop_may_be_a_truth_value(changes, factor):
 @pytest.mark.parametrize(
     ("configs", "message"),
     [
-        ([], r"no configurations to choose from\n.*has to give one at least"),
-        (lambda: 5, "configs=5 is no list of configurations"),
-        ([(64, 1)], r"a configuration is a dict .*, not \(64, 1\)"),
-        ([{"blocks": 64}], "sets 'blocks', which is no parameter of copies"),
+        ([], r"configs= is empty.*\n.*give at least one configuration"),
+        (lambda: 5, "configs=5 is not a list of configurations"),
+        ([(64, 1)], r"a configuration must be a dict .*, got \(64, 1\)"),
+        ([{"blocks": 64}], "sets 'blocks', but copies has no such parameter"),
     ],
 )
 def test_wrong_configurations(configs, message):
@@ -414,7 +416,9 @@ def test_wrong_configurations(configs, message):
 
 
 def test_only_above_jit():
-    with pytest.raises(ConfigError, match=r"stands above @tilelang.jit, not above 'copy_of'"):
+    with pytest.raises(
+        ConfigError, match=r"must be above @tilelang.jit, but here it is above 'copy_of'"
+    ):
         autotune(configs=REPEATS)(copy_of)
     with pytest.raises(ConfigError, match=r"was not chosen by tilelang.autotune"):
         _ = copies(64).config

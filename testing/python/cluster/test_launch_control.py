@@ -73,8 +73,8 @@ def test_other_targets_have_none() -> None:
 @pytest.mark.parametrize(
     ("scope", "shape", "message"),
     [
-        ("fragment", (4,), "not in shared memory, where the answer goes"),
-        ("shared", (2,), "has 8 bytes; an answer has 16"),
+        ("fragment", (4,), "the answer needs a buffer in shared memory"),
+        ("shared", (2,), "needs 16 bytes, but .* has 8"),
     ],
 )
 def test_where_the_answer_goes(scope: str, shape: tuple[int, ...], message: str) -> None:

@@ -104,7 +104,9 @@ def case_no_clusters():
 
 
 def case_tensor_to_another_block():
-    """ScopeError: T.copy_cluster with dst_block= of A (float16[4, 64, 64] in global memory) to a"""
+    """ScopeError: T.copy_cluster with dst_block= copies from shared memory or a fragment to shared
+    memory, got A
+    """
     compiled(lambda A, out, a, b, bar: T.copy_cluster(A, a, dst_block=1))
 
 

@@ -114,5 +114,5 @@ def test_a_pointer_may_be_a_struct():
     x, y = np.random.default_rng(0).standard_normal((2, 3, 512)).astype(np.float32)
     kernel.launch(3, 128, [x, y], smem=2048)
     assert np.array_equal(y, x[:, ::-1])
-    with pytest.raises(UserError, match="has 4 bytes, the parameter 8"):
+    with pytest.raises(UserError, match="has 4 bytes, but the parameter has 8"):
         kernel.launch(3, 128, [x, b"four"], smem=2048)

@@ -276,5 +276,5 @@ def test_only_the_launch_just_before_counts():
 
 
 def test_griddepcontrol_of_nothing():
-    with pytest.raises(EmulatorError, match=r"griddepcontrol is \.launch_dependents or \.wait"):
+    with pytest.raises(EmulatorError, match=r"griddepcontrol needs \.launch_dependents or \.wait"):
         run("griddepcontrol;", WAIT)

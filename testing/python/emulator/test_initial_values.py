@@ -73,7 +73,7 @@ def test_address_of_a_function():
     out = np.zeros(3, np.uint64)
     load(f"{table}{head} {{ ret; }}", body).launch(1, 1, [out])
     assert out[0] == out[1] != out[2] and out.all()
-    with pytest.raises(EmulatorError, match="loads its address"):
+    with pytest.raises(EmulatorError, match="load its address with mov"):
         load(table, "mov.u64 %d2, g+8;").launch(1, 1, [out])
-    with pytest.raises(EmulatorError, match="loads its address"):
+    with pytest.raises(EmulatorError, match="load its address with mov"):
         load(table, "add.u64 %d2, %d2, g;").launch(1, 1, [out])

@@ -233,8 +233,8 @@ def test_ptx_may_be_bytes():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "begins with .version and .target"),
-        ("\0", "begins with .version and .target"),
+        ("", "must begin with .version and .target"),
+        ("\0", "must begin with .version and .target"),
         (HEADER, "no kernel"),
         (None, "must be a text, got NoneType"),
         (b"\x7fELF\x02\xff", "binary data"),

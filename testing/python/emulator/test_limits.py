@@ -134,7 +134,7 @@ def test_size_of_a_bulk_copy():
         ".shared .align 16 .b8 s[64]; .reg .b64 %d0; mov.u64 %d0, 0; mov.u32 %r1, s;"
         " cp.async.bulk.global.shared::cta.bulk_group [%d0], [%r1], 4294967280;"
     )
-    with pytest.raises(EmulatorError, match="shared memory has less"):
+    with pytest.raises(EmulatorError, match="is larger than shared memory"):
         Device("sm_100a").load_ptx(ENTRY.format(body))["k"].launch(1, 1, [])
 
 

@@ -157,7 +157,7 @@ MMA = kernels.instruction(FLOATS[3])
         (MMA.replace("%d0, ", ""), "needs 4 registers for D, not 3"),
         (MMA.replace(".aligned", ""), ".sync.aligned is mandatory"),
         (MMA.replace(".row.col", ".row"), "needs the layouts of A and B"),
-        (MMA.replace(".row.col", ".row.row"), "the layouts of this mma are .row.col"),
+        (MMA.replace(".row.col", ".row.row"), "the layouts of this mma must be .row.col"),
         (MMA.replace(".row.col", ".row.col.satfinite"), ".satfinite is for"),
         (MMA.replace(".m16n8k16", ""), "needs a shape"),
         (MMA.replace("m16n8k16", "m16n8k32"), "is .m8n8k4, .m16n8k8, .m16n8k16, not .m16n8k32"),

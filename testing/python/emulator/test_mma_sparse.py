@@ -211,7 +211,7 @@ MMA = kernels.instruction(FORMS[3])  # f16, m16n8k32
     [
         (MMA.replace("m16n8k32", "m16n8k8"), "of mma.sp of .f16 is .m16n8k16, .m16n8k32, not"),
         (MMA.replace("%e, 0", "%e, 2"), "the sparsity selector is 2, but 2 lanes of each four"),
-        (MMA.replace("%e, 0", "7, 0"), "the metadata of mma.sp is in a register"),
+        (MMA.replace("%e, 0", "7, 0"), "the metadata of mma.sp must be in a register"),
         (MMA.replace(", %e, 0", ""), "operand"),
         (MMA.replace("f16.f16.f32", "f64.f64.f32"), "mma.sp of .f64 does not exist"),
     ],

@@ -62,7 +62,7 @@ def test_it_is_a_write_of_the_thread():
 @pytest.mark.parametrize(
     ("store", "message"),
     [
-        ("st.bulk.shared::cta [%r5], %d2, 1;", "stores zeros"),
+        ("st.bulk.shared::cta [%r5], %d2, 1;", "must be 0"),
         ("st.bulk.shared::cluster [%r5], %d2, 0;", "shared::cluster"),
         ("st.bulk.relaxed.shared::cta [%r5], %d2, 0;", "relaxed"),
     ],

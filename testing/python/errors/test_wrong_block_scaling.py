@@ -36,14 +36,12 @@ def by_hand(words=(128,), kind=T.uint32, columns=(128, 4), m=128, n=128, k=128, 
 
 
 def case_bytes():
-    """DTypeError: smem_src of T.tcgen05_cp_warpx4 is sf (uint8[512] in shared memory); factors are
-    words of uint32
-    """
+    """DTypeError: smem_src of T.tcgen05_cp_warpx4 must be words of uint32"""
     by_hand(words=(512,), kind=T.uint8)
 
 
 def case_some_words():
-    """ShapeError: smem_src of T.tcgen05_cp_warpx4 is `sf` of shape (96); it takes 128 words"""
+    """ShapeError: must be a multiple of 128 consecutive words, but `sf` has shape (96)"""
     by_hand(words=(96,))
 
 
@@ -53,7 +51,7 @@ def case_too_few_columns():
 
 
 def case_rows_of_factors():
-    """ShapeError: tmem_dst of T.tcgen05_cp_warpx4 has 64 rows; factors lie in all 128 lanes"""
+    """ShapeError: tmem_dst of T.tcgen05_cp_warpx4 must have 128 rows, one for each lane, got 64"""
     by_hand(columns=(64, 4))
 
 
@@ -77,8 +75,8 @@ def case_columns_of_b():
 
 
 def case_granularity():
-    """SemanticsError: T.tcgen05_gemm_blockscaled: sf_a_granularity_k is `48`; it is a multiple of
-    32
+    """SemanticsError: T.tcgen05_gemm_blockscaled: sf_a_granularity_k must be a multiple of 32, got
+    `48`
     """
     by_hand(granularity=48)
 
@@ -91,7 +89,7 @@ def case_depth():
 
 
 def case_start():
-    """SemanticsError: T.tcgen05_gemm_blockscaled: k_start is `16`; it is where A and B begin"""
+    """SemanticsError: T.tcgen05_gemm_blockscaled: k_start must be a multiple of 32, got `16`"""
     by_hand(k_start=16)
 
 

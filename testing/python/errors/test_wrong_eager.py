@@ -291,8 +291,8 @@ def test_allocating_at_a_wrong_place():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((), "takes a shape and a type"),
-        (((4,), T.float32, 3), "takes a shape and a type"),
+        ((), "takes a shape and a dtype"),
+        (((4,), T.float32, 3), "takes a shape and a dtype"),
         ((4, -1), "-1 of a tensor is not an integer of at least 0"),
         (((4, 2.5),), "2.5 of a tensor is not an integer of at least 0"),
         (((4,), "float33"), "unknown data type 'float33'"),
@@ -461,7 +461,9 @@ def test_variable_parameters():
             pass
 
     fails(
-        lambda: function(A4), errors.UnsupportedSyntaxError, "the parameters of a kernel are fixed"
+        lambda: function(A4),
+        errors.UnsupportedSyntaxError,
+        "a kernel has a fixed number of parameters",
     )
 
 

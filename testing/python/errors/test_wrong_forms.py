@@ -45,7 +45,8 @@ def case_index_outside_of_a_view():
 
 
 def case_odd_rows_of_four_bit_elements():
-    """ShapeError: the last extent of A: int4[4, 63] is no multiple of 2; 2 elements of 4 bits ...
+    """ShapeError: the last extent of A: int4[4, 63] must be a multiple of 2: 2 elements of 4 bits
+    ...
     share a byte
     """
 
@@ -77,7 +78,7 @@ def case_vectors_of_different_lengths():
 
 
 def case_vector_of_another_size():
-    """ShapeError: 4 lanes for the 8 elements of `A[0:8]`"""
+    """ShapeError: cannot assign 4 lanes to the 8 elements of `A[0:8]`"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):
@@ -113,7 +114,9 @@ def case_wide_write_of_a_column():
 
 
 def case_atomic_of_scattered_elements():
-    """ShapeError: dst of T.atomic_addx2 is `<A[0], A[2]>`, no adjacent elements of memory"""
+    """ShapeError: dst of T.atomic_addx2 must be adjacent elements of memory, but `<A[0], A[2]>` is
+    not
+    """
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):
@@ -122,7 +125,7 @@ def case_atomic_of_scattered_elements():
 
 
 def case_wide_write_of_too_many_bits():
-    """DTypeError: T.stg64 of 4 lanes of uint32; it writes 64 bits"""
+    """DTypeError: T.stg64 writes 64 bits, got 4 lanes of uint32"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):
@@ -275,7 +278,9 @@ def case_scheduler_of_one_number():
 
 
 def case_other_random_generator():
-    """UnsupportedError: T.rng_init with generator='curandStateXORWOW_t' ... use Philox4x32-10"""
+    """UnsupportedError: T.rng_init does not support generator='curandStateXORWOW_t' ... use
+    Philox4x32-10
+    """
 
     @T.prim_func
     def main(A: T.Tensor((N,), "uint32")):
@@ -285,7 +290,7 @@ def case_other_random_generator():
 
 
 def case_tensor_at_a_short_address():
-    """DTypeError: T.make_tensor at `n`, which has type int32: addresses have 64 bits"""
+    """DTypeError: T.make_tensor: the address must have 64 bits, but `n` has type int32"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32"), n: T.int32):
@@ -295,8 +300,8 @@ def case_tensor_at_a_short_address():
 
 
 def case_asynchronous_copy_between_other_memories():
-    """ScopeError: T.async_copy from S (float32[64] in shared memory) to A (float32[64] in global
-    memory): it copies from global to shared memory
+    """ScopeError: T.async_copy copies from global to shared memory, got S (float32[64] in shared
+    memory) and A
     """
 
     @T.prim_func
@@ -307,7 +312,7 @@ def case_asynchronous_copy_between_other_memories():
 
 
 def case_asynchronous_copy_of_two_bytes():
-    """SemanticsError: T.ptx_cp_async of 2 bytes; it copies 4, 8, 16 bytes"""
+    """SemanticsError: T.ptx_cp_async copies 4, 8, 16 bytes, got 2"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float16")):
@@ -317,7 +322,9 @@ def case_asynchronous_copy_of_two_bytes():
 
 
 def case_wait_for_groups_known_at_run_time():
-    """SemanticsError: T.ptx_wait_group: `n` is no number of groups; it is a constant from 0 on"""
+    """SemanticsError: T.ptx_wait_group: the number of groups must be a constant of at least 0, got
+    `n`
+    """
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32"), n: T.int32):
@@ -338,7 +345,7 @@ def case_copy_of_extents_that_may_differ():
 
 
 def case_barrier_number_below_0():
-    """ResourceError: barrier_id=-1 of T.named_barrier_arrive; named barriers are 0 to 15"""
+    """ResourceError: T.named_barrier_arrive: barrier_id must be from 0 to 15, got -1"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32")):
@@ -348,8 +355,8 @@ def case_barrier_number_below_0():
 
 
 def case_safe_value_of_a_tile():
-    """ScopeError: T.annotate_safe_value of `S (float32[64] in shared memory)`, which is no
-    tensor
+    """ScopeError: T.annotate_safe_value takes tensors in global memory, but `S (float32[64] in
+    shared memory)`
     """
 
     @T.prim_func
@@ -361,7 +368,9 @@ def case_safe_value_of_a_tile():
 
 
 def case_image_of_two_dimensions():
-    """ShapeError: T.im2col of (64, 64) into (64, 32): it takes a tensor (N, H, W, C)"""
+    """ShapeError: T.im2col takes a tensor (N, H, W, C) and a matrix, got shapes (64, 64) and (64,
+    32)
+    """
 
     @T.prim_func
     def main(A: T.Tensor((N, N), "float16")):

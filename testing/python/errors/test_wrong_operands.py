@@ -37,7 +37,7 @@ def case_constant_index_outside():
 
 
 def case_atomic_on_a_narrow_type():
-    """DTypeError: T.atomic_max on int16; no GPU has atomics on this type"""
+    """DTypeError: T.atomic_max does not support int16: no GPU has atomic operations on this type"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "int16")):
@@ -46,7 +46,7 @@ def case_atomic_on_a_narrow_type():
 
 
 def case_atomic_on_a_tile_of_a_narrow_type():
-    """DTypeError: T.atomic_add on uint8; no GPU has atomics ... int32, uint32 or float32"""
+    """DTypeError: T.atomic_add does not support uint8 ... int32, uint32 or float32"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "uint8")):
@@ -57,7 +57,7 @@ def case_atomic_on_a_tile_of_a_narrow_type():
 
 
 def case_atomic_on_pairs_of_a_narrow_type():
-    """DTypeError: T.atomic_addx2 on int16; no GPU has atomics"""
+    """DTypeError: T.atomic_addx2 does not support int16"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "int16")):
@@ -66,7 +66,7 @@ def case_atomic_on_pairs_of_a_narrow_type():
 
 
 def case_bits_of_a_type_without_arithmetic():
-    """DTypeError: T.atomic_or on float8_e8m0fnu; no GPU has atomics"""
+    """DTypeError: T.atomic_or does not support float8_e8m0fnu"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float8_e8m0fnu")):
@@ -271,7 +271,7 @@ def case_bit_operation_on_floats():
 
 
 def case_reinterpret_size():
-    """DTypeError: T.reinterpret of float16 (16 bits) as uint32 (32 bits)"""
+    """DTypeError: T.reinterpret cannot read float16 (16 bits) as uint32 (32 bits)"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16"), B: T.Tensor((M,), "uint32")):
@@ -318,7 +318,7 @@ def case_negative_extent():
 
 
 def case_barrier_operand():
-    """ScopeError: T.mbarrier_arrive: `A[0]` is no barrier ... T.alloc_barrier"""
+    """ScopeError: T.mbarrier_arrive must be a barrier, got `A[0]` ... T.alloc_barrier"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "uint64")):
@@ -327,7 +327,9 @@ def case_barrier_operand():
 
 
 def case_barrier_array_as_one():
-    """ShapeError: T.mbarrier_wait_parity: bars holds 2 barriers ... bars[i]"""
+    """ShapeError: T.mbarrier_wait_parity must be one barrier, but bars is an array of 2 ...
+    bars[i]
+    """
 
     @T.prim_func
     def main(A: T.Tensor((M,), "uint64")):
@@ -390,7 +392,7 @@ def case_index_of_an_index():
 
 
 def case_shared_parameter():
-    """ScopeError: parameter S of a kernel is in shared memory; parameters are global"""
+    """ScopeError: parameter S must be in global memory, got scope 'shared'"""
 
     @T.prim_func
     def main(
@@ -412,7 +414,7 @@ def case_tile_operator_in_parallel():
 
 
 def case_atomic_on_a_fragment():
-    """ScopeError: T.atomic_add on x (float32[128] in a fragment): only global and shared"""
+    """ScopeError: T.atomic_add on x (float32[128] in a fragment): atomic operations need global"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float32")):

@@ -101,45 +101,49 @@ def packed(kind=T.float4_e2m1fn, k=128, factors=(T.float8_e4m3fn,) * 2, transpos
 
 
 def case_bytes_in_halves():
-    """ShapeError: the last extent of T.alloc_shared((128, 63)) of T.float4_e2m1fn is no multiple of
-    2; 2 elements of 4 bits share a byte
+    """ShapeError: the last extent of T.alloc_shared((128, 63)) of T.float4_e2m1fn must be a
+    multiple of 2: 2 elements of 4 bits share a byte
     """
     allocated((128, 63), T.float4_e2m1fn)
 
 
 def case_bytes_that_are_packed():
-    """DTypeError: T.alloc_shared(..., int8, packed=True): types of 4 bits are packed"""
+    """DTypeError: T.alloc_shared(..., int8, packed=True): only types of 4 bits can be packed"""
     allocated((128, 64), "int8")
 
 
 def case_six_bits_that_are_packed():
-    """DTypeError: T.alloc_shared(..., float6_e3m2fn, packed=True): types of 4 bits are packed ...
-    T.float6_e3m2fn has padded=True
+    """DTypeError: T.alloc_shared(..., float6_e3m2fn, packed=True): only types of 4 bits can be
+    packed ...
+    T.float6_e3m2fn takes padded=True
     """
     allocated((128, 64), T.float6_e3m2fn)
 
 
 def case_bytes_that_are_padded():
-    """DTypeError: T.alloc_shared(..., int4, padded=True): types of 4 or 6 bits are padded ...
-    those are T.float6_e2m3fn and T.float6_e3m2fn and T.float4_e2m1fn
+    """DTypeError: T.alloc_shared(..., int4, padded=True): only types of 4 or 6 bits can be padded
+    ...
+    these types are T.float6_e2m3fn and T.float6_e3m2fn and T.float4_e2m1fn
     """
     allocated((128, 64), T.int4, padded=True)
 
 
 def case_both_packed_and_padded():
-    """DTypeError: T.alloc_shared(..., float4_e2m1fn, padded=True): types of 4 or 6 bits are"""
+    """DTypeError: T.alloc_shared(..., float4_e2m1fn, padded=True): only types of 4 or 6 bits can
+    be
+    """
     allocated((128, 64), T.float4_e2m1fn, padded=True, packed=True)
 
 
 def case_half_a_unit_of_16_elements():
-    """ShapeError: T.alloc_shared((128, 72)) of T.float6_e3m2fn: its last extent is no multiple of
-    16; 16 elements begin in each 16 bytes of a padded tile
+    """ShapeError: T.alloc_shared((128, 72)) of T.float6_e3m2fn: the last extent must be a multiple
+    of 16, because a padded tile stores 16 elements in each 16 bytes
     """
     allocated((128, 72), T.float6_e3m2fn, padded=True)
 
 
 def case_three_bytes_in_parts():
-    """ShapeError: the last extent of A: float6_e2m3fn[4, 62] is no multiple of 4; 4 ...
+    """ShapeError: the last extent of A: float6_e2m3fn[4, 62] must be a multiple of 4: 4 ...
     elements of 6 bits share 3 bytes
     """
 
@@ -226,7 +230,7 @@ def case_six_bits_of_few_threads():
 
 
 def case_six_bits_of_few_rows():
-    """ShapeError: T.gemm of padded tiles: tcgen05.mma has at least 64 rows"""
+    """ShapeError: T.gemm of padded tiles: tcgen05.mma needs at least 64 rows"""
     six_bits_into(m=32)
 
 
@@ -266,12 +270,14 @@ def case_packed_in_tensor_memory_cleared():
 
 
 def case_halves_packed_in_tensor_memory():
-    """DTypeError: T.alloc_tmem(..., float16, packed=True): float4_e2m1fn is packed in tensor"""
+    """DTypeError: T.alloc_tmem(..., float16, packed=True): only float4_e2m1fn can be packed"""
     in_tensor_memory(T.clear, T.float16)
 
 
 def case_half_a_byte_in_tensor_memory():
-    """ShapeError: the last extent of T.alloc_tmem((128, 63)) of T.float4_e2m1fn is no multiple"""
+    """ShapeError: the last extent of T.alloc_tmem((128, 63)) of T.float4_e2m1fn must be a
+    multiple
+    """
     in_tensor_memory(T.clear, shape=(128, 63))
 
 

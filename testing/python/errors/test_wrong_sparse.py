@@ -28,28 +28,26 @@ def sparse(kind="float16", meta="int16", shape=(64, 4), a=(64, 32), b=(64, 64), 
 
 
 def case_metadata_of_floats():
-    """DTypeError: E of T.gemm_sp is e (float32[64, 4] in shared memory); metadata are int8, uint8
+    """DTypeError: E of T.gemm_sp must have type int8, uint8
     ... tilelang.utils.sparse.compress
     """
     sparse(meta="float32")
 
 
 def case_metadata_of_another_size():
-    """ShapeError: E of T.gemm_sp has shape (64, 4); metadata of 64 rows of K = 64 are (64, 8): a
-    uint8 for 8 elements
+    """ShapeError: E of T.gemm_sp has shape (64, 4), but the metadata of 64 rows with K = 64 have
+    shape (64, 8)
     """
     sparse(meta="uint8")
 
 
 def case_metadata_in_tensor_memory():
-    """ScopeError: E of T.gemm_sp is e (int16[64, 4] in tensor memory); metadata lie in shared
-    memory
-    """
+    """ScopeError: E of T.gemm_sp must be in shared memory"""
     sparse(scope=T.alloc_tmem)
 
 
 def case_turned_metadata_in_registers():
-    """ScopeError: E of T.gemm_sp is e (int16[4, 64] in a fragment) with transpose_E=True"""
+    """ScopeError: E of T.gemm_sp must be in shared memory if transpose_E=True"""
     sparse(scope=T.alloc_fragment, shape=(4, 64), transpose_E=True)
 
 

@@ -39,9 +39,7 @@ def case_table_of_the_static_scheduler():
 
 
 def case_table_of_another_type():
-    """DTypeError: table of T.Persistent is order (int64[64] in global memory); the numbers of tiles
-    are int32
-    """
+    """DTypeError: T.Persistent: table must have type int32, got order (int64[64] in global"""
 
     @T.prim_func
     def main(A: T.Tensor((N,), "float32"), order: T.Tensor((N,), "int64")):
@@ -51,8 +49,8 @@ def case_table_of_another_type():
 
 
 def case_table_of_two_dimensions():
-    """ShapeError: table of T.Persistent is order (int32[8, 8] in global memory); it has one
-    dimension
+    """ShapeError: T.Persistent: table must have one dimension, got order (int32[8, 8] in global
+    memory)
     """
 
     @T.prim_func
@@ -63,8 +61,8 @@ def case_table_of_two_dimensions():
 
 
 def case_table_in_shared_memory():
-    """ScopeError: table of T.Persistent is order (int32[64] in shared memory); it is a tensor in
-    global memory
+    """ScopeError: T.Persistent: table must be in global memory, got order (int32[64] in shared
+    memory)
     """
 
     @T.prim_func

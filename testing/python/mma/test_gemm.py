@@ -94,7 +94,7 @@ def test_few_rows_on_blackwell(shape, fragment):
     case = Case(TYPES[2], shape, 64, a_in_fragment=fragment)
     check(case, "sm_100a", "cpu")
     messages = [remark.message for remark in gemm(case, "sm_100a").remarks]
-    assert any("mma.sync: tcgen05.mma has at least 64 rows" in text for text in messages)
+    assert any("mma.sync: tcgen05.mma needs at least 64 rows" in text for text in messages)
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])

@@ -17,7 +17,7 @@ PROGRAMS = {
     "two conditions": True,
     "left early": True,
     "loads outside": "it stands in an inner statement of the loop",
-    "one load outside": "it stands under a condition, its tiles are loaded outside of it",
+    "one load outside": "its tiles are loaded outside of that condition",
     "both branches": "it stands in an inner statement of the loop",
     "threads between": "threads work between the gemms of an iteration, which a condition may skip",
 }

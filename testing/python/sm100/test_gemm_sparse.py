@@ -168,8 +168,12 @@ def test_two_gemms_of_an_iteration():
     ("tiles", "types", "reason"),
     [
         ((64, 32, 64), HALF, "M of a sparse gemm must be a multiple of 128"),
-        ((128, 32, 64), ("float32",) * 3, "sparse A is float16, bfloat16 or float8"),
-        ((128, 32, 64), ("int8", "int8", "int32"), "sparse A is float16, bfloat16 or float8"),
+        ((128, 32, 64), ("float32",) * 3, "a sparse A must be float16, bfloat16 or float8"),
+        (
+            (128, 32, 64),
+            ("int8", "int8", "int32"),
+            "a sparse A must be float16, bfloat16 or float8",
+        ),
         ((128, 36, 64), HALF, "N must be a multiple of 8"),
     ],
 )
@@ -185,7 +189,7 @@ def test_what_mma_sync_does(tiles, types, reason):
 
 
 def test_refused_in_tensor_memory():
-    with pytest.raises(LayoutError, match="sparse A is float16, bfloat16 or float8"):
+    with pytest.raises(LayoutError, match="a sparse A must be float16, bfloat16 or float8"):
         kernel_of((128, 32, 64), (128, 32, 64), ("float32",) * 3, "int16", in_tmem=True)
     with pytest.raises(ShapeError, match=r"T\.gemm_sp by tcgen05: M of a sparse gemm must be"):
         kernel_of((64, 32, 64), (64, 32, 64), HALF, "int16", in_tmem=True)
@@ -208,7 +212,7 @@ def test_metadata_in_registers_are_for_mma_sync():
     with pytest.raises(LayoutError, match="it must be in shared memory"):
         sparse_of(T.alloc_tmem)
     remarks = [str(remark) for remark in sparse_of(T.alloc_fragment).remarks]
-    assert any("metadata comes from shared memory" in remark for remark in remarks)
+    assert any("the metadata must be in shared memory" in remark for remark in remarks)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -233,7 +233,7 @@ def case_groups_in_flight():
 
 
 def case_no_constant():
-    """SemanticsError: promote_every is `0`; it is a positive constant, a divisor of K"""
+    """SemanticsError: promote_every must be a positive constant that divides K, got `0`"""
     refused(promote_every=0)
 
 

@@ -52,10 +52,10 @@ def refuses(error, text, func, target="sm_100a"):
 @pytest.mark.parametrize(
     ("threads", "text"),
     [
-        ((2048,), "2048 threads along x: from 1 to 1024"),
+        ((2048,), "2048 threads along x: a block has 1 to 1024"),
         ((0,), "0 threads along x"),
         ((512, 4), "2048 threads in a block, but sm_100a takes at most 1024"),
-        ((1, 1, 65), "65 threads along z: from 1 to 64"),
+        ((1, 1, 65), "65 threads along z: a block has 1 to 64"),
         ((var("n"),), "must be a constant"),
     ],
 )
@@ -64,7 +64,11 @@ def test_threads(threads, text):
 
 
 def test_grid():
-    refuses(errors.ResourceError, "70000 blocks along y: at most 65535", kernel(grid=(1, 70000)))
+    refuses(
+        errors.ResourceError,
+        "70000 blocks along y: CUDA allows at most 65535",
+        kernel(grid=(1, 70000)),
+    )
     check(kernel(grid=(70000, 1)))
 
 

@@ -253,10 +253,10 @@ def test_stores_of_threads_that_are_not_known_to_be_apart():
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("tile", "which is no tensor in global memory"),
-        ("outside", "is no variable of a loop around"),
-        ("number", "is no variable of a loop around"),
-        ("parallel", "is no variable of a loop around"),
+        ("tile", "takes a tensor in global memory"),
+        ("outside", "takes the variable of an enclosing"),
+        ("number", "takes the variable of an enclosing"),
+        ("parallel", "takes the variable of an enclosing"),
     ],
 )
 def test_wrong_promises(what, message):

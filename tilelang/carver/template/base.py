@@ -41,7 +41,7 @@ class Template:
             ConfigError: ``topk`` is no positive number, or no tiling fits.
         """
         if isinstance(topk, bool) or not isinstance(topk, int) or topk < 1:
-            raise ConfigError(f"recommend_hints(topk={topk!r}): a positive number")
+            raise ConfigError(f"recommend_hints(topk={topk!r}): topk must be a positive integer")
         best: dict[str, Hint] = {}  # of those that differ in their stages alone
         for hint in sorted(self._candidates(), key=lambda hint: hint.seconds):
             if hint.seconds < math.inf:
@@ -66,7 +66,7 @@ class Template:
         """Refuses what is no sequence of sizes."""
         if not isinstance(shape, (list, tuple)):
             raise ConfigError(
-                f"{type(self).__name__}(shape={shape!r}): a list of sizes, one for each dimension"
+                f"{type(self).__name__}(shape={shape!r}): shape must be a list of sizes"
             )
         for axis, extent in enumerate(shape):
             self._need(**{f"shape[{axis}]": extent})
@@ -79,8 +79,8 @@ class Template:
         for name, value in sizes.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigError(
-                    f"{type(self).__name__}({name}={value!r}): a size is a positive number; of one "
-                    "that is known only at run time give a typical value"
+                    f"{type(self).__name__}({name}={value!r}): a size must be a positive integer; "
+                    "for a dynamic size give a typical value"
                 )
 
 

@@ -132,7 +132,9 @@ class ConvTemplate(Template):
         super().__post_init__()
         self._need(N=self.N, C=self.C, H=self.H, W=self.W, F=self.F, K=self.K, S=self.S, D=self.D)
         if not isinstance(self.P, int) or self.P < 0:
-            raise ConfigError(f"ConvTemplate(P={self.P!r}): a padding is 0 or a positive number")
+            raise ConfigError(
+                f"ConvTemplate(P={self.P!r}): the padding must be an integer of at least 0"
+            )
         rows, columns = self._extent(self.H), self._extent(self.W)
         if rows < 1 or columns < 1:
             raise ConfigError(f"{self}: the kernel is larger than the padded image")

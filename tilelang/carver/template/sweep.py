@@ -38,7 +38,7 @@ class ElementwiseTemplate(Template):
         super().__post_init__()
         self._need_shape(self.shape)
         if not self.shape:
-            raise ConfigError("ElementwiseTemplate: a shape has at least one dimension")
+            raise ConfigError("ElementwiseTemplate: the shape must have at least one dimension")
 
     def _candidates(self) -> list[Hint]:
         bits, elements = bits_of(self.dtype), math.prod(self.shape)
@@ -99,8 +99,8 @@ class GeneralReductionTemplate(Template):
         letters = list(self.structure)
         if len(letters) != len(self.shape) or not set(letters) <= {"S", "R"} or "R" not in letters:
             raise ConfigError(
-                f"GeneralReductionTemplate(structure={self.structure!r}, shape={self.shape!r}): a "
-                'letter for each dimension, "S" or "R", at least one of them "R"'
+                f"GeneralReductionTemplate(structure={self.structure!r}, shape={self.shape!r}): "
+                'structure must have a letter for each dimension, "S" or "R", and at least one "R"'
             )
 
     def _candidates(self) -> list[Hint]:
