@@ -115,11 +115,15 @@ class _Decorator(Protocol):
     """``@tilelang.jit(...)``."""
 
     @overload
+    def __call__(self, func: Func) -> JITKernel: ...  # type: ignore[overload-overlap]
+    @overload
     def __call__(self, func: Callable[Parameters, Func]) -> JITFunction[Parameters]: ...
     @overload
     def __call__(self, func: Callable[..., Any]) -> EagerFunction: ...
 
 
+@overload
+def jit(func: Func) -> JITKernel: ...  # type: ignore[overload-overlap]
 @overload
 def jit(func: Callable[Parameters, Func]) -> JITFunction[Parameters]: ...
 @overload
@@ -169,7 +173,8 @@ def jit(
 
     A function that returns a ``T.prim_func`` becomes a :class:`JITFunction`, which gives kernels;
     one whose body is the kernel (it declares tensors, or opens ``T.Kernel``) becomes an
-    :class:`EagerFunction`, which runs it.
+    :class:`EagerFunction`, which runs it. A ``T.prim_func`` itself has no parameters to wait for:
+    it is compiled at once, and the result is its kernel.
 
     The other arguments are as for :func:`tilelang.compile`; ``debug_root_path`` is accepted for
     compatibility (``TILELANG_DUMP_IR`` writes the program after every pass).
@@ -180,7 +185,7 @@ def jit(
     there is one.
 
     Raises:
-        ConfigError: ``tune`` is another word.
+        ConfigError: ``tune`` is another word, or there are no parameters to choose.
     """
     options = {
         "out_idx": out_idx,
@@ -221,12 +226,22 @@ def _chooser(tune: str) -> Callable[[Any], Any]:
     if tune not in ("model", "estimate", "measure"):
         raise ConfigError(f'jit(tune={tune!r}): "model", "estimate" or "measure"')
     ways = {"by_model": tune == "model", "by_estimate": tune == "estimate"}
-    return lambda function: _tuner.autotune(function, **ways)
+
+    def choose(function: Any) -> Any:
+        if isinstance(function, JITKernel):
+            raise ConfigError(
+                f"jit(tune={tune!r}) of a T.prim_func, which has no parameters to choose"
+            )
+        return _tuner.autotune(function, **ways)
+
+    return choose
 
 
 def _jit(
-    function: Callable[..., Any], options: Mapping[str, Any], frame: FrameType
-) -> JITFunction[Any] | EagerFunction:
+    function: Any, options: Mapping[str, Any], frame: FrameType
+) -> JITFunction[Any] | EagerFunction | JITKernel:
+    if isinstance(ir_function(function), Func):
+        return compiler.compile(function, **options)
     if isinstance(function, FunctionType):
         types = runtime_types(function, frame)
         if is_eager(function, types, frame):
