@@ -43,6 +43,16 @@ def find_nvdisasm() -> Path:
     return find_tool("nvdisasm")
 
 
+def assembly(ptx: str, arch: str, ptxas: str | Path) -> tuple[bytes, str]:
+    """Returns the cubin of a module, empty if ptxas refuses it, and what ``ptxas -v`` says."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, cubin = Path(folder, "module.ptx"), Path(folder, "module.cubin")
+        source.write_text(ptx, encoding="utf-8")
+        command = [str(ptxas), f"-arch={arch}", "-v", str(source), "-o", str(cubin)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return cubin.read_bytes() if done.returncode == 0 else b"", done.stderr
+
+
 def verbose_assembly(ptx: str, arch: str, ptxas: str | None = None) -> str:
     """Returns what ``ptxas -v`` says of the kernels of a module; "" where it cannot be asked.
 
@@ -55,9 +65,5 @@ def verbose_assembly(ptx: str, arch: str, ptxas: str | None = None) -> str:
         tool = ptxas or find_ptxas()
     except ToolNotFoundError:
         return ""
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "module.ptx")
-        source.write_text(ptx, encoding="utf-8")
-        command = [str(tool), f"-arch={arch}", "-v", str(source), "-o", f"{source}.cubin"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stderr if done.returncode == 0 else ""
+    cubin, log = assembly(ptx, arch, tool)
+    return log if cubin else ""

@@ -15,7 +15,7 @@ from triton.runtime import driver as drivers
 
 from tilelang.emulator.device import Device
 from tilelang.emulator.gpus import GPUS, find
-from tilelang.emulator.triton import benchmark
+from tilelang.emulator.triton import benchmark, machine_code
 from tilelang.emulator.triton.launcher import Launcher, Program
 from tilelang.runtime import resources, toolchain
 
@@ -193,7 +193,7 @@ def activated(emulation: Emulation) -> Iterator[None]:
     if inner is not None or hook is None:
         knobs.runtime.add_stages_inspection_hook = _inspection(inner)
     try:
-        with benchmark.replaced():
+        with benchmark.replaced(), machine_code.disassembled():
             yield
     finally:
         knobs.runtime.add_stages_inspection_hook = hook

@@ -51,6 +51,11 @@ class Program:
         """Returns the data that Triton stores as machine code of the program."""
         return f"{ptx}{_MARK}{registers}".encode()
 
+    @staticmethod
+    def ptx_of(binary: bytes) -> str:
+        """Returns the PTX of what :meth:`binary` made, and "" for machine code of a GPU."""
+        return binary.decode().rpartition(_MARK)[0] if _MARK.encode() in binary else ""
+
     def on(self, device: Device, file: str = "") -> Kernel:
         """Returns the kernel, loaded once for each architecture.
 
