@@ -56,6 +56,7 @@
 #include "tiling/fit_threads.h"
 #include "tiling/hold_blocks.h"
 #include "tiling/inline_names.h"
+#include "tiling/load_early.h"
 #include "tiling/loosen_gemms.h"
 #include "tiling/order_blocks.h"
 #include "tiling/pack_factors.h"
@@ -121,6 +122,11 @@ Func Unchanged(const Func& func, const Target&) { return func; }
 // A pass that a setting turns off.
 Step Optional(const char* name, Pass pass, const char* off) {
   return {name, std::move(pass), std::nullopt, off, Unchanged};
+}
+
+// A pass that a setting runs in another way.
+Step Either(const char* name, Pass (*pass)(bool), const char* off) {
+  return {name, pass(true), std::nullopt, off, pass(false)};
 }
 
 Pass Selection(bool use_tma) {
@@ -203,10 +209,9 @@ const std::vector<Step>& Pipeline() {
       {"load_first", ForAll(transform::LoadFirst)},
       {"version_strides", ForAll(transform::VersionStrides)},
       Optional("fit_stages", schedule::FitStages, "tl.disable_stage_fitting"),
-      {"select_instructions", Selection(true), std::nullopt, "tl.disable_tma_lower",
-       Selection(false)},
-      {"pipeline_loops", Pipelining(true), std::nullopt, "tl.disable_warp_specialized",
-       Pipelining(false)},
+      Either("select_instructions", Selection, "tl.disable_tma_lower"),
+      Optional("load_early", tiling::LoadEarly, "tl.disable_load_early"),
+      Either("pipeline_loops", Pipelining, "tl.disable_warp_specialized"),
       {"split_loops", ForAll(transform::SplitLoops)},
       Optional("take_turns", ForAll(schedule::TakeTurns), "tl.disable_warpgroup_turns"),
       {"guard_accesses", ForAll(lower::GuardAccesses)},
@@ -221,8 +226,7 @@ const std::vector<Step>& Pipeline() {
       {"pair_polynomials", lower::PairPolynomials},
       {"remark_registers", check::RemarkRegisters},
       {"plan_shared_memory", memory::PlanSharedMemory, check::Stage::kPlanned},
-      {"place_synchronization", Synchronization(true), std::nullopt,
-       "tl.disable_thread_storage_sync", Synchronization(false)},
+      Either("place_synchronization", Synchronization, "tl.disable_thread_storage_sync"),
       {"hoist_branches", ForAll(transform::HoistBranches)},
       {"number_barriers", ForAll(sync::NumberBarriers)},
   };

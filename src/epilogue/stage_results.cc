@@ -28,19 +28,17 @@ using ir::Stmt;
 
 namespace {
 
-// The fragments that gemms of pipelined loops add up in.
+// The fragments that gemms of pipelined loops, and those outside of loops, add up in.
 std::unordered_set<const ir::ffi::Object*> AccumulatorsOf(const Stmt& body) {
   std::unordered_set<const ir::ffi::Object*> found;
   ir::WalkStmts(body, [&](const Stmt& s) {
     const auto* loop = s.as<ir::ForNode>();
-    if (loop == nullptr || schedule::StagesOf(loop) < 2) return true;
-    ir::WalkStmts(loop->body, [&](const Stmt& inner) {
-      const auto* gemm = inner.as<ir::GemmNode>();
-      if (gemm != nullptr && gemm->result()->buffer.IsFragment())
-        found.insert(gemm->result()->buffer.get());
-      return true;
-    });
-    return true;
+    const auto* gemm = s.as<ir::GemmNode>();
+    if (gemm != nullptr && gemm->result()->buffer.IsFragment()) {
+      found.insert(gemm->result()->buffer.get());
+    }
+    return loop == nullptr || loop->annotations.count(schedule::kStaticTiles) != 0 ||
+           schedule::StagesOf(loop) >= 2;
   });
   return found;
 }
