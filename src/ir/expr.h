@@ -259,7 +259,7 @@ enum class Builtin : uint8_t {
   kPrint,
   kExtern,
   kLdexp,
-  kPolynomial,  // of exp2
+  kPolynomial,  // of exp2 or tanh
   kAtomicAdd,   // of one element or several
   kShuffle,
   kElectOne,

@@ -23,10 +23,13 @@ constexpr int64_t kPeriod = 8;         // pairs of columns, of which some are po
 constexpr int64_t kPolynomials = 2;
 constexpr int kOperandBits = 16;
 
-bool IsExponential(const Expr& e) {
+// Returns the operations of MUFU that a function takes; 0 for other expressions. A hyperbolic
+// tangent takes an exponential and a reciprocal.
+int OperationsOf(const Expr& e) {
   const auto* call = e.as<ir::CallNode>();
-  return call != nullptr && (call->name == "exp2" || call->name == "exp") &&
-         call->dtype == ir::dtypes::kFloat32;
+  if (call == nullptr || call->dtype != ir::dtypes::kFloat32) return 0;
+  if (call->name == "tanh") return 2;
+  return call->name == "exp2" || call->name == "exp" ? 1 : 0;
 }
 
 // Returns `e` times log2(e) if this takes no operation more: in sums, differences and products, of
@@ -55,20 +58,23 @@ Expr PowerOf(const ir::CallNode* exponential) {
   return folded.defined() ? folded : ir::MakeBinary(ir::BinaryOp::kMul, power, log2e, power.span());
 }
 
-// The elements of a loop that stores one exponential each, in rows of whole warps; 0 for others.
-int64_t ExponentialsOf(const ir::ParallelForNode* loop) {
+// Returns the operations of MUFU of a loop that stores one function of each element, in rows of
+// whole warps; 0 for others.
+int64_t OperationsOf(const ir::ParallelForNode* loop) {
   const auto* store = loop->body.as<ir::StoreNode>();
   auto extents = ir::AsInts(loop->extents);
   bool fits = store != nullptr && store->buffer.IsFragment() && extents && extents->size() == 2 &&
               (*extents)[0] % layout::kTmemLanes == 0 && (*extents)[1] % (2 * kPeriod) == 0 &&
               store->indices.size() == 2 && store->indices[1].same_as(loop->vars[1]);
   if (!fits) return 0;
-  int count = 0;
+  int functions = 0;
+  int operations = 0;
   ir::WalkExprs(store->value, [&](const Expr& e) {
-    count += IsExponential(e) ? 1 : 0;
+    functions += OperationsOf(e) > 0 ? 1 : 0;
+    operations += OperationsOf(e);
     return true;
   });
-  return count == 1 ? (*extents)[0] * (*extents)[1] : 0;
+  return functions == 1 ? operations * (*extents)[0] * (*extents)[1] : 0;
 }
 
 // The products of a gemm into tensor memory, as many of 16-bit operands as take as long.
@@ -90,14 +96,14 @@ class ExponentialSharer : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::ForNode* op) override {
     if (schedule::StagesOf(op) < 1) return StmtMutator::Rewrite(op);
-    int64_t exponentials = 0;
+    int64_t operations = 0;
     int64_t products = 0;
     ir::WalkStmts(op->body, [&](const Stmt& s) {
-      if (const auto* loop = s.as<ir::ParallelForNode>()) exponentials += ExponentialsOf(loop);
+      if (const auto* loop = s.as<ir::ParallelForNode>()) operations += OperationsOf(loop);
       if (const auto* gemm = s.as<ir::GemmNode>()) products += ProductsOf(gemm);
       return true;
     });
-    int64_t mufu = exponentials / kMufuRate;
+    int64_t mufu = operations / kMufuRate;
     int64_t tensor = products / kTensorRate;
     if (mufu == 0 || 2 * mufu < tensor) return StmtMutator::Rewrite(op);
     int64_t outer = std::exchange(pairs_, kPolynomials);
@@ -112,7 +118,7 @@ class ExponentialSharer : public ir::StmtMutator {
     return result;
   }
   Stmt Rewrite(const ir::ParallelForNode* op) override {
-    if (pairs_ == 0 || ExponentialsOf(op) == 0) return StmtMutator::Rewrite(op);
+    if (pairs_ == 0 || OperationsOf(op) == 0) return StmtMutator::Rewrite(op);
     const ir::Var& column = op->vars[1];
     auto of = [&](int64_t value) { return ir::Const(column.dtype(), value); };
     Expr pair = ir::FloorMod(ir::FloorDiv(column, of(2)), of(kPeriod));
@@ -121,13 +127,17 @@ class ExponentialSharer : public ir::StmtMutator {
   }
 
  private:
-  // Computes exponentials of some columns by a polynomial, and of the others by ex2.approx.ftz.
+  // Computes exponentials of some columns by a polynomial, and of the others by ex2.approx.ftz;
+  // hyperbolic tangents by polynomials.
   class Replacer : public ir::StmtMutator {
    public:
     explicit Replacer(Expr chosen) : chosen_(std::move(chosen)) {}
     Expr Mutate(const Expr& e) override {
-      if (!IsExponential(e)) return StmtMutator::Mutate(e);
+      if (OperationsOf(e) == 0) return StmtMutator::Mutate(e);
       const auto* call = e.as<ir::CallNode>();
+      if (call->name == "tanh") {
+        return ir::Call(call->dtype, "tanh_fma", call->args, {}, call->span);
+      }
       Expr power = PowerOf(call);
       ir::Call polynomial(call->dtype, "exp2_fma5", {power}, {}, call->span);
       ir::Call special(call->dtype, "__exp2", {power}, {}, call->span);

@@ -6,9 +6,9 @@
 
 namespace tilelang::lower {
 
-// Divides the exponentials of a pipelined loop between the unit of special functions (MUFU) and the
-// FMA pipe. Attention of 128 dimensions computes 128 x 128 weights in 1024 cycles on MUFU, as long
-// as the tensor core multiplies.
+// Divides the exponentials and hyperbolic tangents of a pipelined loop between the unit of special
+// functions (MUFU) and the FMA pipe. Attention of 128 dimensions computes 128 x 128 weights in 1024
+// cycles on MUFU, as long as the tensor core multiplies.
 //
 // In T.Parallel loops over fragments of float32, in a pipelined loop whose gemms tcgen05.mma does,
 // every eighth to third pair of columns gets the polynomial of T.exp2_fma of degree 5. Its largest
@@ -20,8 +20,15 @@ namespace tilelang::lower {
 // exp(x) becomes exp2(x * log2(e)), where expf takes eight instructions more for an argument that
 // is exact. The factor joins constants of the argument, as in exp(s * c - highest * c). The product
 // is rounded, so the relative error is at most 1.25 * 2^-24 * |x| more than that of exp2: as much
-// as that of an argument whose last bit is rounded. On targets with packed float32
-// operations and tensor memory; others keep exp2 and exp as they are.
+// as that of an argument whose last bit is rounded.
+//
+// tanh, which caps scores, counts as two operations of MUFU: tanhf takes an exponential, a
+// reciprocal and 15 other instructions. Here it is a quotient of polynomials (tl::tanh_fma) with an
+// error of 7.3 units in the last place instead of 2: half of the operations of MUFU, and half of
+// the others for two elements at once.
+//
+// On targets with packed float32 operations and tensor memory; others keep the functions as they
+// are.
 ir::Func ShareExponentials(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::lower

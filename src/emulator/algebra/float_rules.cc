@@ -49,9 +49,12 @@ enum class Polynomial : uint8_t {
   kLog1p,  // logf of libdevice
   kTanh,   // tanhf of libdevice
   kLog2,   // log2f of libdevice
+  // tanh of tl_templates/cuda/math.h, x * numerator / denominator.
+  kTanhNumerator,
+  kTanhDenominator,
   kNone,
 };
-constexpr int kPolynomials = 4;
+constexpr int kPolynomials = 6;
 
 // Returns the function whose polynomial has a step that adds this coefficient.
 Polynomial PolynomialOf(uint32_t addend) {
@@ -63,6 +66,10 @@ Polynomial PolynomialOf(uint32_t addend) {
   }
   if (addend == std::bit_cast<uint32_t>(0x1.2073ecp-3F)) return Polynomial::kLog1p;
   if (addend == 0xBE2C7F30) return Polynomial::kLog2;
+  if (addend == std::bit_cast<uint32_t>(2.0647425117203966e-05F)) return Polynomial::kTanhNumerator;
+  if (addend == std::bit_cast<uint32_t>(0.0003289667365606874F)) {
+    return Polynomial::kTanhDenominator;
+  }
   const bool tanh = addend == std::bit_cast<uint32_t>(-0x1.ac795cp-5F);
   return tanh ? Polynomial::kTanh : Polynomial::kNone;
 }
@@ -71,7 +78,7 @@ Polynomial PolynomialOf(uint32_t addend) {
 const std::array<Element, kPolynomials>& Unfinished() {
   static const std::array<Element, kPolynomials> elements = {
       Hash(5, ElementOfFloat(1)), Hash(6, ElementOfFloat(1)), Hash(7, ElementOfFloat(1)),
-      Hash(8, ElementOfFloat(1))};
+      Hash(8, ElementOfFloat(1)), Hash(9, ElementOfFloat(1)), Hash(10, ElementOfFloat(1))};
   return elements;
 }
 
@@ -88,9 +95,16 @@ Polynomial UnfinishedOf(const Element& element) {
 Element NextStep(Polynomial polynomial, const Element& a, const Element& b, double b_value,
                  double c_value, bool same) {
   if (polynomial == Polynomial::kExp2) return c_value == 1 ? Exponential(b_value, b) : a;
+  if (polynomial == Polynomial::kTanhNumerator) return a;
+  if (polynomial == Polynomial::kTanhDenominator) return c_value == 1 ? ElementOfFloat(1) : a;
   if (!same || polynomial == Polynomial::kLog2) return a;
   if (polynomial == Polynomial::kTanh) return Tanh(b);
   return Multiply(Log2(Add(b, ElementOfFloat(1))), ElementOfConstant(M_LN2));
+}
+
+// The product of an unfinished polynomial `a` and b.
+Element Product(Polynomial polynomial, const Element& a, const Element& b, double b_value) {
+  return polynomial == Polynomial::kTanhNumerator ? HyperbolicTangent(b_value, b) : a;
 }
 
 Element Signed(bool negative, bool wanted, const Element& element) {
@@ -278,8 +292,12 @@ void WarpValues::ReplaceSteps(const Op& op, const ElementRule& rule, const Float
     const Element &a = operands.row[0][i], &b = operands.row[1][i];
     const Polynomial polynomial = UnfinishedOf(a);
     if (!fused) {
-      if (polynomial != Polynomial::kNone) result = a;
-      if (polynomial == Polynomial::kNone && UnfinishedOf(b) != Polynomial::kNone) result = b;
+      const Polynomial second = UnfinishedOf(b);
+      if (polynomial != Polynomial::kNone) {
+        result = Product(polynomial, a, b, operands.Value(1, i));
+      } else if (second != Polynomial::kNone) {
+        result = Product(second, b, a, operands.Value(0, i));
+      }
       return;
     }
     const float addend = operands.Singles(2)[i];

@@ -103,3 +103,74 @@ def test_infinities_and_nan(function) -> None:
     want = torch.ones(ROWS, STEPS * ROWS)
     want[1], want[2], want[3], want[4] = torch.inf, 0, torch.nan, torch.inf
     assert torch.equal(out.nan_to_num(5.0, 3e38), want.nan_to_num(5.0, 3e38))
+
+
+def scores(values):
+    """Operands of whose products each score is one of the values, exactly."""
+    q, k = (torch.zeros(rows, DIM, dtype=torch.bfloat16) for rows in (ROWS, STEPS * ROWS))
+    q[: len(values), 0], k[:, 0] = torch.tensor(values), 1
+    return q, k
+
+
+def results(kernel, q, k):
+    out = torch.full((ROWS, STEPS * ROWS), torch.nan)
+    kernel(q, k, out, torch.empty(ROWS))
+    return out
+
+
+@pytest.fixture(scope="module")
+def tanh_kernel():
+    kernel = tilelang.compile(exponentials(T.tanh), target="sm_100a")
+    assert "tl::tanh_fma" in kernel.get_kernel_source()
+    return kernel
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1, 5, 20])
+def test_error_of_tanh(spread, tanh_kernel) -> None:
+    q, k = scores([])
+    q[:, 3], k[:, 3] = torch.randn(ROWS) * spread, torch.randn(STEPS * ROWS)
+    out = results(tanh_kernel, q, k).double()
+    want = torch.tanh(q.double() @ k.double().T)
+    assert (out.abs() <= 1).all()
+    assert ((out - want).abs() <= want.abs() * 4.4e-7).all()
+
+
+def test_ends_of_tanh(tanh_kernel) -> None:
+    inf = float("inf")
+    values = [0.0, -0.0, 1e-38, -1e-39, 1e-30, 9.0, -9.125, 30.0, 1e30, -3e38, inf, -inf]
+    q, k = scores([*values, float("nan")])
+    # 0 * inf in other columns of K would be no number.
+    out = results(tanh_kernel, q, k)[: len(values) + 1, 0]
+    want = torch.tanh(q[: len(out), 0].double()).float()
+    assert out[-1].isnan() and torch.equal(out[:5], want[:5])
+    torch.testing.assert_close(out[5:-1], want[5:-1], rtol=4.4e-7, atol=0)
+    assert out[6:-1].tolist() == [-1, 1, 1, -1, 1, -1]
+
+
+def test_tanh_of_fast_math() -> None:
+    kernel = tilelang.compile(
+        exponentials(T.tanh), target="sm_100a", pass_configs={"tl.enable_fast_math": True}
+    )
+    assert "tanh.approx.f32" in kernel.get_ptx() and "fma.rn.f32x2" not in kernel.get_ptx()
+    q, k = scores([0.5, -3.0])
+    out = results(kernel, q, k)[:2, 0]
+    torch.testing.assert_close(out, q[:2, 0].float().tanh(), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
+def test_tanh_of_other_targets(target) -> None:
+    assert "tanh_fma" not in after_the_pass(T.tanh, target=target)
+
+
+@pytest.mark.parametrize("function, torchs", [(T.tanh, torch.tanh), (T.exp, torch.exp)])
+def test_over_the_field(function, torchs) -> None:
+    program = exponentials(lambda s: function(s * 0.125))
+    kernel = tilelang.compile(program, out_idx=[2, 3], target="sm_100a")
+    q, k = (torch.randn(rows, DIM).bfloat16() for rows in (ROWS, STEPS * ROWS))
+
+    def reference(q, k):
+        values = torchs(q @ k.T * 0.125)
+        return values, values.sum(1)
+
+    verdict = tilelang.algebra.check(kernel, reference, q, k)
+    assert verdict.equal, str(verdict)
