@@ -98,6 +98,7 @@ class Collector : public StmtVisitor {
     barrier_ = MbarrierAmong(op->args);
     box_ = BoxOf(op);
     ordered_ = op->Is(Builtin::kCpAsyncOrdered);
+    copies_ = op->Is(Builtin::kCpAsync);
     auto lanes = op->attrs.Get(op::kAddressLanes);
     address_lanes_ = lanes ? (*lanes).cast<int64_t>() : kWarp;
     for (MemoryEffect& effect : CallEffects(op)) {
@@ -107,6 +108,7 @@ class Collector : public StmtVisitor {
     }
     address_lanes_ = kWarp;
     place_ = Expr();
+    ordered_ = copies_ = false;
     if (!context_.tensor_memory.defined()) return;
     for (const TmemEffect& effect : TmemEffects(op)) Add(effect, op);
   }
@@ -200,6 +202,7 @@ class Collector : public StmtVisitor {
     access->write = effect.write;
     access->atomic = atomic;
     access->ordered = ordered_;
+    access->by_copy = copies_ && effect.write && effect.buffer.IsShared();
     access->proxy = effect.proxy;
     access->by_warpgroup = effect.by_warpgroup;
     if (effect.proxy == Proxy::kAsync) {
@@ -370,6 +373,7 @@ class Collector : public StmtVisitor {
   std::shared_ptr<const MemoryAccess::Box> box_;
   Expr place_;
   bool ordered_ = false;
+  bool copies_ = false;
   int64_t address_lanes_ = kWarp;  // of a warp, in a call
 };
 

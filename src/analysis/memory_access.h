@@ -54,6 +54,7 @@ struct MemoryAccess {
   bool atomic = false;
   ir::Proxy proxy = ir::Proxy::kGeneric;
   bool by_warpgroup = false;  // of wgmma
+  bool by_copy = false;       // the write of a cp.async that the program waits for
   // For a TMA store: the threads, one of which issues it and waits for its bulk groups.
   std::optional<op::ThreadRange> issuer;
   bool ordered = false;  // with all but stores by TMA, by barriers that stand in the program

@@ -98,23 +98,24 @@ void PendingAccesses::LeaveLoop(int depth) {
 void PendingAccesses::PassBarrier(const ir::ffi::Object* barrier) {
   std::erase_if(all_, [](const PendingAccess& p) {
     if (p.access->proxy == Proxy::kAsync) return p.complete;
-    return !p.access->write || p.fenced;
+    return !p.IsCopyInFlight() && (!p.access->write || p.fenced);
   });
   for (PendingAccess& p : all_) {
+    if (p.IsCopyInFlight()) continue;
     if (p.IsStoreByThreads() && p.barrier == nullptr) p.barrier = barrier;
   }
 }
 
 void PendingAccesses::PassWarpgroupBarrier(const ir::ffi::Object* barrier) {
   for (PendingAccess& p : all_) {
-    bool under_way = p.access->proxy == Proxy::kAsync && !p.complete;
+    bool under_way = (p.access->proxy == Proxy::kAsync && !p.complete) || p.IsCopyInFlight();
     if (!under_way && p.warpgroup_barrier == nullptr) p.warpgroup_barrier = barrier;
   }
 }
 
 void PendingAccesses::PassFence() {
   std::erase_if(all_, [](const PendingAccess& p) { return p.barrier != nullptr; });
-  for (PendingAccess& p : all_) p.fenced = p.IsStoreByThreads();
+  for (PendingAccess& p : all_) p.fenced = p.IsStoreByThreads() && !p.IsCopyInFlight();
 }
 
 void PendingAccesses::PassWait(const ir::Buffer& barrier) {
@@ -153,6 +154,28 @@ void PendingAccesses::PassWait(const analysis::ThreadSet& waiters, bool on_mbarr
     if (!p.WaitsForEngine() || !(p.access->issuer ? for_stores : on_mbarrier)) continue;
     p.known = waiters;
     p.complete = true;
+  }
+}
+
+void PendingAccesses::PassCopyCommit(int most) {
+  for (PendingAccess& p : all_) {
+    if (p.IsCopyInFlight()) p.groups = std::min(p.groups + 1, most);
+  }
+}
+
+void PendingAccesses::PassCopyWait(int64_t left) {
+  for (PendingAccess& p : all_) {
+    if (!p.IsCopyInFlight() || p.groups <= left) continue;
+    p.complete = true;
+    p.groups = 0;
+  }
+}
+
+void PendingAccesses::PassCopyArrival() {
+  for (PendingAccess& p : all_) {
+    if (!p.IsCopyInFlight()) continue;
+    p.complete = true;
+    p.groups = 0;
   }
 }
 
@@ -207,6 +230,7 @@ bool NeedsBarrier(const PendingAccess& earlier, const analysis::AccessPtr& later
                               : conflicts->MayConflict(earlier.access, later, carried))) {
     return false;
   }
+  if (earlier.IsCopyInFlight()) return false;
   if (earlier.access->proxy == Proxy::kGeneric) return true;
   // A barrier of threads does not complete an engine's access. Until a thread has waited for it,
   // the engines, the program, or the mbarriers of the roles order it.

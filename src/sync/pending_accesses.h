@@ -17,7 +17,8 @@ namespace tilelang::sync {
 // One access and how far it is ordered before what comes. An access by threads is ordered by a
 // barrier; a store among them then still lacks its fence.proxy.async, if an engine uses the bytes.
 // What an engine does is ordered for the threads that have waited for it, and by a barrier
-// of these for all.
+// of these for all. The write of a cp.async is an access by threads once its thread has waited for
+// its group. Until then, no barrier orders it.
 struct PendingAccess {
   analysis::AccessPtr access;
   // If the access belongs to an earlier iteration of a loop: the number of loops around the
@@ -41,14 +42,16 @@ struct PendingAccess {
   // For accesses by an engine: the access is complete for `known` and for the issuing thread.
   bool complete = false;
   analysis::ThreadSet known = {};
-  // For wgmma and TMA stores: the least number of groups that the issuer has committed since then,
-  // including the group of the access. A wgmma is complete for its own warpgroup alone.
+  // For wgmma, TMA stores and cp.async: the least number of groups that the issuer has committed
+  // since then, including the group of the access. A wgmma is complete for its own warpgroup alone.
   int groups = 0;
 
   bool operator==(const PendingAccess& other) const;
   // Moves the access to the next iteration of a loop inside of `depth` other loops.
   void Carry(int depth);
   bool IsStoreByThreads() const;
+  // Returns whether a cp.async may still write, because its thread has not waited for its group.
+  bool IsCopyInFlight() const { return access->by_copy && !complete; }
   // Returns whether an engine makes the access, completes it on an mbarrier or in a bulk group, and
   // no thread has waited for it.
   bool WaitsForEngine() const;
@@ -86,6 +89,12 @@ class PendingAccesses {
   void PassStoreWait(const op::ThreadRange& issuer, int left, const analysis::ThreadSet& waiters);
   // Some of them have: on mbarriers, for stores.
   void PassWait(const analysis::ThreadSet& waiters, bool on_mbarrier, bool for_stores);
+  // Each thread commits its cp.async as a group, and waits until `left` groups are left. No wait of
+  // the kernel leaves `most` groups.
+  void PassCopyCommit(int most);
+  void PassCopyWait(int64_t left);
+  // The copies complete on an mbarrier.
+  void PassCopyArrival();
   // Each warpgroup commits its wgmma as a group, and waits until `pending` groups are left.
   void PassWgmmaCommit();
   void PassWgmmaWait(int pending, const analysis::BlockThreads& threads);

@@ -197,10 +197,10 @@ Stmt SyncPlacer::ProcessIteration(const Stmt& loop, PendingAccesses* state) {
 
 // Processes the body until no more barriers come for what earlier iterations leave: `carried`.
 Stmt SyncPlacer::ProcessBody(const Stmt& loop, PendingAccesses* carried) {
-  constexpr int kMaxRounds = 16;
+  const int max_rounds = 16 + most_copy_groups_;  // one may commit one group
   Stmt result = loop;
   const TensorOrder::Scopes scopes = tensor_.scopes();
-  for (int round = 0; round < kMaxRounds; ++round) {
+  for (int round = 0; round < max_rounds; ++round) {
     tensor_.Restore(scopes);
     int before = inserted_;
     PendingAccesses state = *carried;

@@ -326,6 +326,27 @@ std::vector<AccessPtr> SyncPlacer::OrderedByProgram(const SeqNode* op, size_t fi
   return result;
 }
 
+int SyncPlacer::MostCopyGroups(const Stmt& body) {
+  int64_t left = 0;
+  ir::WalkStmts(body, [&](const Stmt& s) {
+    const auto* wait = s.as<ir::WaitGroupNode>();
+    bool of_copies = wait != nullptr && wait->engine_kind() == Engine::kCpAsync;
+    if (of_copies) left = std::max(left, wait->left);
+    return true;
+  });
+  constexpr int64_t kMost = 1 << 10;
+  return static_cast<int>(std::min(left, kMost)) + 1;
+}
+
+void SyncPlacer::PassCopyGroups(const Stmt& s, PendingAccesses* state) const {
+  const auto* commit = s.as<ir::CommitGroupNode>();
+  if (commit != nullptr && commit->engine_kind() == Engine::kCpAsync) {
+    state->PassCopyCommit(most_copy_groups_);
+  }
+  const auto* wait = s.as<ir::WaitGroupNode>();
+  if (wait != nullptr && wait->engine_kind() == Engine::kCpAsync) state->PassCopyWait(wait->left);
+}
+
 Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   const std::vector<AccessPtr>& accesses = AccessesOf(s);
   if (const auto* bind = s.as<BindNode>()) context_.Bind(bind);
@@ -348,6 +369,8 @@ Stmt SyncPlacer::Leaf(const Stmt& s, PendingAccesses* state) {
   if (of_warpgroups) state->PassWarpgroupBarrier(s.get());
   const auto* fence = s.as<FenceNode>();
   if (fence != nullptr && fence->Kind() == FenceKind::kAsyncProxy) state->PassFence();
+  if (of_copies) state->PassCopyArrival();
+  PassCopyGroups(s, state);
   if (WaitsOnMbarrier(s)) state->PassWait(MbarrierWaitedOn(s));
   if (IsWgmma(s)) state->PassWgmmaCommit();
   const auto* wait = s.as<WaitNode>();

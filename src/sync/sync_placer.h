@@ -60,7 +60,8 @@ class SyncPlacer {
         fences_(launch->body, table_.offsets()),
         stores_(launch, threads_),
         tensor_(launch->body, threads_, context_, &table_, &conflicts_),
-        executing_{threads_.All()} {}
+        executing_{threads_.All()},
+        most_copy_groups_(MostCopyGroups(launch->body)) {}
 
   ir::Stmt Run() {
     PendingAccesses state;
@@ -128,6 +129,10 @@ class SyncPlacer {
   // Returns the executing threads that may not take a branch.
   analysis::ThreadSet ThreadsOfElse(const analysis::ThreadSelection& chosen) const;
   static bool WaitsNext(const ir::SeqNode* op, size_t i);
+  // Returns one more than the largest number of groups of cp.async that a wait leaves in flight.
+  static int MostCopyGroups(const ir::Stmt& body);
+  // Updates the groups of cp.async after a statement that commits them or waits for them.
+  void PassCopyGroups(const ir::Stmt& s, PendingAccesses* state) const;
   static ir::Map<ir::Buffer, int64_t> PlacesOf(const ir::KernelLaunchNode* launch);
   bool IsBarrier(const ir::Stmt& s) const;
   // Returns whether a statement is a barrier of exactly the executing threads.
@@ -154,6 +159,7 @@ class SyncPlacer {
   BulkStores stores_;
   TensorOrder tensor_;
   ExecutingThreads executing_;
+  int most_copy_groups_;
   // Says whether barriers of the program order the current statements. The program is then
   // responsible for them, and threads of one branch may wait for threads of another one.
   bool program_orders_ = false;
