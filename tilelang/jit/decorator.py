@@ -30,12 +30,13 @@ class JITFunction(Generic[Parameters]):
 
     Attributes:
         signature: of the function.
+        func: the function itself.
     """
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
+        self.func = function
         self.signature = inspect.signature(function)
-        self._function = function
         self._options = dict(options)
         self._kernels: dict[Any, JITKernel] = {}
         self._lock = threading.RLock()
@@ -54,7 +55,7 @@ class JITFunction(Generic[Parameters]):
 
     def __reduce__(self) -> str:
         # By name, as functions: pickle looks it up in the module.
-        return self._function.__qualname__
+        return self.func.__qualname__
 
     def __copy__(self) -> JITFunction[Parameters]:
         return self
@@ -68,12 +69,12 @@ class JITFunction(Generic[Parameters]):
 
     def describe(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
         """Returns the ``T.prim_func`` for parameters, and the options to compile it with."""
-        return self._function(*args, **kwargs), dict(self._options)
+        return self.func(*args, **kwargs), dict(self._options)
 
     @boundary
     def get_tir(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
         """Returns the ``T.prim_func`` for the given parameters, without compiling it."""
-        return self._function(*args, **kwargs)
+        return self.func(*args, **kwargs)
 
     def get_kernel_source(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> str:
         """Returns the generated CUDA C++ for the given parameters."""
@@ -83,7 +84,7 @@ class JITFunction(Generic[Parameters]):
         self, configs: Iterable[Any], num_workers: int | None = None
     ) -> list[JITKernel]:
         """Compiles for several sets of parameters at once, each a tuple or a mapping."""
-        funcs = [self._apply(self._function, config) for config in configs]
+        funcs = [self._apply(self.func, config) for config in configs]
         kernels = compiler.par_compile(funcs, num_workers, **self._options)
         for config, kernel in zip(configs, kernels, strict=True):
             args, kwargs = self._apply(lambda *a, **k: (a, k), config)
@@ -102,7 +103,7 @@ class JITFunction(Generic[Parameters]):
         return function(**config) if isinstance(config, Mapping) else function(*config)
 
     def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
-        func = self._function(*args, **kwargs)
+        func = self.func(*args, **kwargs)
         if not hasattr(ir_function(func), "params"):
             raise ConfigError(
                 f"{self.__name__} returned {type(func).__name__}, but a function decorated with "  # type: ignore[attr-defined]

@@ -110,6 +110,7 @@ class EagerFunction:
 
     Attributes:
         signature: of the function.
+        func: the function itself.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class EagerFunction:
                 notes=["allocate outputs with T.empty and return them"],
             )
         torch_op.register_types()
-        self._function = function
+        self.func = function
         self._options = {key: value for key, value in options.items() if key != "out_idx"}
         self._types = dict(types)
         self.signature = inspect.signature(function)
@@ -198,7 +199,7 @@ class EagerFunction:
         options = pass_context.surroundings(self._options)
         key = str(options["target"]), freeze(options["pass_configs"])
         if key not in self._inside:
-            self._inside[key] = EagerFunction(self._function, options, self._types)
+            self._inside[key] = EagerFunction(self.func, options, self._types)
         with pass_context.outside():
             return self._inside[key](*args, **kwargs)
 
@@ -223,11 +224,11 @@ class EagerFunction:
     @boundary
     def get_tir(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the function in the IR, without compiling it; arguments as for ``compile``."""
-        return trace(self._function, self._call(args, kwargs)).func
+        return trace(self.func, self._call(args, kwargs)).func
 
     def describe(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
         """Returns the function in the IR, and the options to compile it with."""
-        traced = trace(self._function, self._call(args, kwargs))
+        traced = trace(self.func, self._call(args, kwargs))
         device = _device((*args, *kwargs.values()))
         return traced.func, {**self._options, "target": self._target(device)}
 
@@ -258,7 +259,7 @@ class EagerFunction:
             for name, default in defaults
             if name not in self._runtime
         }
-        return declarations(self._function, call._replace(constants={**missing, **call.constants}))
+        return declarations(self.func, call._replace(constants={**missing, **call.constants}))
 
     def kernel_arguments(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -283,7 +284,7 @@ class EagerFunction:
             return list(pool.map(lambda each: self.compile(*each[0], **each[1]), given))
 
     def __reduce__(self) -> str:
-        return self._function.__qualname__  # by name, as functions
+        return self.func.__qualname__  # by name, as functions
 
     def __copy__(self) -> EagerFunction:
         return self
@@ -378,18 +379,18 @@ class EagerFunction:
         names, rest = self._names, dict(kwargs)
         if len(args) > len(names):
             raise ArgumentError(
-                f"{self._function.__name__} takes ({', '.join(names)}), {len(names)} arguments, "
+                f"{self.func.__name__} takes ({', '.join(names)}), {len(names)} arguments, "
                 f"but {len(args)} were given"
             )
         for name in names[: len(args)]:
             if name in rest:
-                raise ArgumentError(f"{self._function.__name__} got two values of {name}")
+                raise ArgumentError(f"{self.func.__name__} got two values of {name}")
         full = list(args)
         for name, default in zip(names[len(args) :], self._defaults[len(args) :], strict=True):
             value = rest.pop(name, default)
             if value is inspect.Parameter.empty:
                 raise ArgumentError(
-                    f"{self._function.__name__} takes ({', '.join(names)}): {name!r} is missing"
+                    f"{self.func.__name__} takes ({', '.join(names)}): {name!r} is missing"
                 )
             full.append(value)
         if not rest and len(names) > 1 and not torch_op.is_compiling():
@@ -472,7 +473,7 @@ class EagerFunction:
     def _plan(self, key: Any, positions: list[int], call: Call, traced: Traced) -> _Plan:
         plan = self._plans.get(key)
         if plan is None or traced.parameters.asked:
-            declared = declarations(self._function, call)
+            declared = declarations(self.func, call)
             declared.asked = traced.parameters.asked
             kernels = plan.kernels if plan else {}
             plan = self._plans[key] = _Plan(positions, declared)
@@ -482,11 +483,11 @@ class EagerFunction:
     @boundary
     def _compiled(self, call: Call, device: Any) -> tuple[JITKernel, Traced]:
         self._check_names(call)
-        traced = trace(self._function, call)
+        traced = trace(self.func, call)
         unknown = [name for name in call.consts if name not in traced.parameters.consts]
         if unknown:
             raise ArgumentError(
-                f"{self._function.__name__} has neither a parameter nor a T.const {unknown[0]!r}",
+                f"{self.func.__name__} has neither a parameter nor a T.const {unknown[0]!r}",
                 notes=[f"its parameters are {', '.join(self._names)}"],
             )
         target = targets.resolve(self._target(device))
@@ -501,7 +502,7 @@ class EagerFunction:
         for name, value in call.consts.items():
             if not isinstance(value, bool) and hasattr(value, "__index__"):
                 continue
-            function = self._function.__name__
+            function = self.func.__name__
             if name in self._options:
                 raise ArgumentError(
                     f"{name}={value!r} is an option of the compilation, not of {function}",

@@ -74,3 +74,32 @@ def test_wrong_uses_are_refused() -> None:
         tilelang.jit(tune="model", target="sm_100a")(main)
     with pytest.raises(errors.ConfigError, match="out_idx"):
         tilelang.jit(out_idx=3, target="sm_100a")(main)
+
+
+def test_the_python_function() -> None:
+    """Both styles keep the function that they decorate, as ``func``."""
+
+    @tilelang.jit(target="sm_100a")
+    def lazy(n):
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32")):
+            with T.Kernel(1, threads=32):
+                T.clear(A)
+
+        return main
+
+    @tilelang.jit(target="sm_100a")
+    def eager(A, scale: int):
+        n = T.const("n")
+        A: T.Tensor((n,), "float32")
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(n):
+                A[i] = A[i] * scale
+
+    assert (lazy.func.__name__, eager.func.__name__) == ("lazy", "eager")
+    assert lazy.func(8).params[0].shape[0] == 8
+    kernel = eager.compile(n=40, scale=3)
+    a = torch.randn(40)
+    expected = a * 3
+    kernel(a)
+    assert torch.equal(a, expected)
