@@ -22,6 +22,7 @@
 #include "ir/error.h"
 #include "ir/register_choices.h"
 #include "ir/settings.h"
+#include "ir/spelled_copies.h"
 #include "lower/branch_by_warp.h"
 #include "lower/broadcast_elements.h"
 #include "lower/guard_accesses.h"
@@ -356,6 +357,7 @@ std::optional<Func> SlicedApart(const Func& func, const PassConfigs& configs) {
 CompiledFunc CompileFitting(const Func& kernel, const Target& full, const PassConfigs& configs,
                             bool overlapping, Func* laid_out) {
   Target target = Allowed(full, configs);
+  ir::SpelledCopies texts(kernel);
   Func given = Configured(overlapping ? ir::WithOverlappingTensors(kernel) : kernel, configs);
   std::optional<ffi::Error> refusal;  // of the kernel as the program says it
   std::optional<Func> func = given;

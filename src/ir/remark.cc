@@ -4,7 +4,7 @@
 #include <iostream>
 #include <utility>
 
-#include "ir/printer.h"
+#include "ir/spelled_copies.h"
 #include "registry/functions.h"
 
 namespace tilelang {
@@ -54,10 +54,7 @@ void Remark(const ir::Span& span, const std::string& topic, const std::string& m
   if (print != nullptr && std::string(print) == "1") PrintRemark(remark.get());
 }
 
-std::string TextOfCopy(const ir::CopyNode* op) {
-  return op->Adds() ? "T.atomic_add(" + ir::Print(op->dst) + ", " + ir::Print(op->src) + ")"
-                    : "T.copy(" + ir::Print(op->src) + ", " + ir::Print(op->dst) + ")";
-}
+std::string TextOfCopy(const ir::CopyNode* op) { return ir::SpelledCopies::TextOf(op); }
 
 void RemarkCopy(const ir::CopyNode* op, const std::string& text) {
   std::string whole(op->options->part_of);

@@ -211,7 +211,7 @@ def test_a_tile_stored_by_all_threads(target: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "shape", "message"),
     [
-        ([0, 1, 2], (4, 64), "it is a list of the indices of four rows"),
+        ([0, 1, 2], (4, 64), "rows must be a list of four row indices"),
         ([0, 1, 2, 3], (8, 64), r"a tile of shape \(4, columns\)"),
     ],
 )

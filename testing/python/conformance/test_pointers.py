@@ -154,7 +154,7 @@ def test_memory_that_nothing_owns_is_named() -> None:
     table = torch.tensor([numpy_owns.ctypes.data])
     kernel = tilelang.compile(sums_of_a_table(1, 100), target="sm_90a")
     with pytest.raises(
-        errors.EmulatorError, match=r"named by tilelang.emulator.reachable"
+        errors.EmulatorError, match=r"name their memory with tilelang.emulator.reachable"
     ) as caught:
         kernel(table, poison(100))
     assert "test_pointers.py" in str(caught.value)
@@ -170,7 +170,7 @@ def test_a_tensor_that_is_none() -> None:
         with T.Kernel(1, threads=N):
             T.copy(A, B)
 
-    with pytest.raises(errors.EmulatorError, match="a null pointer, as an argument has that is"):
+    with pytest.raises(errors.EmulatorError, match="its base is a null pointer: is an argument"):
         tilelang.compile(main, target="sm_80")(normal(N), None)
 
 

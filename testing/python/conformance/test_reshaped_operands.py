@@ -214,7 +214,9 @@ def _gemm_of(memory: tuple[int, ...], shape: tuple[int, ...]) -> None:
 
 
 def test_what_is_no_matrix_is_refused() -> None:
-    with pytest.raises(errors.ShapeError, match=r"A of T.gemm has shape \(64, 1, 64\)"):
+    with pytest.raises(
+        errors.ShapeError, match=r"A of T.gemm must have two dimensions .*, got shape \(64, 1, 64\)"
+    ):
         _gemm_of((64, 64), (64, 1, 64))
 
 

@@ -91,5 +91,5 @@ def test_a_slice_of_vectors_is_refused() -> None:
 
 
 def test_a_number_of_scalars_that_is_none_of_lanes_is_refused() -> None:
-    with pytest.raises(errors.SemanticsError, match="3 lanes as float16x2"):
+    with pytest.raises(errors.SemanticsError, match="cannot convert 3 lanes to float16x2"):
         T.float16x2(1.0, 2.0, 3.0)

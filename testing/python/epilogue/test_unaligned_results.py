@@ -64,7 +64,8 @@ def test_columns_of_the_call(target):
 def test_neighbouring_threads_store_neighbouring_elements(out):
     kernel = tilelang.compile(program(512, 511, 512, out, False), target="sm_100a")
     said = " ".join(remark.message for remark in kernel.remarks)
-    assert "c_C, C[" in said and "is done by threads: stride 511" in said
+    assert "T.copy(c, C[" in said and "is done by threads: stride 511" in said
+    assert "c_C" in kernel.get_kernel_source()  # the staged tile
 
 
 def test_float32_results_leave_by_tma():
