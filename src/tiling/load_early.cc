@@ -22,7 +22,10 @@ namespace {
 bool CanPass(const ir::CopyNode* load, const Stmt& s) {
   bool free = s->kind == StmtKind::kCopy || s->kind == StmtKind::kGemm ||
               s->kind == StmtKind::kFill || s->kind == StmtKind::kReduce ||
-              s->kind == StmtKind::kParallelFor || s->kind == StmtKind::kAlloc;
+              s->kind == StmtKind::kParallelFor;
+  if (const auto* alloc = s.as<ir::AllocNode>()) {
+    free = ir::CountEffects(ir::ffi::GetRef<Stmt>(load), alloc->buffer) == 0;
+  }
   ir::WalkEffects(s, [&](const ir::Effect& effect) {
     free = free && !effect.buffer.same_as(load->dst->buffer) &&
            effect.kind != ir::EffectKind::kAddress &&

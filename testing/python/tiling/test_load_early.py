@@ -102,3 +102,31 @@ def test_values_are_loaded_before_the_softmax(target):
 def test_a_load_stays_behind_a_use_of_its_tile():
     names = loads(tilelang.compile(attention(32, 8, 128, 64, "touch"), target="sm_100a"))
     assert names == ["Q", "K", "K", "V", "exp"]
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a"])
+@pytest.mark.parametrize("where", ["tile", "row"])
+def test_a_load_stays_behind_the_allocations_that_it_uses(target, where):
+    """Python runs the loop, so that the second tile is allocated behind the first copies."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((4, 128, 128), "float16"),
+        B: T.Tensor((4, 128, 128), "float16"),
+        at: T.Tensor((1,), "int32"),
+    ):
+        with T.Kernel(1, threads=128):
+            for tensor, index in ((A, 0), (A, 1), (A, 2)):
+                tile = T.alloc_shared((128, 128), "float16")
+                if where == "row":
+                    row = T.alloc_var("int32", init=at[0] + index)
+                    T.copy(tensor[row, 0, 0], tile)
+                else:
+                    T.copy(tensor[index, 0, 0], tile)
+                T.copy(tile, B[index, 0, 0])
+
+    a, at = torch.randn(4, 128, 128).half(), torch.ones(1).int()
+    out = torch.full_like(a, torch.nan)
+    tilelang.compile(main, target=target)(a, out, at)
+    first = 1 if where == "row" else 0
+    assert torch.equal(out[:3], a[first : first + 3])
