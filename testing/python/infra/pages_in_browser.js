@@ -51,6 +51,13 @@ function unreadable(view, document) {
   return [...least].map(([what, ratio]) => `has text of contrast ${ratio.toFixed(1)}: ${what}`);
 }
 
+// Returns the drawings that are white on a dark page.
+function glaring(view, document) {
+  const drawings = [...document.querySelectorAll(".content p > img")].filter(i => /svg$/.test(i.src));
+  const white = drawings.filter(i => !view.getComputedStyle(i).filter.includes("invert"));
+  return white.map(image => `shows ${image.src} on white`);
+}
+
 function opened(page, width) {
   return new Promise(done => {
     const frame = document.createElement("iframe");
@@ -69,7 +76,9 @@ async function lookAt(pages, widths) {
     found.push(...flaws(inside, width).map(flaw => `${page}, ${width} pixels: ${flaw}`));
     for (const theme of width < 1280 ? [] : ["light", "dark"]) {
       inside.body.dataset.theme = theme;
-      found.push(...unreadable(frame.contentWindow, inside).map(f => `${page}, ${theme}: ${f}`));
+      const view = frame.contentWindow;
+      const all = [...unreadable(view, inside), ...(theme === "dark" ? glaring(view, inside) : [])];
+      found.push(...all.map(flaw => `${page}, ${theme}: ${flaw}`));
     }
     frame.remove();
   }
