@@ -13,11 +13,13 @@ lines ``@note <text>`` or ``@note[<file>:<line>:<col>:<end_line>:<end_col>] <tex
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import linecache
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
@@ -277,6 +279,21 @@ def boundary(function: _Function) -> _Function:
             raise InternalError(f"{raised.kind}: {raised.message}") from error
 
     return call  # type: ignore[return-value]
+
+
+# Files whose frames stand between the user's call and a warning.
+_BETWEEN = os.path.dirname(os.path.abspath(__file__)) + os.sep, contextlib.__file__
+
+
+def user_level() -> int:
+    """Returns the ``stacklevel`` by which ``warnings.warn`` names the line of the user.
+
+    It counts from the caller to the first frame outside of this package.
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_BETWEEN):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def described(value: object) -> str:

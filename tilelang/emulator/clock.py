@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tilelang.errors import user_level
+
 from .errors import EmulatorWarning
 from .timed import Timing, TimingOptions
 
@@ -101,5 +103,5 @@ def predicted_bench(
             "the benchmark launches no kernel on the emulator, and torch's own operations have no "
             "predicted time: NaN"
         )
-    warnings.warn(remark, EmulatorWarning, stacklevel=3)
+    warnings.warn(remark, EmulatorWarning, stacklevel=user_level())
     return time if quantiles is None else [time] * len(quantiles)

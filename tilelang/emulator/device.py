@@ -30,7 +30,7 @@ from tilelang.emulator.shown import show, split
 from tilelang.emulator.tensor_map import SWIZZLE_NAMES, TensorMap, encode_tiled, make_tensor_map
 from tilelang.emulator.timed import NOT_TIMED, Timing, TimingOptions, timing_of, timing_options
 from tilelang.emulator.warned import line_by_line
-from tilelang.errors import UserError
+from tilelang.errors import UserError, user_level
 from tilelang.runtime import nvrtc, resources, toolchain
 from tilelang.runtime.occupancy import registers_decide
 from tilelang.target import resolve
@@ -521,7 +521,7 @@ def _warn_no_overlap(name: str) -> None:
         f"programmatic=True has no effect on {name}: the launch before it in its stream has not "
         "executed griddepcontrol.launch_dependents with the sanitizer, so that grid has ended",
         EmulatorWarning,
-        stacklevel=3,
+        stacklevel=user_level(),
     )
 
 
@@ -565,7 +565,7 @@ def _finish(kernel: Kernel, handle: Any, chosen: Options, profile: Profile) -> L
             error.findings, error.letters = findings, letters
         raise error
     for text in line_by_line(report["warnings"], kernel.tiles):
-        warnings.warn(text, EmulatorWarning, stacklevel=6)
+        warnings.warn(text, EmulatorWarning, stacklevel=user_level())
     by_class = {name: InstructionCount(**count) for name, count in report["by_class"].items()}
     lane_instructions = sum(count.lane_instructions for count in by_class.values())
     return LaunchReport(

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from tilelang.errors import user_level
+
 from .errors import EmulatorWarning
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def warn(name: str, grid: Sequence[int], cluster: Sequence[int], chosen: Any, re
         f"{name}: {len(chosen) * size} of {prod(grid)} blocks {what}: "
         f"{', '.join(map(str, first))}{more}{clusters}; {fate}",
         EmulatorWarning,
-        stacklevel=6,
+        stacklevel=user_level(),
     )
 
 
@@ -78,7 +80,7 @@ def warn_communicates(name: str) -> None:
         f"{name}: all blocks ran: they exchange values through global memory, which a sample of "
         "them would wait for",
         EmulatorWarning,
-        stacklevel=6,
+        stacklevel=user_level(),
     )
 
 

@@ -10,6 +10,7 @@ from tilelang.emulator.errors import EmulatorError, EmulatorWarning
 from tilelang.emulator.launch_options import Options
 from tilelang.emulator.levels import LETTER, causes, summary, times
 from tilelang.emulator.named_fragments import with_fragment
+from tilelang.errors import user_level
 
 
 def split(
@@ -44,4 +45,4 @@ def show(
     if chosen.sanitize == "report":
         print(f"{kernel}: {summary(letters)}", file=sys.stderr)
     elif chosen.sanitize and not chosen.timing:
-        warnings.warn(f"{kernel}: {summary(letters)}", EmulatorWarning, stacklevel=7)
+        warnings.warn(f"{kernel}: {summary(letters)}", EmulatorWarning, stacklevel=user_level())

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, user_level
 
 
 def differentiable(
@@ -89,5 +89,5 @@ def warn_of_lost_gradient(name: str, args: Sequence[Any]) -> None:
         warnings.warn(
             f"an argument of {name} requires a gradient, and the results have none: use "
             "tilelang.differentiable, or call the kernel under torch.no_grad()",
-            stacklevel=5,
+            stacklevel=user_level(),
         )
