@@ -38,7 +38,6 @@ def test_types_are_made_of_whatever_names_them(name):
 @pytest.mark.parametrize(
     ("wrong", "error", "text"),
     [
-        ("int4", UnsupportedError, "int4 is not supported"),
         ("float32x4", UnsupportedError, "supported: bool"),
         ("flot32", DTypeError, "did you mean float32"),
         (torch.complex64, DTypeError, "complex64"),
