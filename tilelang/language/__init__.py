@@ -122,6 +122,7 @@ from .loops import (
     unroll,
     vectorized,
 )
+from .make_view import reshape, view
 from .math import exp2_fma, fabs, fma, ldexp, pow, round
 from .persistent import Persistent
 from .pointer import access_ptr, address_of, call_extern, call_intrin, evaluate
@@ -331,7 +332,6 @@ from .threads import (
 from .threads import fns as _fns
 from .tile_tests import all_of, any_of
 from .unsupported import refuse as _refuse
-from .view import reshape, view
 from .warpgroup import ws
 from .ws_schedule import (
     WSID,

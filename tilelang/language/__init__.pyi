@@ -1067,7 +1067,7 @@ def reduce_welford(buffer: Any, mean: Any, variance: Any, dim: Any = -1, correct
 from .reducer import reducer_init as reducer_init
 from .reducer import reducer_update as reducer_update
 from .scalar import reinterpret as reinterpret
-from .view import reshape as reshape
+from .make_view import reshape as reshape
 from .random import rng_init as rng_init
 from .random import rng_rand as rng_rand
 from .random import rng_rand_float as rng_rand_float
@@ -1300,7 +1300,7 @@ def vectorized(start: Any, stop: Any = None, *, annotations: Any = None) -> Any:
         SemanticsError: the extent is not constant."""
     ...
 from .lanes import vectorlow as vectorlow
-from .view import view as view
+from .make_view import view as view
 from .raw.expressions import void as void
 from .gemm import wait_wgmma as wait_wgmma
 from .threads import warp_reduce_bitand as warp_reduce_bitand

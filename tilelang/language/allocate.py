@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _ffi, errors
@@ -79,8 +79,27 @@ def _tile(what: str, shape: Any, dtype: Any, scope: str) -> Any:
     if narrow in _CODES_IN_SHARED and _SCOPES[scope] == "shared.dyn":
         return _packed(what, dims, narrow, _SCOPES[scope])
     if narrow is not None:
-        return tile_of(_allocate(what, dims, narrow.codec.value, _SCOPES[scope], {}), narrow)
+        buffer = _allocate(what, dims, narrow.codec.value, _SCOPES[scope], {})
+        tile = tile_of(buffer, narrow)
+        if narrow in _PACKED_TYPES and _SCOPES[scope] == "shared.dyn" and dims[-1] % 2 == 0:
+            tile.may_be_packed(_packer(buffer))
+        return tile
     return _allocate(what, dims, dtype_of(dtype), _SCOPES[scope], {})
+
+
+def _packer(tile: Buffer) -> Callable[[], Buffer]:
+    """Returns what replaces a buffer of 4-bit elements by one of bytes that hold two each."""
+    block = in_kernel("T.alloc_shared").blocks[-1]
+    place, where = len(block.stmts) - 1, span.current()
+
+    def make() -> Buffer:
+        *outer, last = (int(plain(extent)) for extent in tile.shape)
+        buffer = make_buffer(tile.name, dtype_of("uint8"), [*outer, last // 2], "shared.dyn")
+        if not block.ended:
+            block.stmts[place] = _alloc(buffer, where)
+        return buffer
+
+    return make
 
 
 def _packed(what: str, dims: list[int], narrow: NarrowType, scope: str) -> Any:

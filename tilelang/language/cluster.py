@@ -14,6 +14,7 @@ from .copy import copy_regions
 from .copy_options import CopyCall, emit_copy
 from .gemm import barrier_element
 from .ignored import remark_ignored
+from .region import as_part
 from .sync import emit_cluster_barrier
 from .view import Part
 from .view_copy import VIEWS, sides
@@ -142,6 +143,10 @@ def _regions_of_tma(src: Any, dst: Any) -> tuple[Region, Region]:
     """
     if not (isinstance(src, VIEWS) or isinstance(dst, VIEWS)):
         return copy_regions("T.tma_copy", src, dst)
+    views = [as_part(each).view for each in (src, dst) if isinstance(each, VIEWS)]
+    if len(views) == 2 and views[0].dtype == views[1].dtype:
+        for each in views:
+            each.pack()
     source, target = sides("T.tma_copy", src, dst)
     if isinstance(source, Region) and isinstance(target, Region):
         return source, target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import lcm, prod
 from typing import Any
 
@@ -23,12 +23,9 @@ from ..ir.buffer import (
 from ..ir.dtype import HANDLE, UINT32, DType, dtype_of
 from ..ir.expr import Expr, Operand, as_expr, call, cast, const
 from ..ir.stmt import emit, store
-from .builder import in_block
 from .codec import Codec, reinterpreted
-from .variable import Ref
 
 tvm_ffi = _ffi.tvm_ffi
-_alloc = _ffi.get("ir.Alloc")
 _evaluate = _ffi.get("ir.Evaluate")
 _UINT8 = dtype_of("uint8")
 _PRIVATE = ("local", "local.var")
@@ -119,17 +116,38 @@ class View:
         is_unpacked: bool = False,
         is_padded: bool = False,
     ) -> None:
-        self.source = source
+        self._source = source
+        # Makes the source of a tile whose elements lie two in a byte; None once it is used.
+        self._make_packed: Callable[[], Buffer] | None = None
         self.shape = tuple(map(plain, shape))
         self.dtype = dtype
         self.codec = codec
         self.is_unpacked = is_unpacked
         self.is_padded = is_padded
 
-    name = property(lambda self: self.source.name)
-    scope = property(lambda self: self.source.scope)
+    name = property(lambda self: self._source.name)
+    scope = property(lambda self: self._source.scope)
     ndim = property(lambda self: len(self.shape))
     data = property(lambda self: self.source.data)
+
+    @property
+    def source(self) -> Buffer:
+        """Returns the buffer; from its first use on, the elements stay as they lie."""
+        self._make_packed = None
+        return self._source
+
+    def may_be_packed(self, make_packed: Callable[[], Buffer]) -> None:
+        """Lets the first use of a tile of 4-bit elements decide how they lie in memory.
+
+        Args:
+            make_packed: replaces the buffer by one that holds two elements in a byte.
+        """
+        self._make_packed = make_packed
+
+    def pack(self) -> None:
+        """Puts two elements of an unused tile in a byte, as in tensors: the use needs them so."""
+        if self._make_packed is not None:
+            self._source, self.is_unpacked, self._make_packed = self._make_packed(), False, None
 
     @property
     def value_type(self) -> DType:
@@ -469,101 +487,3 @@ def _is_multiple(value: Any, factor: int) -> bool:
         return value % factor == 0
     coefficient, base = _ffi.get("arith.Modular")(_ffi.get("arith.Analyzer")(), value)
     return coefficient % factor == 0 and base % factor == 0
-
-
-def _checked(what: str, source: Any, shape: Any, dtype: Any) -> View | Buffer:
-    from .vector_tile import VectorTile
-
-    if isinstance(source, Ref):
-        source = source.buffer
-    if isinstance(source, VectorTile):
-        source = source.source
-    if isinstance(source, View):
-        if source.codec is not None:
-            raise errors.UnsupportedError(f"{what} of {source.describe()}", span=span.here())
-        source = source.source
-    if not isinstance(source, Buffer) or source.strides:
-        name = source.describe() if isinstance(source, Buffer) else f"`{source}`"
-        raise errors.UnsupportedError(
-            f"{what} of {name}: a view needs a whole contiguous buffer",
-            span=span.here(),
-            notes=["index the buffer, or take a slice of the view"],
-        )
-    kind = source.dtype if dtype is None else dtype_of(dtype)
-    bits = prod_or_none(source.shape), source.dtype.bits
-    dims = tuple(map(plain, shape if isinstance(shape, (list, tuple)) else (shape,)))
-    size = prod_or_none(dims)
-    if bits[0] is not None and size is not None and size * kind.bits != bits[0] * bits[1]:
-        raise errors.ShapeError(
-            f"{what} of {source.describe()} as {kind}{list(dims)}: the view needs "
-            f"{size * kind.bits} bits, but the buffer has {bits[0] * bits[1]}",
-            span=span.here(),
-        )
-    if source.scope == "shared.tmem":
-        return _in_tensor_memory(what, source, dims, kind)
-    return View(source, dims, kind, None)
-
-
-def _in_tensor_memory(what: str, source: Buffer, dims: tuple[Any, ...], kind: DType) -> Buffer:
-    """A tile on the columns of another one: rows keep their lanes."""
-    if not all_equal(dims[:-1], source.shape[:-1]):
-        raise errors.ShapeError(
-            f"{what} of {source.describe()} as {kind}{list(dims)}: rows of tensor memory are lanes "
-            "and stay as they are",
-            span=span.here(),
-            notes=["change the type and the last extent only"],
-        )
-    if kind == source.dtype:
-        return source
-    builder = in_block(what)
-    name = builder.take_hint(f"{source.name}_view")
-    base = dict(source.attrs).get("view_of", source)
-    buffer = make_buffer(name, kind, dims, source.scope, attrs={"view_of": base})
-    emit(_alloc(buffer, span.current()))
-    return buffer
-
-
-def prod_or_none(shape: Sequence[Any]) -> int | None:
-    """The number of elements; None where it is known only at run time."""
-    dims = list(map(plain, shape))
-    return prod(dims) if all(isinstance(dim, int) for dim in dims) else None
-
-
-def reshape(src: Any, shape: Any) -> Any:
-    """A buffer's memory as a tile of another shape, of as many elements.
-
-    Raises:
-        ShapeError: another number of elements, or other rows of tensor memory.
-        UnsupportedError: a buffer with strides.
-    """
-    return _checked("T.reshape", src, shape, None)
-
-
-def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) -> Any:
-    """A buffer's memory as a tile of another shape or type.
-
-    Elements are read and written one by one in the type of the view. A tile operator takes what is
-    a box of ``src`` as well; T.copy, T.fill and T.clear take every region.
-
-    A view of tensor memory is a tile of its own on the same columns, for T.copy and T.gemm. It may
-    have another type of elements; rows stay rows. As T.alloc_tmem, it stands in ``T.Kernel``.
-
-    Args:
-        src: a contiguous buffer.
-        shape: of the view; that of ``src`` when omitted, its last extent by the size of the type.
-        dtype: of the view; that of ``src`` when omitted.
-        strides: not supported.
-
-    Raises:
-        ShapeError: another number of bits, or other rows of tensor memory.
-        UnsupportedError: a buffer with strides.
-    """
-    if strides:
-        raise errors.UnsupportedError("T.view does not support strides", span=span.here())
-    if shape is None:
-        old = getattr(src, "dtype", None)
-        dims = list(src.shape)
-        if dtype is not None and old is not None:
-            dims[-1] = dims[-1] * old.bits // dtype_of(dtype).bits
-        shape = dims
-    return _checked("T.view", src, shape, dtype)

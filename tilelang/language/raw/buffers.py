@@ -18,10 +18,10 @@ from ..allocate import (
     alloc_tmem,
 )
 from ..builder import current
+from ..make_view import view
 from ..pointer import access_ptr, element_of
 from ..tensor import TensorType
 from ..variable import Ref
-from ..view import view
 
 _ALLOCATE: dict[str, Callable[..., Any]] = {
     "shared": alloc_shared,
