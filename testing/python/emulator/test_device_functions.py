@@ -298,7 +298,7 @@ def test_the_heap_outlives_a_launch():
     [
         (0, "out-of-bounds", "byte 12 of a block from malloc of 12 bytes"),
         (1, "illegal-operand", "free of"),
-        (2, "illegal-operand", "it is freed"),
+        (2, "illegal-operand", "or has been freed"),
         (3, "out-of-bounds", "has been freed"),
     ],
 )
@@ -336,9 +336,9 @@ WRONG = HEADER + """
     [
         ("mov.u64 %d1, unary; call (b), %d1, (a), prototype; ld.param.b32 %v1, [b];", None, ""),
         ("mov.u64 %d1, 64; call (b), %d1, (a), prototype;", "illegal-operand",
-         "call of 0x40, which is no function"),
+         "call of 0x40, which is not the address of a function"),
         ("mov.u64 %d1, dangling; call (b), %d1, (a), prototype;", "illegal-operand",
-         "call of 'dangling' by its address: it has other arguments"),
+         "call of 'dangling' by its address: the call has other arguments"),
         ("mov.u64 %d1, nowhere; call (b), %d1, (a), prototype;", "illegal-operand",
          "call of 'nowhere' by its address"),
         ("call (b), endless, (a);", "stack-overflow", "1[0-9]{3} calls deep"),

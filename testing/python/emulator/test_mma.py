@@ -158,7 +158,7 @@ MMA = kernels.instruction(FLOATS[3])
         (MMA.replace(".aligned", ""), ".sync.aligned is mandatory"),
         (MMA.replace(".row.col", ".row"), "needs the layouts of A and B"),
         (MMA.replace(".row.col", ".row.row"), "the layouts of this mma must be .row.col"),
-        (MMA.replace(".row.col", ".row.col.satfinite"), ".satfinite is for"),
+        (MMA.replace(".row.col", ".row.col.satfinite"), "allows .satfinite only for"),
         (MMA.replace(".m16n8k16", ""), "needs a shape"),
         (MMA.replace("m16n8k16", "m16n8k32"), "is .m8n8k4, .m16n8k8, .m16n8k16, not .m16n8k32"),
         (MMA.replace(".f32.f16.f16.f32", ".f32.f16.bf16.f32"), "does not multiply .f16 with .bf16"),

@@ -55,7 +55,7 @@ WS = "tcgen05.mma.ws.cta_group::1.kind::i8"
     ("text", "complaint"),
     [
         ("tcgen05.mma.cta_group::3.kind::f16 [%r1], %d1, %d2, %r3, %p1", "cta_group::2"),
-        ("tcgen05.mma.ws.cta_group::2.kind::f16 [%r1], %d1, %d2, %r3, %p1", "cta_group::1 only"),
+        ("tcgen05.mma.ws.cta_group::2.kind::f16 [%r1], %d1, %d2, %r3, %p1", "needs .cta_group::1"),
         (
             "tcgen05.mma.cta_group::2.kind::f16 [%r1], %d1, %d2, %r3, {%r4, %r5, %r6, %r7}, %p1",
             "eight",

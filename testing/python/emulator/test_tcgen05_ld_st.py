@@ -253,9 +253,9 @@ REDUCING = "tcgen05.ld.red.sync.aligned"
     ("text", "complaint"),
     [
         (f"{REDUCING}.32x32b.x1.max.f32 {{%v0}}, %v2, [%r3];", "x2 to .x128"),
-        (f"{REDUCING}.16x64b.x2.max.f32 {{%v0, %v1}}, %v2, [%r3];", "32x32b and 16x32bx2"),
+        (f"{REDUCING}.16x64b.x2.max.f32 {{%v0, %v1}}, %v2, [%r3];", "must be 32x32b or 16x32bx2"),
         (f"{REDUCING}.32x32b.x2.add.u32 {{%v0, %v1}}, %v2, [%r3];", "min or .max"),
-        (f"{REDUCING}.32x32b.x2.max.abs.u32 {{%v0, %v1}}, %v2, [%r3];", "with .f32 only"),
+        (f"{REDUCING}.32x32b.x2.max.abs.u32 {{%v0, %v1}}, %v2, [%r3];", "only with .f32"),
         (f"{REDUCING}.32x32b.x2.max.b32 {{%v0, %v1}}, %v2, [%r3];", "type"),
         (f"{REDUCING}.32x32b.x2.pack::16b.max.u32 {{%v0, %v1}}, %v2, [%r3];", "pack::16b"),
     ],

@@ -178,7 +178,7 @@ def test_refusals():
         T.prim_func(of_block)
     with pytest.raises(ScopeError, match="stands in a loop or under a condition; every block"):
         T.prim_func(in_loop)
-    with pytest.raises(ScopeError, match="which each block has for itself"):
+    with pytest.raises(ScopeError, match="each block has its own tile"):
         T.prim_func(of_tile)
     with pytest.raises(SemanticsError, match=r"scope='cluster' of T\.cummax is neither"):
         T.prim_func(no_scope)

@@ -211,7 +211,7 @@ def too_many(a, b, c):
 
 REFUSED = [
     (slice_of_c, "sm_90a", errors.LayoutError, "needs whole fragments for C and A"),
-    (too_many, "sm_90a", errors.SemanticsError, "it is a constant from 0 to 7"),
+    (too_many, "sm_90a", errors.SemanticsError, "must be a constant from 0 to 7"),
 ]
 
 

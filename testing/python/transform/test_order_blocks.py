@@ -139,7 +139,7 @@ def test_rows_of_the_call_are_a_panel_of_one_wave():
         remark.message
         for remark in tilelang.lower(tiled(rows=rows, columns=4096), target="sm_90a").remarks
     )
-    assert re.search(r"panels of \d+ rows, as by T.use_swizzle\(\d+\): neighbours", said)
+    assert re.search(r"panels of \d+ rows, as by T.use_swizzle\(\d+\): neighbouring", said)
 
 
 def test_a_grid_of_one_wave_keeps_its_order():
