@@ -125,9 +125,13 @@ EXHIBITS = {
 
 def run(name: str, fixed: bool, **options: object) -> tuple[Array, Array]:
     """Runs one version of an exhibit; returns what it wrote and what is right."""
-    exhibit = EXHIBITS[name]
+    return run_file(KERNELS / f"{name}.cu", EXHIBITS[name], fixed, **options)
+
+
+def run_file(path: Path, exhibit: Exhibit, fixed: bool, **options: object) -> tuple[Array, Array]:
+    """Runs one version of the kernel in a file; returns what it wrote and what is right."""
     prelude = (_FOLDER / "prelude.cuh").read_text()
-    kernel = (KERNELS / f"{name}.cu").read_text()
+    kernel, name = path.read_text(), path.stem
     source = f'{prelude}\n#line 1 "{name}.cu"\n{kernel}'
     flags = ("-DFIXED",) if fixed else ()
     ptx = nvrtc.compile_cuda(source, exhibit.target, flags, machine_code=False).ptx

@@ -74,4 +74,44 @@ TL_DEVICE void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
+// Waits for a phase of the own mbarrier, and for what other blocks released by it.
+TL_DEVICE void wait_for_cluster(uint64_t& barrier, uint32_t parity) {
+  uint32_t done = 0;
+  while (!done) {
+    asm volatile(
+        "{\n\t.reg .pred p;\n\t"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
+        "selp.u32 %0, 1, 0, p;\n\t}"
+        : "=r"(done)
+        : "r"(shared_address(&barrier)), "r"(parity)
+        : "memory");
+  }
+}
+
+#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000
+// D += A * B of 64 x 16 and 8 x 16 halves, in core matrices without a swizzle.
+TL_DEVICE void wgmma(float (&d)[4], const void* a, const void* b) {
+  auto descriptor = [](const void* tile) {
+    uint64_t strides = (uint64_t{128 >> 4} << 16) | (uint64_t{256 >> 4} << 32);
+    return strides | ((shared_address(tile) & 0x3FFFF) >> 4);
+  };
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "l"(descriptor(a)), "l"(descriptor(b)));
+}
+TL_DEVICE void wgmma_fence(float (&d)[4]) {
+  asm volatile("wgmma.fence.sync.aligned;"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])::"memory");
+}
+TL_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int kLeft>
+TL_DEVICE void wgmma_wait(float (&d)[4]) {
+  asm volatile("wgmma.wait_group.sync.aligned %4;"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "n"(kLeft)
+               : "memory");
+}
+#endif
+
 }  // namespace tl

@@ -6,8 +6,9 @@ import warnings
 
 import numpy as np
 import pytest
-from museum.exhibits import EXHIBITS, run
+from museum.exhibits import EXHIBITS, run, run_file
 from museum.page import PAGE, page
+from museum.variants import FOLDER, VARIANTS
 
 from tilelang.emulator import EmulatorError, options
 
@@ -35,6 +36,19 @@ def test_the_fixed_version_is_silent(name: str, schedule: str | int) -> None:
         warnings.simplefilter("error")
         out, expected = run(name, fixed=True, schedule=schedule)
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_is_found_and_its_repair_is_silent(name: str) -> None:
+    path, variant = FOLDER / f"{name}.cu", VARIANTS[name]
+    with pytest.raises(EmulatorError) as caught:
+        run_file(path, variant, fixed=False)
+    assert caught.value.kind == variant.kind
+    for schedule in ("late", "eager", 1, 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            out, expected = run_file(path, variant, fixed=True, schedule=schedule)
+        np.testing.assert_array_equal(out, expected)
 
 
 def test_the_page_shows_the_exhibits() -> None:

@@ -1,0 +1,22 @@
+// The barrier expects half of the bytes that two bulk copies bring.
+extern "C" __global__ void k(uint32_t* out, const uint32_t* in) {
+  __shared__ alignas(128) uint32_t tile[128];
+  __shared__ uint64_t full, empty;
+  if (threadIdx.x == 0) {
+    tl::mbarrier_init(full, 1);
+    tl::mbarrier_init(empty, 128);
+    tl::fence_barrier_init();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+#ifdef FIXED
+    tl::mbarrier_arrive_expect_tx(full, 512);
+#else
+    tl::mbarrier_arrive_expect_tx(full, 256);
+#endif
+    tl::bulk_load(tile, in, 256, full);
+    tl::bulk_load(tile + 64, in + 64, 256, full);
+  }
+  tl::mbarrier_wait(full, 0);
+  out[threadIdx.x] = tile[threadIdx.x];
+}
