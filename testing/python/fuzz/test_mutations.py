@@ -90,6 +90,7 @@ REDUNDANT = {
     ("pipelined_gemm_sm_100a", "bar.sync", 1): _FREED,
     ("two_load_warps", "bar.sync", 1): _FREED,
     ("turns", "bar.sync", 1): _FREED,
+    ("slots_of_clusters", "bar.sync", 0): _FREED,
     ("gemm_of_pair", "barrier.cluster.wait.acquire", 1): _FREED,
 }
 
