@@ -155,8 +155,9 @@ Flow Store(Warp& w, const Op& op, uint32_t mask) {
     const uint32_t byte_mask = byte_mask_of(lane);
     const auto deliver = [&cluster, &form, issuer, ends,
                           byte_mask](const std::vector<uint8_t>& data) {
-      uint8_t* to = GlobalAccess(cluster, issuer, ends.destination, ends.bytes, 16,
-                                 form.written_as(), Proxy::kAsync, kBulkEngine);
+      const bool plain = !form.reduces && !form.masked;
+      uint8_t* to = PlaceOfWrite(cluster, issuer, {ends.destination, ends.bytes, 16},
+                                 form.written_as(), plain ? data.data() : nullptr);
       WriteGlobal(form, data, to, byte_mask);
     };
     IssueStore(w, lanes,

@@ -225,6 +225,16 @@ void ObserveStore(Warp& w, CommonStore* store) {
 
 }  // namespace
 
+uint8_t* PlaceOfWrite(Cluster& cluster, const Issuer& issuer, const WrittenRange& range,
+                      AccessKind kind, const uint8_t* values) {
+  Warp& warp = *issuer.cta->warps[issuer.warp];
+  const uint8_t* outer = std::exchange(warp.stored, values);
+  uint8_t* place = GlobalAccess(cluster, issuer, range.address, range.bytes, range.align, kind,
+                                Proxy::kAsync, kBulkEngine);
+  warp.stored = outer;
+  return place;
+}
+
 void IssueStore(Warp& w, uint32_t lanes, const StoreRequest& request) {
   Engines& engines = Engines::Of(w);
   Cluster& cluster = w.cta.cluster;

@@ -110,6 +110,17 @@ struct StoreRequest {
 // carried out once, as on the GPU, for the first of them.
 void IssueStore(Warp& w, uint32_t lanes, const StoreRequest& request);
 
+// A range of global memory that a store writes.
+struct WrittenRange {
+  uint64_t address = 0;
+  uint32_t bytes = 0;
+  uint32_t align = 1;
+};
+// Returns where a bulk store writes. Tells the sanitizer the `values`; null: they are not known
+// before the write.
+uint8_t* PlaceOfWrite(Cluster& cluster, const Issuer& issuer, const WrittenRange& range,
+                      AccessKind kind, const uint8_t* values);
+
 // Calls `fn` for sets of lanes with equal keys; for each lane alone unless `merges`.
 template <typename Key, typename Fn>
 void ForEachAlike(uint32_t mask, bool merges, const Key& key, const Fn& fn) {

@@ -229,9 +229,9 @@ void WriteRows(Cluster& cluster, const Issuer& issuer, const TensorForm& form,
   for (const TensorRow& row : request.walk.rows) {
     if (row.count == 0) continue;
     const uint32_t bytes = map.GlobalBytes(row.count);
-    uint8_t* to = GlobalAccess(cluster, issuer, row.address, bytes, 1, form.written_as(),
-                               Proxy::kAsync, kBulkEngine);
     const uint8_t* from = data.data() + row.offset + map.GlobalBytes(row.first);
+    uint8_t* to = PlaceOfWrite(cluster, issuer, {row.address, bytes, 1}, form.written_as(),
+                               form.reduces ? nullptr : from);
     if (form.reduces) {
       Reduce(form.reduce, map.type, from, to, bytes, map.type == TensorType::kF32Ftz);
     } else {

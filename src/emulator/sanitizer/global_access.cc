@@ -86,7 +86,7 @@ void Sanitizer::EngineGlobal(const Access& access, const EngineStep& engine) {
   step.actor = engine.actor;
   step.step = engine.step;
   engine_knowledge_ = engine.knowledge.get();
-  TouchGlobal(access.issuer, access.address, access.bytes, step);
+  TouchGlobal(access.issuer, access.address, access.bytes, step, access.value);
   engine_knowledge_ = nullptr;
   EngineTells(access.issuer, engine, access.address);
 }

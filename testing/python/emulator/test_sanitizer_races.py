@@ -100,6 +100,8 @@ def test_a_bulk_store_races_with_another_cta():
     )
     launch("mul.wide.u32 %d4, %b, 256; add.u64 %d4, %d4, %d0;" + body.replace("@TO@", "%d4"))
     assert "by CTA (0,0,0)" in race(body.replace("@TO@", "%d0"), threads=1)
+    for threads in (1, 2):  # all write the same
+        launch(body.replace("@TO@", "%d0").replace("%r0", "%t"), threads=threads)
 
 
 # --- order between CTAs
