@@ -14,8 +14,33 @@ from ..ir.stmt import emit
 from ..transform import pass_config
 from .builder import current, in_kernel
 from .ignored import remark_ignored
+from .view import View
 
 _assume = _ffi.get("ir.Assume")
+
+
+def _of_buffer(named: Any, layout: Any) -> tuple[Buffer, Any]:
+    """Returns the buffer that a key of the map of layouts names, and its layout.
+
+    The tile of a narrow type has the layout of the buffer of its values. A view without a swizzle
+    asks for none of the buffer below it.
+    """
+    from ..layout import FormulaLayout, Fragment, Layout, TmemLayout
+
+    if isinstance(named, Buffer):
+        return named, layout
+    if isinstance(named, View):
+        if named.is_unpacked:
+            return named.source, layout
+        plain_layout = Layout(named.shape)
+        is_layout = isinstance(layout, (Fragment, Layout, FormulaLayout, TmemLayout))
+        given = layout if is_layout else Layout(named.shape, layout)
+        fits = isinstance(given, Layout) and given.input_shape == plain_layout.input_shape
+        if fits and given.same_map(plain_layout):
+            return named.source, Layout(named.source.shape)
+    raise errors.LayoutError(
+        f"T.annotate_layout maps buffers to layouts; `{named}` is no buffer", span=span.here()
+    )
 
 
 def annotate_layout(layout_map: dict[Any, Any]) -> None:
@@ -37,12 +62,8 @@ def annotate_layout(layout_map: dict[Any, Any]) -> None:
     from ..layout import FormulaLayout, Fragment, Layout, TmemLayout
 
     kernel = in_kernel("T.annotate_layout").kernel
-    for buffer, layout in layout_map.items():
-        if not isinstance(buffer, Buffer):
-            raise errors.LayoutError(
-                f"T.annotate_layout maps buffers to layouts; `{buffer}` is no buffer",
-                span=span.here(),
-            )
+    for named, given in layout_map.items():
+        buffer, layout = _of_buffer(named, given)
         if not isinstance(layout, (Fragment, Layout, FormulaLayout, TmemLayout)):
             layout = Layout(buffer.shape, layout)
         if tuple(layout.input_shape) != buffer.shape:

@@ -102,6 +102,41 @@ def test_tiles_in_use_stay_as_they_lie(target: str) -> None:
     equal(b, torch.where(signed > 7, signed - 16, signed) * 3)
 
 
+def test_layouts_of_values_and_of_views(target: str) -> None:
+    """A fragment of 4-bit elements has the layout of its values, a plain view one of its tile."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((M, N), T.float4_e2m1fn),
+        B: T.Tensor((M, N), "float16"),
+        C: T.Tensor((M, 2 * N), "int8"),
+    ):
+        with T.Kernel(1, threads=32):
+            row = T.alloc_fragment((M, N), T.float4_e2m1fn)
+            stage = T.alloc_shared((2, M, N), "float16")
+            stored = T.view(stage, (2, M, 2 * N), dtype=T.int8)
+            T.annotate_layout(
+                {
+                    row: T.Fragment((M, N), forward_fn=lambda i, j: (i, j)),
+                    stored: T.Layout((2, M, 2 * N), lambda s, i, j: [s, i, j]),
+                }
+            )
+            T.copy(A, row)
+            for i, j in T.Parallel(M, N):
+                B[i, j] = row[i, j]
+            for i, j in T.Parallel(M, N):
+                stage[1, i, j] = row[i, j] * 3
+            for i, j in T.Parallel(M, 2 * N):
+                C[i, j] = stored[1, i, j]
+
+    a = integers(M, N // 2, low=-128, high=128, dtype="int8")
+    b, c = poison(M, N, dtype="float16"), poison(M, 2 * N, dtype="int8")
+    run(main, target, a, b, c)
+    expected = values_of(codes_of(a))
+    equal(b, expected)
+    equal(c, (expected * 3).half().view(torch.int8))
+
+
 def test_late_views_are_refused() -> None:
     with pytest.raises(errors.UnsupportedError, match="must precede all uses"):
 

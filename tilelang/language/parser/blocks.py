@@ -111,6 +111,8 @@ class If:
             values.same(first, before) or not values.is_traced(first)
         ):
             return first
+        if values.is_tile_again(before, candidates):
+            return before
         if not all(values.is_scalar(value) for value in candidates):
             return values.out_of_scope(name, "a branch whose condition is known only at run time")
         dtype = values.common_type(candidates)
@@ -163,6 +165,8 @@ class _LoopNames:
             return after
         if name in self._info.carried and not isinstance(before, Unset):
             raise values.no_rebinding(name, block, self._where)
+        if values.is_tile_again(before, [after]):
+            return before
         return values.out_of_scope(name, block) if values.is_traced(after) else after
 
 

@@ -18,7 +18,7 @@ from ..lanes import Lanes
 from ..raw.launch import BoundLoop
 from ..variable import Poison, Ref, Unset
 from ..vector_tile import VectorVariable
-from ..view import Element
+from ..view import Element, View
 
 _IMMUTABLE = frozenset(
     {int, float, bool, str, type(None), Buffer, Var, IntImm, FloatImm, StringImm}
@@ -99,6 +99,20 @@ def same(a: Any, b: Any) -> bool:
         return all(map(same, a, b))
     plain = (bool, int, float, str)
     return isinstance(a, plain) and type(a) is type(b) and a == b
+
+
+def is_tile_again(before: Any, after: list[Any]) -> bool:
+    """Returns whether a name means a tile after a block as it did before.
+
+    Args:
+        before: what the name meant before the block.
+        after: what it means at the ends of the block: scalars, which belong to the block, but no
+            other tile.
+    """
+    tiles = (Buffer, View)
+    return isinstance(before, tiles) and not any(
+        isinstance(value, (*tiles, Region)) and value is not before for value in after
+    )
 
 
 def common_type(values: list[Any]) -> Any:
