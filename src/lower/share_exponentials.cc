@@ -1,14 +1,15 @@
 #include "lower/share_exponentials.h"
 
 #include <numbers>
+#include <string>
 #include <utility>
 
 #include "ir/build.h"
 #include "ir/gemm.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
-#include "layout/tcgen05_layout.h"
 #include "schedule/channel.h"
+#include "target/rates.h"
 
 namespace tilelang::lower {
 
@@ -17,9 +18,8 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kMufuRate = 16;      // exponentials of an SM a cycle
-constexpr int64_t kTensorRate = 4096;  // products of 16-bit operands
-constexpr int64_t kPeriod = 8;         // pairs of columns, of which some are polynomials
+constexpr int64_t kMufuRate = 16;  // exponentials of an SM a cycle
+constexpr int64_t kPeriod = 8;     // pairs of columns, of which some are polynomials
 constexpr int64_t kPolynomials = 2;
 constexpr int kOperandBits = 16;
 
@@ -58,14 +58,14 @@ Expr PowerOf(const ir::CallNode* exponential) {
   return folded.defined() ? folded : ir::MakeBinary(ir::BinaryOp::kMul, power, log2e, power.span());
 }
 
-// Returns the operations of MUFU of a loop that stores one function of each element, in rows of
-// whole warps; 0 for others.
+// Returns the operations of MUFU of a loop that stores one function of each element of a fragment,
+// whose columns are whole periods; 0 for others.
 int64_t OperationsOf(const ir::ParallelForNode* loop) {
   const auto* store = loop->body.as<ir::StoreNode>();
   auto extents = ir::AsInts(loop->extents);
   bool fits = store != nullptr && store->buffer.IsFragment() && extents && extents->size() == 2 &&
-              (*extents)[0] % layout::kTmemLanes == 0 && (*extents)[1] % (2 * kPeriod) == 0 &&
-              store->indices.size() == 2 && store->indices[1].same_as(loop->vars[1]);
+              (*extents)[1] % (2 * kPeriod) == 0 && store->indices.size() == 2 &&
+              store->indices[1].same_as(loop->vars[1]);
   if (!fits) return 0;
   int functions = 0;
   int operations = 0;
@@ -77,9 +77,8 @@ int64_t OperationsOf(const ir::ParallelForNode* loop) {
   return functions == 1 ? operations * (*extents)[0] * (*extents)[1] : 0;
 }
 
-// The products of a gemm into tensor memory, as many of 16-bit operands as take as long.
+// The products of a gemm, as many of 16-bit operands as take as long.
 int64_t ProductsOf(const ir::GemmNode* gemm) {
-  if (!gemm->result()->buffer.IsTmem()) return 0;
   int64_t products = 1;
   for (const Expr& extent : gemm->result()->extents) products *= ir::AsInt(extent).value_or(1);
   for (const ir::GemmOperandNode* input : gemm->Inputs()) {
@@ -93,42 +92,69 @@ int64_t ProductsOf(const ir::GemmNode* gemm) {
 
 class ExponentialSharer : public ir::StmtMutator {
  public:
+  explicit ExponentialSharer(const Target& target)
+      : tensor_rate_(static_cast<int64_t>(RatesOf(target).tensor_flops / 2)),
+        polynomials_(target->has_packed_f32x2 && target->tmem_columns > 0 ? kPolynomials : 0) {}
+
   using StmtMutator::Rewrite;
-  Stmt Rewrite(const ir::ForNode* op) override {
-    if (schedule::StagesOf(op) < 1) return StmtMutator::Rewrite(op);
-    int64_t operations = 0;
-    int64_t products = 0;
-    ir::WalkStmts(op->body, [&](const Stmt& s) {
-      if (const auto* loop = s.as<ir::ParallelForNode>()) operations += OperationsOf(loop);
-      if (const auto* gemm = s.as<ir::GemmNode>()) products += ProductsOf(gemm);
-      return true;
-    });
-    int64_t mufu = operations / kMufuRate;
-    int64_t tensor = products / kTensorRate;
-    if (mufu == 0 || 2 * mufu < tensor) return StmtMutator::Rewrite(op);
-    int64_t outer = std::exchange(pairs_, kPolynomials);
-    Remark(op->span, "exponentials",
-           "T.Pipelined: " + std::to_string(pairs_) +
-               " of 8 exponentials are polynomials on the FMA pipe, with the error of exp2f, and "
-               "ex2.approx.ftz computes the others, which are zero below 2^-126: the unit of "
-               "special functions takes at least half as long as the gemms. The pass option "
-               "tl.disable_exp2_polynomials turns this off");
+  // The statements of a launch outside of its loops are as one iteration of a loop.
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    shares_ = Shares(op->body, /*loops=*/false);
+    if (shares_) RemarkShare(op->span, "T.Kernel");
     Stmt result = StmtMutator::Rewrite(op);
-    pairs_ = outer;
+    shares_ = false;
+    return result;
+  }
+  Stmt Rewrite(const ir::ForNode* op) override {
+    bool pipelined = schedule::StagesOf(op) >= 1;
+    bool shares = in_loop_ ? shares_ : pipelined && Shares(op->body, /*loops=*/true);
+    if (shares && !in_loop_) RemarkShare(op->span, "T.Pipelined");
+    bool outer = std::exchange(shares_, shares);
+    bool in_loop = std::exchange(in_loop_, in_loop_ || pipelined);
+    Stmt result = StmtMutator::Rewrite(op);
+    shares_ = outer;
+    in_loop_ = in_loop;
     return result;
   }
   Stmt Rewrite(const ir::ParallelForNode* op) override {
-    if (pairs_ == 0 || OperationsOf(op) == 0) return StmtMutator::Rewrite(op);
+    if (!shares_ || OperationsOf(op) == 0) return StmtMutator::Rewrite(op);
     const ir::Var& column = op->vars[1];
     auto of = [&](int64_t value) { return ir::Const(column.dtype(), value); };
     Expr pair = ir::FloorMod(ir::FloorDiv(column, of(2)), of(kPeriod));
-    Stmt body = Replacer(pair < of(pairs_)).MutateStmt(op->body);
+    Expr chosen = polynomials_ > 0 ? pair < of(polynomials_) : Expr();
+    Stmt body = Replacer(chosen).MutateStmt(op->body);
     return ir::ParallelFor(op->vars, op->extents, body, op->annotations, op->span);
   }
 
  private:
+  // Returns whether MUFU takes at least half as long as the gemms of a statement, in its loops or
+  // outside of them.
+  bool Shares(const Stmt& body, bool loops) const {
+    int64_t operations = 0;
+    int64_t products = 0;
+    ir::WalkStmts(body, [&](const Stmt& s) {
+      if (const auto* loop = s.as<ir::ParallelForNode>()) operations += OperationsOf(loop);
+      if (const auto* gemm = s.as<ir::GemmNode>()) products += ProductsOf(gemm);
+      return loops || s->kind != ir::StmtKind::kFor;
+    });
+    int64_t mufu = operations / kMufuRate;
+    return products > 0 && mufu > 0 && 2 * mufu >= products / tensor_rate_;
+  }
+
+  void RemarkShare(const ir::Span& span, const std::string& of) const {
+    std::string what =
+        polynomials_ > 0 ? std::to_string(polynomials_) +
+                               " of 8 exponentials are polynomials on the FMA pipe, with the error "
+                               "of exp2f, and ex2.approx.ftz computes the others, which are"
+                         : "ex2.approx.ftz computes exponentials, which are";
+    Remark(span, "exponentials",
+           of + ": " + what +
+               " zero below 2^-126: the unit of special functions takes at least half as long as "
+               "the gemms. The pass option tl.disable_exp2_polynomials turns this off");
+  }
+
   // Computes exponentials of some columns by a polynomial, and of the others by ex2.approx.ftz;
-  // hyperbolic tangents by polynomials.
+  // hyperbolic tangents by polynomials. `chosen`: the columns; undefined: there are no polynomials.
   class Replacer : public ir::StmtMutator {
    public:
     explicit Replacer(Expr chosen) : chosen_(std::move(chosen)) {}
@@ -136,11 +162,13 @@ class ExponentialSharer : public ir::StmtMutator {
       if (OperationsOf(e) == 0) return StmtMutator::Mutate(e);
       const auto* call = e.as<ir::CallNode>();
       if (call->name == "tanh") {
+        if (!chosen_.defined()) return StmtMutator::Mutate(e);
         return ir::Call(call->dtype, "tanh_fma", call->args, {}, call->span);
       }
       Expr power = PowerOf(call);
-      ir::Call polynomial(call->dtype, "exp2_fma5", {power}, {}, call->span);
       ir::Call special(call->dtype, "__exp2", {power}, {}, call->span);
+      if (!chosen_.defined()) return special;
+      ir::Call polynomial(call->dtype, "exp2_fma5", {power}, {}, call->span);
       return ir::Select(chosen_, polynomial, special);
     }
 
@@ -148,14 +176,16 @@ class ExponentialSharer : public ir::StmtMutator {
     Expr chosen_;
   };
 
-  int64_t pairs_ = 0;  // of kPeriod that are polynomials in this loop
+  int64_t tensor_rate_;   // products of 16-bit operands
+  int64_t polynomials_;   // pairs of kPeriod that are polynomials
+  bool shares_ = false;   // the statements that are being rewritten
+  bool in_loop_ = false;  // in a pipelined loop
 };
 
 }  // namespace
 
 ir::Func ShareExponentials(const ir::Func& func, const Target& target) {
-  if (!target->has_packed_f32x2 || target->tmem_columns == 0) return func;
-  return func.WithBody(ExponentialSharer().MutateStmt(func->body));
+  return func.WithBody(ExponentialSharer(target).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::lower

@@ -6,16 +6,17 @@
 
 namespace tilelang::lower {
 
-// Divides the exponentials and hyperbolic tangents of a pipelined loop between the unit of special
-// functions (MUFU) and the FMA pipe. Attention of 128 dimensions computes 128 x 128 weights in 1024
-// cycles on MUFU, as long as the tensor core multiplies.
+// Divides the exponentials and hyperbolic tangents of a pipelined loop with gemms, or of a launch
+// outside of its loops, between the unit of special functions (MUFU) and the FMA pipe. Attention of
+// 128 dimensions computes 128 x 128 weights in 1024 cycles on MUFU, as long as the tensor core
+// multiplies.
 //
-// In T.Parallel loops over fragments of float32, in a pipelined loop whose gemms tcgen05.mma does,
-// every eighth to third pair of columns gets the polynomial of T.exp2_fma of degree 5. Its largest
-// error is that of exp2f (2 units in the last place). MUFU computes all others by ex2.approx.ftz,
-// whose results are zero below 2^-126: exp2f takes two more instructions to scale such results, and
-// threads that also compute polynomials have no time for them. Where MUFU takes less than half of
-// the time of the gemms, all exponentials stay as they are.
+// In T.Parallel loops over fragments of float32, on targets with tensor memory and packed float32
+// operations, every eighth to third pair of columns gets the polynomial of T.exp2_fma of degree 5.
+// Its largest error is that of exp2f (2 units in the last place). MUFU computes all others by
+// ex2.approx.ftz, whose results are zero below 2^-126: exp2f takes two more instructions to scale
+// such results, and threads that also compute polynomials have no time for them. Where MUFU takes
+// less than half of the time of the gemms, all exponentials stay as they are.
 //
 // exp(x) becomes exp2(x * log2(e)), where expf takes eight instructions more for an argument that
 // is exact. The factor joins constants of the argument, as in exp(s * c - highest * c). The product
@@ -27,8 +28,8 @@ namespace tilelang::lower {
 // error of 7.3 units in the last place instead of 2: half of the operations of MUFU, and half of
 // the others for two elements at once.
 //
-// On targets with packed float32 operations and tensor memory; others keep the functions as they
-// are.
+// Other targets (sm_80, sm_90a, sm_120a) compute all exponentials by ex2.approx.ftz, and tanhf: two
+// elements at once take two operations of the FMA pipe there.
 ir::Func ShareExponentials(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::lower

@@ -12,14 +12,14 @@ from tilelang.transform import pipeline, run_pass
 ROWS, DIM, STEPS = 128, 64, 3
 
 
-def exponentials(function, *, dim=DIM):
+def exponentials(function, *, dim=DIM, steps=STEPS):
     """Stores a function of the scores of each tile of keys."""
 
     @T.prim_func
     def main(
         Q: T.Tensor((ROWS, dim), "bfloat16"),
-        K: T.Tensor((STEPS * ROWS, dim), "bfloat16"),
-        Out: T.Tensor((ROWS, STEPS * ROWS), "float32"),
+        K: T.Tensor((steps * ROWS, dim), "bfloat16"),
+        Out: T.Tensor((ROWS, steps * ROWS), "float32"),
         Sums: T.Tensor((ROWS,), "float32"),
     ):
         with T.Kernel(1, threads=128):
@@ -28,7 +28,7 @@ def exponentials(function, *, dim=DIM):
             sums = T.alloc_fragment((ROWS,), "float32")
             T.clear(sums)
             T.copy(Q, q)
-            for n in T.Pipelined(STEPS, num_stages=2):
+            for n in T.Pipelined(steps, num_stages=2):
                 T.copy(K[n * ROWS, 0], k)
                 T.gemm(q, k, s, transpose_B=True, clear_accum=True)
                 for i, j in T.Parallel(ROWS, ROWS):
@@ -59,14 +59,15 @@ def after_the_pass(function, target="sm_100a", **options):
     return str(func)
 
 
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a", "sm_80", "sm_120a"])
 @pytest.mark.parametrize("form", FORMS)
-def test_error(form: str) -> None:
+def test_error(form: str, target: str) -> None:
     function, reference = FORMS[form]
     # One product each, which float32 holds: the scores are exact.
     q, k = (torch.zeros(rows, DIM, dtype=torch.bfloat16) for rows in (ROWS, STEPS * ROWS))
     q[:, 5], k[:, 5] = torch.randn(ROWS) * 8, torch.randn(STEPS * ROWS)
     out = torch.full((ROWS, STEPS * ROWS), torch.nan)
-    kernel = tilelang.compile(exponentials(function), target="sm_100a")
+    kernel = tilelang.compile(exponentials(function), target=target)
     assert "ex2.approx.ftz" in kernel.get_ptx()
     sums = torch.full((ROWS,), torch.nan)
     kernel(q, k, out, sums)
@@ -89,8 +90,15 @@ def test_factors_join_constants() -> None:
 
 def test_which_exponentials_stay() -> None:
     assert "__exp2(" in after_the_pass(T.exp)
-    assert "__exp2(" not in after_the_pass(T.exp, target="sm_90a")
     assert "__exp2(" not in after_the_pass(T.exp, dim=1024)
+    assert "__exp2(" in after_the_pass(T.exp, target="sm_90a", dim=128)
+    assert "__exp2(" not in after_the_pass(T.exp, target="sm_90a", dim=1024)
+
+
+def test_exponentials_outside_of_loops() -> None:
+    """The same function of the same scores: a launch without a loop is as one of its iterations."""
+    once = after_the_pass(T.exp, steps=1)
+    assert "__exp2(" in once and "pipelined" not in once
 
 
 @pytest.mark.parametrize("function", [T.exp, T.exp2])
