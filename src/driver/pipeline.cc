@@ -25,6 +25,7 @@
 #include "ir/spelled_copies.h"
 #include "lower/branch_by_warp.h"
 #include "lower/broadcast_elements.h"
+#include "lower/divide_rows.h"
 #include "lower/guard_accesses.h"
 #include "lower/infer_layouts.h"
 #include "lower/lower_tile_ops.h"
@@ -225,6 +226,7 @@ const std::vector<Step>& Pipeline() {
       {"lower_tile_ops", lower::LowerTileOps, check::Stage::kThread},
       {"simplify", ForAll(transform::Simplify)},
       {"pair_polynomials", lower::PairPolynomials},
+      {"divide_rows", ForAll(lower::DivideRows)},
       {"remark_registers", check::RemarkRegisters},
       {"plan_shared_memory", memory::PlanSharedMemory, check::Stage::kPlanned},
       Either("place_synchronization", Synchronization, "tl.disable_thread_storage_sync"),

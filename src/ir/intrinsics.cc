@@ -27,6 +27,10 @@ constexpr Intrinsic Math(std::string_view name, std::string_view spelling, Print
 constexpr Intrinsic Fast(std::string_view name, std::string_view spelling) {
   return {.name = name, .print = kFast, .spelling = spelling, .header = "math.h", .pure = true};
 }
+// (several numbers that become quotients, divisor)
+constexpr Intrinsic Quotients(std::string_view name, std::string_view spelling) {
+  return {.name = name, .spelling = spelling, .header = "math.h", .reads = 1, .writes = 1};
+}
 // (two results, two operands)
 constexpr Intrinsic Pair(std::string_view name, std::string_view spelling) {
   return {.name = name, .spelling = spelling, .header = "math.h", .writes = 1};
@@ -134,6 +138,8 @@ constexpr Intrinsic kIntrinsics[] = {
     Polynomial("exp2_fma5", "tl::exp2_fma<5>", 5), Polynomial("tanh_fma", "tl::tanh_fma", 8),
     Pair("exp2_fma3_pair", "tl::exp2_fma_pair<3>"), Pair("exp2_fma4_pair", "tl::exp2_fma_pair<4>"),
     Pair("exp2_fma5_pair", "tl::exp2_fma_pair<5>"), Pair("tanh_fma_pair", "tl::tanh_fma_pair"),
+    Quotients("divide_by4", "tl::divide_by<4>"), Quotients("divide_by8", "tl::divide_by<8>"),
+    Quotients("divide_by16", "tl::divide_by<16>"),
     Math("ieee_add", "__fadd", kRounded), Math("ieee_sub", "__fsub", kRounded),
     Math("ieee_mul", "__fmul", kRounded), Math("ieee_fdiv", "__fdiv", kRounded),
     Math("ieee_fmaf", "__fmaf", kRounded), Mufu(Math("ieee_fsqrt", "__fsqrt", kRounded)),

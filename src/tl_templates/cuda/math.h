@@ -51,6 +51,50 @@ TL_DEVICE double max_nan(double a, double b) { return a != a ? a : b != b ? b : 
 
 namespace tl {
 
+// Divides numbers by the same r. With y = 1 / r rounded to nearest and q = x * y, the quotient is
+// q - (q * r - x) * y rounded once: two fma of which the first one is exact (Brisebarre, Muller and
+// Raina, IEEE Trans. Computers 53(8), 2004). This holds unless an intermediate number overflows or
+// is subnormal. The signs in the formula keep that of zeros for r > 0. Two tests of all numbers
+// choose it: their bits, without the sign and less 1, are at least those of the smallest x, where
+// zeros are large; and a weighted sum is finite, because it is not if |x| > 2^126 * min(r, 1).
+// Otherwise each number is divided by an instruction.
+TL_DEVICE uint32_t doubled_bits(float x) {
+  uint32_t bits;  // on the FMA pipe
+  asm("mad.lo.u32 %0, %1, 2, 0xffffffff;" : "=r"(bits) : "r"(__float_as_uint(x)));
+  return bits;
+}
+template <int kCount>
+TL_DEVICE void divide_by(float* x, float r) {
+#if !__USE_FAST_MATH__
+  constexpr int kChains = kCount < 16 ? 2 : 4;
+  const float inverse = __frcp_rn(r), weight = max(inverse, 1.0f) * 4;
+  uint32_t smallest[kChains];
+  float sums[kChains] = {};
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const uint32_t bits = doubled_bits(x[i]);
+    smallest[i % kChains] = i < kChains ? bits : min(smallest[i % kChains], bits);
+    sums[i % kChains] = __fmaf_rn(x[i], weight, sums[i % kChains]);
+  }
+#pragma unroll
+  for (int i = 1; i < kChains; ++i) {
+    smallest[0] = min(smallest[0], smallest[i]);
+    sums[0] = __fadd_rn(sums[0], sums[i]);
+  }
+  if (r >= 0x1p-100f && r <= 0x1p100f && abs(sums[0]) < INFINITY &&
+      smallest[0] >= doubled_bits(max(r * 0x1p-124f, 0x1p-101f))) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const float q = __fmul_rn(x[i], inverse);
+      x[i] = __fmaf_rn(__fmaf_rn(q, r, -x[i]), -inverse, q);
+    }
+    return;
+  }
+#endif
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) x[i] = x[i] / r;
+}
+
 // 2 to the power x without the unit of special functions: with n the integer next to x, 2^(x - n)
 // is a polynomial, of the smallest largest relative error on [-1/2, 1/2] with p(0) = 1. The sum
 // with 1.5 * 2^23 + 127 rounds to n, and has the exponent of 2^n in its lowest bits. From 127.5 on
