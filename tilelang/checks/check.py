@@ -95,7 +95,7 @@ def run(check: Check, seconds: float | None = None) -> dict[str, Any]:
     words = ["check", *check.words[:at], "--json", "--threads", "1", *check.words[at:]]
     ended = warm.run(words, check.folder, seconds, {"OMP_NUM_THREADS": "1"})
     if ended.status is None:
-        return check.refused(f"there was no result after {seconds:g} seconds")
+        return check.refused(f"there was no result after {seconds:g} s")
     try:
         found = json.loads(ended.printed)
     except json.JSONDecodeError:

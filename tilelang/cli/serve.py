@@ -76,7 +76,7 @@ def _command(timeout: float, *words: str, folder: str | None = None) -> dict[str
         try:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
-            return {"ok": False, "error": f"there was no result after {timeout:g} seconds"}
+            return {"ok": False, "error": f"there was no result after {timeout:g} s"}
         finally:  # with the processes that the program has started
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

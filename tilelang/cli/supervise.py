@@ -55,7 +55,7 @@ def supervised(function: Callable[..., None]) -> Callable[..., None]:
         if _told(reading):
             sys.exit(status if status >= 0 else 128 - status)
         if late:
-            message = f"there was no result after {timeout:g} seconds (--timeout)"
+            message = f"there was no result after {timeout:g} s (--timeout)"
             refuse(message, as_json, REFUSED)
         how = f"by signal {-status}" if status < 0 else f"with status {status}"
         message = f"the program ended the process {how} before there was a verdict"
