@@ -78,6 +78,8 @@ def seeds_of(options: argparse.Namespace) -> range:
 
 
 def _interrupt(*_: Any) -> None:
+    # timeout(1) sends the signal to the process, and then to its group.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
