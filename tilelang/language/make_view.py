@@ -25,6 +25,8 @@ def _checked(what: str, source: Any, shape: Any, dtype: Any) -> View | Buffer:
         source = source.buffer
     if isinstance(source, VectorTile):
         source = source.source
+    if isinstance(source, View) and source.is_unpacked and dtype in (None, source.dtype):
+        return _of_values(what, source, shape)
     if isinstance(source, View):
         if source.codec is not None and (dtype is None or source.is_unpacked or source.is_padded):
             raise errors.UnsupportedError(
@@ -58,6 +60,18 @@ def _checked(what: str, source: Any, shape: Any, dtype: Any) -> View | Buffer:
     if source.scope == "shared.tmem":
         return _in_tensor_memory(what, source, dims, kind)
     return View(source, dims, kind, None)
+
+
+def _of_values(what: str, source: View, shape: Any) -> View:
+    """The same elements of a narrow type, each in one of the buffer, in another shape."""
+    dims = tuple(map(plain, shape if isinstance(shape, (list, tuple)) else (shape,)))
+    if prod_or_none(dims) != prod_or_none(source.shape):
+        raise errors.ShapeError(
+            f"{what} of {source.describe()} as {source.dtype}{list(dims)}: the numbers of elements "
+            "differ",
+            span=span.here(),
+        )
+    return View(source.source, dims, source.dtype, source.codec, is_unpacked=True)
 
 
 def _of_bytes(what: str, source: Buffer, shape: Any, narrow: NarrowType) -> View:

@@ -137,6 +137,23 @@ def test_layouts_of_values_and_of_views(target: str) -> None:
     equal(c, (expected * 3).half().view(torch.int8))
 
 
+@pytest.mark.parametrize("memory", [T.alloc_shared, T.alloc_fragment])
+def test_reshaped_tiles(memory, target: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((M, N), T.float4_e2m1fn), B: T.Tensor((M, 6), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = memory((M, N), T.float4_e2m1fn)
+            T.copy(A, tile)
+            groups = T.reshape(tile, (M, 6, 8))
+            for i, g in T.Parallel(M, 6):
+                B[i, g] = groups[i, g, 1] - groups[i, 5 - g, 7]
+
+    a = integers(M, N // 2, low=-128, high=128, dtype="int8")
+    b = run(main, target, a, poison(M, 6))
+    grouped = values_of(codes_of(a)).view(M, 6, 8)
+    equal(b, grouped[:, :, 1] - grouped[:, :, 7].flip(1))
+
+
 def test_late_views_are_refused() -> None:
     with pytest.raises(errors.UnsupportedError, match="must precede all uses"):
 
