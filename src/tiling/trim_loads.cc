@@ -26,7 +26,7 @@ class LoadTrimmer : public analysis::ScopedMutator {
     return plain_.loop == nullptr ? ir::ffi::GetRef<Stmt>(op) : ScopedMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
-    bool loads = std::count(plain_.loads.begin(), plain_.loads.end(), op) != 0;
+    bool loads = std::count(plain_.loads.begin(), plain_.loads.end(), op) != 0 && !HasRowsOfK(op);
     std::optional<int64_t> rows = loads ? RowsBefore(op) : std::nullopt;
     if (!rows) return ir::ffi::GetRef<Stmt>(op);
     RemarkCopy(op,
@@ -38,6 +38,17 @@ class LoadTrimmer : public analysis::ScopedMutator {
   }
 
  private:
+  // Returns whether the rows of the tile go along K of a gemm. A block that loads all of them in
+  // one step is persistent if nothing is trimmed.
+  bool HasRowsOfK(const ir::CopyNode* op) const {
+    return std::any_of(plain_.gemms.begin(), plain_.gemms.end(), [&](const ir::GemmNode* gemm) {
+      auto inputs = gemm->Inputs();
+      return std::any_of(inputs.begin(), inputs.end(), [&](const ir::GemmOperandNode* input) {
+        return input->buffer().same_as(op->dst->buffer) && input->DimAlong(ir::GemmDim::kK) == 0;
+      });
+    });
+  }
+
   // Returns the largest number of rows of the tensor, if it is smaller than the rows of the whole
   // tile, a matrix.
   std::optional<int64_t> RowsBefore(const ir::CopyNode* op) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from sm90.gemm_kernels import poisoned
+from tiling.gemms import plain_gemm
 
 import tilelang
 import tilelang.language as T
@@ -134,3 +135,14 @@ def test_the_remark_says_what_was_done_and_how_to_turn_it_off():
     (remark,) = remarks_of("trim_loads", program(5), "sm_90a")
     assert "loads 5 rows, all that the tensor can have" in remark.message
     assert "tl.disable_load_trimming" in remark.message
+
+
+def test_rows_along_k_are_loaded_whole():
+    """A tile of B has 64 rows of K, of which 56 exist: the blocks are persistent as others are."""
+    kernel = tilelang.compile(plain_gemm(3072, 2048, 56, order="NN"), target="sm_90a")
+    said = " ".join(remark.message for remark in kernel.remarks)
+    assert "all that the tensor can have" not in said and "as by T.Persistent" in said
+    a, b = torch.randint(-4, 5, (3072, 56)).bfloat16(), torch.randint(-4, 5, (56, 2048)).bfloat16()
+    c = torch.full((3072, 2048), torch.nan, dtype=torch.bfloat16)
+    kernel(a, b, c)
+    assert torch.equal(c.float(), (a.float() @ b.float()).bfloat16().float())
