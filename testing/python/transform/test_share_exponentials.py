@@ -68,7 +68,8 @@ def test_error(form: str, target: str) -> None:
     q[:, 5], k[:, 5] = torch.randn(ROWS) * 8, torch.randn(STEPS * ROWS)
     out = torch.full((ROWS, STEPS * ROWS), torch.nan)
     kernel = tilelang.compile(exponentials(function), target=target)
-    assert "ex2.approx.ftz" in kernel.get_ptx()
+    # On sm_120a exponentials take less than half as long as these GEMMs.
+    assert ("tl::fast_exp2" in kernel.get_kernel_source()) == (target != "sm_120a")
     sums = torch.full((ROWS,), torch.nan)
     kernel(q, k, out, sums)
     want = reference(q.double() @ k.double().T)
