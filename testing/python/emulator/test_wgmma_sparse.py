@@ -89,7 +89,7 @@ def test_metadata_without_meaning():
         (Form("f16", "f16", "f32", 16), "%a4, 0", "%a4, 2", "selector of .* 0 or 1, not 2"),
         (Form("s8", "s8", "s32", 16), "%a4, 0", "%a4, 1", "selector of .* is 0, not 1"),
         (Form("f16", "f16", "f32", 16), "k32.", "k16.", "must be .m64nNk32"),
-        (Form("f16", "f16", "f32", 16), "%a4, 0", "7, 0", "the metadata of .* must be in a register"),
+        (Form("f16", "f16", "f32", 16), "%a4, 0", "7, 0", "the metadata .* must be in a register"),
         (Form("b1", "b1", "s32", 16), "%a4, 0", "%a4, 0", "mma_async.sp of .b1 does not exist"),
     ],
 )  # fmt: skip
