@@ -128,15 +128,18 @@ class ExponentialSharer : public ir::StmtMutator {
 
  private:
   // Returns whether MUFU takes at least half as long as the gemms of a statement, in its loops or
-  // outside of them.
+  // outside of them. What follows the only gemm outside of loops is an epilogue.
   bool Shares(const Stmt& body, bool loops) const {
     int64_t operations = 0;
     int64_t products = 0;
+    int gemms = 0;
     ir::WalkStmts(body, [&](const Stmt& s) {
       if (const auto* loop = s.as<ir::ParallelForNode>()) operations += OperationsOf(loop);
       if (const auto* gemm = s.as<ir::GemmNode>()) products += ProductsOf(gemm);
+      gemms += s->kind == ir::StmtKind::kGemm ? 1 : 0;
       return loops || s->kind != ir::StmtKind::kFor;
     });
+    if (!loops && gemms < 2) return false;
     int64_t mufu = operations / kMufuRate;
     return products > 0 && mufu > 0 && 2 * mufu >= products / tensor_rate_;
   }

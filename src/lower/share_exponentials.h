@@ -6,9 +6,9 @@
 
 namespace tilelang::lower {
 
-// Divides the exponentials and hyperbolic tangents of a pipelined loop with gemms, or of a launch
-// outside of its loops, between the unit of special functions (MUFU) and the FMA pipe. Attention of
-// 128 dimensions computes 128 x 128 weights in 1024 cycles on MUFU, as long as the tensor core
+// Divides the exponentials and hyperbolic tangents of a pipelined loop with gemms, or of chained
+// gemms outside of loops, between the unit of special functions (MUFU) and the FMA pipe. Attention
+// of 128 dimensions computes 128 x 128 weights in 1024 cycles on MUFU, as long as the tensor core
 // multiplies.
 //
 // In T.Parallel loops over fragments of float32, on targets with tensor memory and packed float32

@@ -12,8 +12,8 @@ from tilelang.transform import pipeline, run_pass
 ROWS, DIM, STEPS = 128, 64, 3
 
 
-def exponentials(function, *, dim=DIM, steps=STEPS):
-    """Stores a function of the scores of each tile of keys."""
+def exponentials(function, *, dim=DIM, steps=STEPS, chained=False):
+    """Stores a function of the scores of each tile of keys, or (``chained``) its product with K."""
 
     @T.prim_func
     def main(
@@ -26,6 +26,9 @@ def exponentials(function, *, dim=DIM, steps=STEPS):
             q, k = (T.alloc_shared((ROWS, dim), "bfloat16") for _ in range(2))
             s = T.alloc_fragment((ROWS, ROWS), "float32")
             sums = T.alloc_fragment((ROWS,), "float32")
+            if chained:
+                weights = T.alloc_fragment((ROWS, ROWS), "bfloat16")
+                products = T.alloc_fragment((ROWS, dim), "float32")
             T.clear(sums)
             T.copy(Q, q)
             for n in T.Pipelined(steps, num_stages=2):
@@ -34,7 +37,12 @@ def exponentials(function, *, dim=DIM, steps=STEPS):
                 for i, j in T.Parallel(ROWS, ROWS):
                     s[i, j] = function(s[i, j])
                 T.reduce_sum(s, sums, dim=1, clear=False)  # of whole rows
-                T.copy(s, Out[0, n * ROWS])
+                if chained:
+                    T.copy(s, weights)
+                    T.gemm(weights, k, products, clear_accum=True)
+                    T.copy(products, Out[0:ROWS, 0:dim])
+                else:
+                    T.copy(s, Out[0, n * ROWS])
             T.copy(sums, Sums)
 
     return main
@@ -97,9 +105,10 @@ def test_which_exponentials_stay() -> None:
 
 
 def test_exponentials_outside_of_loops() -> None:
-    """The same function of the same scores: a launch without a loop is as one of its iterations."""
-    once = after_the_pass(T.exp, steps=1)
-    assert "__exp2(" in once and "pipelined" not in once
+    """A function of the only gemm is an epilogue; between chained gemms it is attention."""
+    assert "__exp2(" not in after_the_pass(T.exp, steps=1)
+    text = after_the_pass(T.exp, steps=1, chained=True)
+    assert "__exp2(" in text and "pipelined" not in text
 
 
 @pytest.mark.parametrize("function", [T.exp, T.exp2])
