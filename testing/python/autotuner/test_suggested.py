@@ -52,7 +52,7 @@ def test_the_default_is_tried_where_nothing_else_can_be_used():
         return product_of(M, N, K, m, n, k, stages, 128)
 
     result = narrow.tune(4096, 4096, 64)
-    assert (result.config["m"], result.config["n"]) == (64, 64)
+    assert (64, 64) in [(trial.config["m"], trial.config["n"]) for trial in result.trials]
 
 
 def test_what_surrounds_a_search_holds_for_its_candidates():
