@@ -96,7 +96,7 @@ def softmax(scores, highest, shrink, total, forms, dim):
 
 @T.macro
 def prepare(scores, bias, tile, place, forms, root, reach):
-    """What happens to scores before the softmax."""
+    """Changes the scores before the softmax."""
     head, row, column = place
     rows, keys = scores.shape
     if "softcap" in forms:

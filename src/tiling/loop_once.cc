@@ -7,6 +7,7 @@
 #include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "schedule/channel.h"
+#include "tiling/loop_stages.h"
 #include "tiling/residency.h"
 
 namespace tilelang::tiling {
@@ -16,7 +17,6 @@ using ir::StmtKind;
 
 namespace {
 
-constexpr int64_t kStagesOnce = 2;  // choose_tiles takes as many as fit
 // Fewer blocks take as long as an empty launch, whatever their tiles are.
 constexpr int64_t kLeastBlocks = 8;
 
@@ -66,7 +66,7 @@ ir::KernelLaunch WithLoopOnce(const ir::KernelLaunchNode* launch) {
   ir::Expr zero = ir::Const(step.dtype(), 0);
   ir::For once(step, zero, zero + 1, ir::ForKind::kPipelined, ir::Seq(looped), {},
                looped.front().span());
-  around.push_back(schedule::WithStages(once.operator->(), kStagesOnce));
+  around.push_back(schedule::WithStages(once.operator->(), kStagesBeforeChoice));
   around.insert(around.end(), end, stmts.end());
   return ir::WithBody(launch, ir::Seq(around, body->span));
 }

@@ -14,6 +14,9 @@ inline constexpr int64_t kFewestStages = 3;
 inline constexpr int64_t kMostStages = 12;
 // Below this many iterations, a block begins and ends for as long as it loads.
 inline constexpr int64_t kLongLoop = 32;
+// Stages of loops that are pipelined so that tiles can be chosen: choose_tiles takes as many as
+// fit.
+inline constexpr int64_t kStagesBeforeChoice = 2;
 // Bytes of shared memory that a block takes besides its tiles: the driver's, barriers.
 inline constexpr int64_t kBlockBytes = 2048;
 // Bytes that an epilogue in slices leaves to barriers and reductions.

@@ -17,6 +17,7 @@
 #include "ir/visitor.h"
 #include "op/by_tensor_memory.h"
 #include "schedule/channel.h"
+#include "tiling/loop_stages.h"
 #include "tiling/plain_gemm.h"
 #include "tiling/residency.h"
 
@@ -27,8 +28,6 @@ using ir::Region;
 using ir::Stmt;
 
 namespace {
-
-constexpr int64_t kStages = 2;  // choose_tiles takes as many as fit
 
 // A GEMM, and the statements and buffers that its launch names beside the product.
 struct NamedGemm {
@@ -234,7 +233,8 @@ class LooseWriter : public ir::StmtMutator {
     }
     ir::For loop(op->var, op->min, op->extent, ir::ForKind::kPipelined, body, op->annotations,
                  op->span);
-    return schedule::WithStages(loop.operator->(), std::max(kStages, schedule::StagesOf(op)));
+    return schedule::WithStages(loop.operator->(),
+                                std::max(kStagesBeforeChoice, schedule::StagesOf(op)));
   }
   Stmt Rewrite(const ir::GemmNode* op) override {
     auto operands = op->WithRegions([&](const ir::GemmOperandNode* operand) {

@@ -121,7 +121,7 @@ class Simplifier : public ir::StmtMutator {
 
   Stmt Rewrite(const ir::StoreNode* op) override {
     if (!op->buffer.IsFragment()) return StmtMutator::Rewrite(op);
-    // As in loads, an index that is the variable of a parallel loop is kept.
+    // An index that is the variable of a parallel loop is kept, as in loads.
     ir::Array<Expr> indices = op->indices.Map([&](const Expr& index) {
       auto var = index.as<ir::Var>();
       bool stays = var && replaced_.count(*var) == 0;

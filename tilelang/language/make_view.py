@@ -63,7 +63,7 @@ def _checked(what: str, source: Any, shape: Any, dtype: Any) -> View | Buffer:
 
 
 def _of_values(what: str, source: View, shape: Any) -> View:
-    """The same elements of a narrow type, each in one of the buffer, in another shape."""
+    """Returns a view of elements of a narrow type, one in each element of the buffer."""
     dims = tuple(map(plain, shape if isinstance(shape, (list, tuple)) else (shape,)))
     if prod_or_none(dims) != prod_or_none(source.shape):
         raise errors.ShapeError(

@@ -59,7 +59,7 @@ def test_pairs_of_tiles(first: int, target: str) -> None:
 @pytest.mark.every_schedule
 @pytest.mark.parametrize("ahead", [1, 4, 9])
 def test_rings(ahead: int, target: str) -> None:
-    """As many groups in flight as tiles are ahead; a barrier stands between copy and wait."""
+    """A group is in flight for each tile ahead; a barrier stands between copy and wait."""
     chunks = 12
 
     @T.prim_func

@@ -91,7 +91,7 @@ def test_the_cta_ends_under_a_bulk_store(schedule):
 ACCESSES = {
     "read": "ld.global.u32 %r5, [%d0]; st.global.u32 [%d1], %r5;",
     "write": "st.global.u32 [%d0], 7;",
-    # Of other bytes: what stores the bytes that are in place races with nobody.
+    # It stores other bytes: a store of the bytes that are in place races with nobody.
     "another bulk store": "st.shared.u32 [%r3], 7; fence.proxy.async;" + _STORE + _WAIT,
 }
 
