@@ -37,11 +37,15 @@ bool IsLoadOf(const Stmt& s, const std::unordered_set<const ir::BufferNode*>& ti
          tiles.count(copy->dst->buffer.get()) != 0;
 }
 
-// Returns whether the statement may run before loads that stand before it.
-bool CanComeFirst(const Stmt& s) {
+// Returns whether the statement may run before the loads and gemms that stand before it.
+bool CanComeFirst(const Stmt& s, const std::vector<Stmt>& before) {
+  if (s->kind == StmtKind::kAlloc) return true;
   const auto* fill = s.as<ir::FillNode>();
-  return s->kind == StmtKind::kAlloc || (fill != nullptr && fill->dst->buffer.IsFragment() &&
-                                         fill->value->kind != ir::ExprKind::kLoad);
+  bool fills = fill != nullptr && fill->dst->buffer.IsFragment() &&
+               (fill->value.as<ir::FloatImmNode>() != nullptr || ir::AsInt(fill->value));
+  return fills && std::none_of(before.begin(), before.end(), [&](const Stmt& earlier) {
+           return ir::CountEffects(earlier, fill->dst->buffer) > 0;
+         });
 }
 
 }  // namespace
@@ -59,7 +63,7 @@ ir::KernelLaunch WithLoopOnce(const ir::KernelLaunchNode* launch) {
   std::vector<Stmt> looped;
   std::vector<Stmt> around(stmts.begin(), begin);
   for (auto s = begin; s != end; ++s) {
-    if (!belongs(*s) && !CanComeFirst(*s)) return self;
+    if (!belongs(*s) && !CanComeFirst(*s, looped)) return self;
     (belongs(*s) ? looped : around).push_back(*s);
   }
   ir::Var step("step", ir::dtypes::kInt32);

@@ -10,8 +10,10 @@ import tilelang
 import tilelang.language as T
 
 #: What stands around the loads and the GEMM.
-FORMS = ("cleared", "clears", "filled", "added", "reads an operand", "second load")
-#: How many tiles a wave must not have all of, so that blocks compute several.
+FORMS = (
+    "cleared", "clears", "filled", "added", "reads an operand", "second load", "cleared again",
+)  # fmt: skip
+#: A problem of more tiles than a wave has, so that blocks compute several.
 LARGE = (2600, 2304, 64)
 
 
@@ -37,6 +39,9 @@ def program(rows, columns, depth, form, m=128, n=128, k=64):
             T.gemm(a, b, c, clear_accum=form == "clears")
             if form == "second load":
                 T.copy(A[by * m, depth // 2], a)
+                T.gemm(a, b, c)
+            if form == "cleared again":
+                T.clear(c)
                 T.gemm(a, b, c)
             if form == "reads an operand":
                 for i, j in T.Parallel(m, n):
@@ -69,7 +74,7 @@ def has_choice(kernel):
 @pytest.mark.parametrize("form", FORMS)
 def test_programs_without_a_loop(target, shape, form):
     kernel = tilelang.compile(program(*shape, form), target=target)
-    assert has_choice(kernel) or form in ("added", "second load")
+    assert has_choice(kernel) or form in ("added", "second load", "cleared again")
     rows, columns, depth = shape
     a = torch.randint(-4, 5, (rows, depth)).bfloat16()
     b = torch.randint(-4, 5, (depth, columns)).bfloat16()
