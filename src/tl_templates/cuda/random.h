@@ -1,74 +1,105 @@
-// Random numbers of one thread: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", 2011), with the sequences and offsets of cuRAND's curandStatePhilox4_32_10_t.
+// Random numbers of one thread, with the sequences and offsets of cuRAND's generators.
+//
+// A generator is a struct: how many words its state has, how it starts, and its next 32 bits. The
+// state of a thread is these words and those of Spare. A Uniform says how the bits of a generator
+// become numbers in (0, 1]. random_normal makes two numbers at a time (Box and Muller, 1958) and
+// keeps the second one in Spare.
 #pragma once
+
+#include "random_mrg32k3a.h"
+#include "random_philox.h"
+#include "random_xorwow.h"
 
 namespace tl {
 
-// state: counter [0, 4), the numbers of this counter [4, 8), key [8, 10), how many are used [10].
-constexpr int kRandomCounter = 0;
-constexpr int kRandomOutput = 4;
-constexpr int kRandomKey = 8;
-constexpr int kRandomUsed = 10;
+// The words of a state behind those of the generator: whether a second normal number is kept (bit
+// 0: of float, bit 1: of double), the float, and both halves of the double.
+constexpr int kRandomKept = 0;
+constexpr int kRandomFloat = 1;
+constexpr int kRandomDouble = 2;
 
-TL_DEVICE void random_round(uint32_t* x, uint32_t key0, uint32_t key1) {
-  uint64_t a = uint64_t{0xD2511F53u} * x[0];
-  uint64_t b = uint64_t{0xCD9E8D57u} * x[2];
-  uint32_t x1 = x[1];
-  uint32_t x3 = x[3];
-  x[0] = static_cast<uint32_t>(b >> 32) ^ x1 ^ key0;
-  x[1] = static_cast<uint32_t>(b);
-  x[2] = static_cast<uint32_t>(a >> 32) ^ x3 ^ key1;
-  x[3] = static_cast<uint32_t>(a);
-}
-
-// Computes the four numbers of the state's counter.
-TL_DEVICE void random_block(uint32_t* state) {
-  uint32_t* output = state + kRandomOutput;
-  for (int i = 0; i < 4; ++i) output[i] = state[kRandomCounter + i];
-  uint32_t key0 = state[kRandomKey];
-  uint32_t key1 = state[kRandomKey + 1];
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    random_round(output, key0, key1);
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-}
-
-// Adds to the counter from a digit of 32 bits on, with carry.
-TL_DEVICE void random_skip(uint32_t* state, int digit, uint64_t count) {
-  uint64_t carry = 0;
-  for (int i = digit; i < 4; ++i) {
-    uint64_t part = i - digit < 2 ? (count >> (32 * (i - digit))) & 0xffffffffu : 0;
-    uint64_t sum = state[kRandomCounter + i] + part + carry;
-    state[kRandomCounter + i] = static_cast<uint32_t>(sum);
-    carry = sum >> 32;
-  }
-}
-
+template <typename Generator>
 TL_DEVICE void random_init(uint32_t* state, uint64_t seed, uint64_t sequence, uint64_t offset) {
-  for (int i = 0; i < 4; ++i) state[kRandomCounter + i] = 0;
-  state[kRandomKey] = static_cast<uint32_t>(seed);
-  state[kRandomKey + 1] = static_cast<uint32_t>(seed >> 32);
-  random_skip(state, 2, sequence);
-  random_skip(state, 0, offset / 4);
-  state[kRandomUsed] = static_cast<uint32_t>(offset % 4);
-  random_block(state);
+  Generator::init(state, seed, sequence, offset);
+  state[Generator::kWords + kRandomKept] = 0;
 }
 
+template <typename Generator>
 TL_DEVICE uint32_t random_next(uint32_t* state) {
-  uint32_t number = state[kRandomOutput + state[kRandomUsed]++];
-  if (state[kRandomUsed] == 4) {
-    random_skip(state, 0, 1);
-    random_block(state);
-    state[kRandomUsed] = 0;
-  }
-  return number;
+  return Generator::next(state);
 }
 
-// Returns a number in (0, 1]: 2^-32 of the number, and half of that more.
+// 2^-32 of the next number, and half of that more.
+template <typename Generator>
+struct Uniform {
+  static TL_DEVICE float next(uint32_t* state) {
+    return fmaf(static_cast<float>(Generator::next(state)), 2.3283064e-10f, 2.3283064e-10f / 2.0f);
+  }
+
+  // 53 bits: the first number, and the second one from bit 21 on.
+  static TL_DEVICE double next_wide(uint32_t* state) {
+    uint64_t bits = Generator::next(state);
+    bits ^= static_cast<uint64_t>(Generator::next(state)) << 21;
+    return static_cast<double>(bits) * 0x1p-53 + 0x1p-54;
+  }
+
+  static TL_DEVICE double next_double(uint32_t* state) { return next_wide(state); }
+};
+
+// cuRAND takes one number of Philox for a double, except below normal numbers.
+template <>
+TL_DEVICE double Uniform<Philox>::next_double(uint32_t* state) {
+  return (static_cast<double>(Philox::next(state)) + 1.0) * 0x1p-32;
+}
+
+template <>
+struct Uniform<Mrg32k3a> {
+  static TL_DEVICE float next(uint32_t* state) {
+    return static_cast<float>(Mrg32k3a::raw(state) * 2.328306549295727688e-10);
+  }
+
+  static TL_DEVICE double next_wide(uint32_t* state) {
+    return Mrg32k3a::raw(state) * 2.3283065498378288e-10;
+  }
+
+  static TL_DEVICE double next_double(uint32_t* state) { return next_wide(state); }
+};
+
+template <typename Generator>
 TL_DEVICE float random_uniform(uint32_t* state) {
-  return fmaf(static_cast<float>(random_next(state)), 2.3283064e-10f, 2.3283064e-10f / 2.0f);
+  return Uniform<Generator>::next(state);
+}
+
+template <typename Generator>
+TL_DEVICE double random_uniform_double(uint32_t* state) {
+  return Uniform<Generator>::next_double(state);
+}
+
+template <typename Generator>
+TL_DEVICE float random_normal(uint32_t* state) {
+  uint32_t* spare = state + Generator::kWords;
+  spare[kRandomKept] ^= 1;
+  if ((spare[kRandomKept] & 1) == 0) return __uint_as_float(spare[kRandomFloat]);
+  float radius = sqrtf(-2.0f * logf(Uniform<Generator>::next(state)));
+  float angle = 2.0f * Uniform<Generator>::next(state);
+  spare[kRandomFloat] = __float_as_uint(radius * cospif(angle));
+  return radius * sinpif(angle);
+}
+
+template <typename Generator>
+TL_DEVICE double random_normal_double(uint32_t* state) {
+  uint32_t* spare = state + Generator::kWords;
+  spare[kRandomKept] ^= 2;
+  if ((spare[kRandomKept] & 2) == 0) {
+    uint64_t high = spare[kRandomDouble + 1];
+    return __longlong_as_double(static_cast<long long>(high << 32 | spare[kRandomDouble]));
+  }
+  double radius = sqrt(-2.0 * log(Uniform<Generator>::next_wide(state)));
+  double angle = 2.0 * Uniform<Generator>::next_wide(state);
+  auto second = static_cast<uint64_t>(__double_as_longlong(radius * cospi(angle)));
+  spare[kRandomDouble] = static_cast<uint32_t>(second);
+  spare[kRandomDouble + 1] = static_cast<uint32_t>(second >> 32);
+  return radius * sinpi(angle);
 }
 
 }  // namespace tl

@@ -278,14 +278,14 @@ def case_scheduler_of_one_number():
 
 
 def case_other_random_generator():
-    """UnsupportedError: T.rng_init does not support generator='curandStateXORWOW_t' ... use
-    Philox4x32-10
+    """UnsupportedError: T.rng_init does not support generator='curandStateMtgp32_t' ... use one of
+    'curandStatePhilox4_32_1_t'
     """
 
     @T.prim_func
     def main(A: T.Tensor((N,), "uint32")):
         with T.Kernel(1):
-            T.rng_init(0, generator="curandStateXORWOW_t")  # WRONG
+            T.rng_init(0, generator="curandStateMtgp32_t")  # WRONG
             A[0] = T.rng_rand()
 
 
