@@ -125,8 +125,8 @@ class DTypeError(CompileError, TypeError, ValueError):
     """A data type that does not fit its use."""
 
 
-class ShapeError(CompileError, ValueError):
-    """A rank or an extent that does not fit its use."""
+class ShapeError(CompileError, ValueError, AssertionError):
+    """A rank or an extent that does not fit its use; upstream TileLang asserts shapes."""
 
 
 class BoundsError(CompileError, IndexError):

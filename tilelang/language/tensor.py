@@ -36,7 +36,7 @@ class TensorType:
         self.shape = _shape(shape)
         self.narrow = narrow_type(dtype)
         self.is_of_pointers = dtype is PointerType or isinstance(dtype, PointerType)
-        self.dtype: Any = self.narrow or dtype_of("uint64" if self.is_of_pointers else dtype)
+        self.dtype: Any = self.narrow or dtype_of("int64" if self.is_of_pointers else dtype)
         if self.narrow and scope != "global":
             raise errors.UnsupportedError(
                 f"a tensor of {self.narrow} must be in global memory, got scope {scope!r}",

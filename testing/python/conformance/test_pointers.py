@@ -186,3 +186,14 @@ def test_numbers_that_are_no_addresses() -> None:
     b = poison(N, dtype="int64")
     tilelang.compile(main, target="sm_90a")(a, b)
     equal(b, a + 1)
+
+
+def test_a_table_of_pointers_is_a_tensor_of_int64() -> None:
+    @T.prim_func
+    def main(table: T.Tensor[[4], T.ptr], B: T.Tensor((4, N), "float32")):
+        with T.Kernel(4, threads=N) as bx:
+            B[bx, T.get_thread_binding()] = 0
+
+    buffer = main.buffer_map[main.params[0]]
+    assert buffer.dtype == "int64"
+    assert buffer.shape == (4,)
