@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from .expr import (
     UnaryOp,
     Var,
     as_expr,
+    call,
     cast,
     raw_field,
 )
@@ -37,6 +39,11 @@ Dim = int | Expr
 def plain(value: Any) -> Any:
     """A constant expression as a Python int; anything else as it is."""
     return value.value if isinstance(value, IntImm) else value
+
+
+@functools.lru_cache(maxsize=1024)
+def _address(buffer: Buffer) -> Expr:
+    return call(HANDLE, "address_of", [load(buffer, [0] * buffer.ndim)])
 
 
 @tvm_ffi.register_object("tl.ir.Buffer")
@@ -73,10 +80,8 @@ class Buffer(tvm_ffi.Object):
 
     @property
     def data(self) -> Expr:
-        """The address of the first element."""
-        from .expr import call
-
-        return call(HANDLE, "address_of", [load(self, [0] * self.ndim)])
+        """The address of the first element; one expression for each buffer."""
+        return _address(self)
 
     def access_ptr(self, access_mask: Any = "r", *args: Any, **kwargs: Any) -> Expr:
         """The address of the first element, as ``T.access_ptr(A, ...)`` gives it."""

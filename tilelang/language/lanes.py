@@ -167,8 +167,32 @@ def Shuffle(vectors: Sequence[Any], indices: Sequence[Any]) -> Any:
 
 
 def extract_lane(vector: Any, lane: Any) -> Expr:
-    """One lane of a vector."""
-    return vector[int(plain(lane))]
+    """One lane of a vector.
+
+    Args:
+        vector: the vector.
+        lane: a constant number from 0 on.
+
+    Raises:
+        DTypeError: ``vector`` is no vector, or ``lane`` no constant integer.
+        BoundsError: the vector has no such lane.
+    """
+    index = plain(lane)
+    if not isinstance(vector, Lanes):
+        raise errors.DTypeError(
+            f"T.extract_lane expects a vector expression, got `{vector}`", span=span.here()
+        )
+    if not isinstance(index, int):
+        raise errors.DTypeError(
+            f"T.extract_lane: the lane must be a compile-time integer, got `{lane}`",
+            span=span.here(),
+        )
+    if not 0 <= index < len(vector):
+        raise errors.BoundsError(
+            f"T.extract_lane: lane {index} is out of bounds of a vector of {len(vector)} lanes",
+            span=span.here(),
+        )
+    return vector[index]
 
 
 def vectorlow(vector: Lanes) -> Lanes:
@@ -430,6 +454,13 @@ def _writer(name: str, bits: int, memory: str) -> Callable[..., Any]:
 
 def _packed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def apply(*operands: Any) -> Any:
+        types = dict.fromkeys(each.dtype for each in operands if isinstance(each, Lanes))
+        if len(types) > 1:
+            raise errors.DTypeError(
+                f"T.{name} takes vectors of the same dtype, got {' and '.join(map(str, types))}",
+                span=span.here(),
+                notes=["convert one: vector.astype(dtype)"],
+            )
         return lanewise(function, *operands)
 
     apply.__name__ = apply.__qualname__ = name

@@ -13,6 +13,8 @@ from ..ir.dtype import dtype_of
 from ..ir.expr import Expr as PrimExpr
 from ..ir.stmt import Stmt
 from ..language import math as _math
+from ..language.codec import narrow_type
+from ..language.narrow_view import tensor_of
 from ..language.raw.expressions import SizeVar, Var
 from ..language.scalar import (
     ceildiv,
@@ -27,6 +29,7 @@ from ..language.scalar import (
     truncdiv,
     truncmod,
 )
+from ..language.view import View
 from . import stmt_functor
 from .nodes import CLASSES
 from .stmt_functor import post_order_visit
@@ -57,8 +60,14 @@ def convert(value: Any) -> Any:
 
 def decl_buffer(
     shape: Any, dtype: Any = "float32", name: str = "buffer", scope: str = ""
-) -> Buffer:
-    """Returns a buffer that nothing allocates, for annotations and layouts."""
+) -> Buffer | View:
+    """Returns a buffer that nothing allocates, for annotations and layouts.
+
+    One of a narrow type, ``"float4_e2m1fn"``, is a view of the bytes that the elements share.
+    """
+    narrow = narrow_type(dtype)
+    if narrow:
+        return tensor_of(name, shape, narrow)
     return make_buffer(name, dtype_of(dtype), shape, scope or "global")
 
 

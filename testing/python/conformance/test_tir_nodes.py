@@ -151,3 +151,19 @@ def test_functions_with_statements_replaced(target: str) -> None:
     equal(a, torch.arange(64).int())
     with pytest.raises(errors.UnsupportedError, match="write results to a tensor"):
         tir.PrimFunc(main.params, body, "int32")
+
+
+def test_views_of_declared_buffers() -> None:
+    A = tir.decl_buffer((16, 32), "float4_e2m1fn", name="A")
+    raw = T.view(A, (16, 16), dtype="uint8")
+    assert (str(A.dtype), A.shape) == ("float4_e2m1fn", (16, 32))
+    assert (str(raw.dtype), raw.shape) == ("uint8", (16, 16))
+    assert raw.data.same_as(A.data)
+    other = tir.decl_buffer((16, 32), "float4_e2m1fn", name="A")
+    assert not other.data.same_as(A.data)
+
+
+@pytest.mark.parametrize("function", [T.view, T.reshape])
+def test_a_wrong_shape_is_an_assertion_of_the_program(function: Any) -> None:
+    with pytest.raises(AssertionError, match="the view needs 33792 bits, but the buffer has 32768"):
+        function(tir.decl_buffer((1024,), "float32"), (32, 33))

@@ -10,6 +10,8 @@ from conformance.running import close, equal, integers, normal, poison, run
 
 import tilelang
 import tilelang.language as T
+from tilelang import errors
+from tilelang.tvm import tir
 
 N = 64
 
@@ -303,3 +305,36 @@ def test_slices_of_a_row_are_assigned(dtype: str, count: int, target: str) -> No
     expected = torch.full_like(a, 7)
     expected[:, : count + 1] = a[:, [*range(count), count - 1]]
     equal(b, expected.flip(0))
+
+
+def test_variables_of_vector_types_are_vectors() -> None:
+    x = tir.Var("x", "float16x2")
+    assert [str(lane) for lane in x] == ["x_0", "x_1"]
+    assert x.dtype == "float16"
+    total = T.add2(x, x)
+    assert total.dtype == "float16"
+    assert tir.Var("y", "int8x4")[3].dtype == "int8"
+
+
+@pytest.mark.parametrize("function", [T.add2, T.sub2, T.mul2, T.max2, T.min2])
+def test_pairs_of_different_types_are_refused(function: Any) -> None:
+    x, y = tir.Var("x", "float16x2"), tir.Var("y", "bfloat16x2")
+    with pytest.raises(errors.DTypeError, match="vectors of the same dtype"):
+        function(x, y)
+    with pytest.raises(errors.DTypeError, match="vectors of the same dtype"):
+        T.fma2(x, x, y)
+
+
+@pytest.mark.parametrize(
+    ("vector", "lane", "error", "text"),
+    [
+        ("scalar", 0, errors.DTypeError, "expects a vector expression, got `scalar`"),
+        ("pair", "n", errors.DTypeError, "must be a compile-time integer, got `n`"),
+        ("pair", 2, errors.BoundsError, "lane 2 is out of bounds of a vector of 2 lanes"),
+        ("pair", -1, errors.BoundsError, "lane -1 is out of bounds of a vector of 2 lanes"),
+    ],
+)
+def test_lanes_that_no_vector_has(vector: str, lane: Any, error: Any, text: str) -> None:
+    operand = tir.Var(vector, "float16x2" if vector == "pair" else "float16")
+    with pytest.raises(error, match=text):
+        T.extract_lane(operand, tir.Var(lane, "int32") if isinstance(lane, str) else lane)

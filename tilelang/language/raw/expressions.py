@@ -14,7 +14,9 @@ from ...ir.dtype import DType, dtype_of
 from ...ir.expr import BinaryOp, as_expr, binary, call
 from ...ir.extensions import extensions
 from ..builder import active
+from ..lanes import Lanes
 from ..scalar import AND, OR, logical, logical_not, truncmod
+from ..vector_tile import vector_type
 
 PrimExpr = ir_expr.Expr
 
@@ -113,8 +115,11 @@ class Var(metaclass=_VarClass):
     """
 
     def __new__(cls, name: str, dtype: Any = "int32") -> Any:
-        """Returns the variable, an expression."""
-        return ir_expr.var(name, dtype_of(dtype))
+        """Returns the variable, an expression; of a type of vectors a vector of variables."""
+        kind = vector_type(dtype)
+        if kind is None:
+            return ir_expr.var(name, dtype_of(dtype))
+        return Lanes([ir_expr.var(f"{name}_{lane}", kind.base) for lane in range(kind.lanes)])
 
 
 var = SizeVar = Var
