@@ -266,6 +266,9 @@ class Collector : public StmtVisitor {
     }
     AccessContext context = context_;
     if (!known && effect.buffer.IsGlobal() && IsPolynomial(varying, context_.samples)) {
+      Expr part = PartOfSamples(varying, ranges);
+      access->uniform = access->uniform + part;
+      varying = varying - part;
       context.loops.insert(context.loops.end(), context_.samples.begin(), context_.samples.end());
       ranges.insert(ranges.end(), context_.samples.begin(), context_.samples.end());
       known = IsComputable(varying, ranges);
@@ -313,6 +316,19 @@ class Collector : public StmtVisitor {
     access->actors = last < 0 ? op::ThreadRange{0, 0} : op::ThreadRange{first, last - first + 1};
     if (single && !several) access->single_thread = *single;
     if (known) access->owners = std::make_shared<OwnerMap>(OwnerMap::Of(touches, lanes));
+  }
+
+  // Returns the terms of a place that have no variables of threads and loops, without a number.
+  Expr PartOfSamples(const Expr& place, const std::vector<AccessContext::Range>& ranges) const {
+    auto without = [](Expr e, const std::vector<AccessContext::Range>& variables) {
+      Map<Var, Expr> zeros;
+      for (const auto& range : variables) {
+        if (IsIntegral(range.var.dtype())) zeros.Set(range.var, Const(range.var.dtype(), 0));
+      }
+      return Substitute(e, zeros);
+    };
+    Expr terms = without(place, ranges);
+    return arith::Analyzer().Simplify(terms - without(terms, context_.samples));
   }
 
   // Narrows the access to the bytes from the first to the last element, if they are known.

@@ -26,8 +26,9 @@ struct AccessContext {
   std::vector<Range> loops;      // loops with constant bounds, outermost first
   std::vector<ir::Expr> guards;  // conditions that hold
   // Variables of other kinds, each with one arbitrary value. Indices of tensors are polynomials in
-  // sizes and block indices: two that are equal for an arbitrary value are equal for all, or leave
-  // the bounds of the tensor.
+  // sizes and block indices. Their terms without threads and loops are compared as formulas: a
+  // fixed row is the own row of some blocks only. Other terms that are equal for an arbitrary value
+  // are equal for all, or leave the bounds of the tensor.
   std::vector<Range> samples;
   std::vector<Range> moving;          // the ranges that are variables of loops
   ir::Map<ir::Var, ir::Expr> values;  // of Bind variables

@@ -91,6 +91,20 @@ bool WaitsForPreviousGrid(const Stmt& s) {
   return dependency != nullptr && dependency->waits;
 }
 
+// Returns whether a thread of the kernel may wait for others, or learn by other means that they
+// have written.
+bool OrdersThreads(const Stmt& body) {
+  bool orders = HasStmt(body, [](const Stmt& s) {
+    return s->kind == StmtKind::kBarrier || s->kind == StmtKind::kWait ||
+           s->kind == StmtKind::kWaitParity || s->kind == StmtKind::kFence;
+  });
+  return orders || HasCall(body, [](const CallNode* call) {
+           return IsUnknown(call) || IsAtomic(call) ||
+                  (call->intrinsic != nullptr &&
+                   call->intrinsic->participants == Participants::kCta);
+         });
+}
+
 // Writes one kernel.
 class KernelPrinter {
  public:
@@ -124,6 +138,9 @@ class KernelPrinter {
   void AddScalar(const Var& var) { AddParam(var, exprs_.Type(var.dtype()) + " " + names_.Of(var)); }
   // Finds the stores that arrivals on mbarriers of other blocks must publish.
   void FindWhatIsPublished();
+  // Finds the memory that the kernel both reads and writes.
+  void FindWhatIsExchanged();
+  bool IsRestricted(const Buffer& tensor) const;
   void PrintBody();
   void PrintIndices();
   std::string Attributes();
@@ -137,6 +154,8 @@ class KernelPrinter {
   SourceWriter out_;
   ffi::ObjectPtr<KernelInfoNode> info_;
   std::vector<std::string> declarations_;
+  // The memory that the kernel reads and writes, without numbers of tiles.
+  std::unordered_set<const ffi::Object*> exchanged_;
 };
 
 void KernelPrinter::CollectParams() {
@@ -152,12 +171,11 @@ void KernelPrinter::CollectParams() {
 
   std::unordered_set<const ffi::Object*> used;
   for (const Var& var : free.vars) used.insert(var.get());
-  auto ordered = Attr(launch_->attrs, "ordered_tensors", Array<Buffer>());
+  FindWhatIsExchanged();
   auto add_buffer = [&](const Buffer& buffer) {
     bool written = free.written.count(buffer.get()) != 0;
     std::string type = (written ? "" : "const ") + exprs_.Type(buffer->dtype) + "* ";
-    // Other threads write it between barriers, or through another tensor.
-    if (!ir::HasSame(ordered, buffer) && !ir::MayOverlapOthers(buffer)) {
+    if (IsRestricted(buffer)) {
       type += "__restrict__ ";
       if (!written) exprs_.AddConstant(buffer);
     }
@@ -188,27 +206,48 @@ void KernelPrinter::CollectParams() {
   }
 }
 
-void KernelPrinter::FindWhatIsPublished() {
-  bool publishes = false;
+void KernelPrinter::FindWhatIsExchanged() {
   std::unordered_set<const ffi::Object*> read;
   std::unordered_set<const ffi::Object*> written;
+  auto add = [&](const Buffer& buffer, bool reads, bool writes) {
+    if (!buffer.IsGlobal() || buffer->attrs.count(kTileNumbers) != 0) return;
+    if (reads) read.insert(MemoryOf(buffer));
+    if (writes) written.insert(MemoryOf(buffer));
+  };
   WalkEffects(launch_->body, [&](const Effect& effect) {
-    if (!effect.buffer.IsGlobal() || effect.buffer->attrs.count(kTileNumbers) != 0) return;
-    bool unknown = effect.kind == EffectKind::kAddress;
-    if (unknown || effect.Reads()) read.insert(MemoryOf(effect.buffer));
-    if (unknown || effect.Writes()) written.insert(MemoryOf(effect.buffer));
+    if (effect.kind != EffectKind::kAddress) add(effect.buffer, effect.Reads(), effect.Writes());
+  });
+  WalkExprs(launch_->body, [&](const Expr& e) {
+    if (const auto* call = e.as<CallNode>()) {
+      for (const MemoryEffect& effect : CallEffects(call)) {
+        add(effect.buffer, effect.read, effect.write);
+      }
+    }
+    return true;
   });
   for (const auto* tensor : written) {
-    publishes |= read.count(tensor) != 0;
+    if (read.count(tensor) != 0) exchanged_.insert(tensor);
   }
+}
+
+// Returns whether the tensor can be declared with __restrict__, under which NVRTC moves accesses
+// across barriers. It cannot if a thread may read what another thread has written, through this
+// tensor or an overlapping one.
+bool KernelPrinter::IsRestricted(const Buffer& tensor) const {
+  auto ordered = Attr(launch_->attrs, "ordered_tensors", Array<Buffer>());
+  bool exchanged = exchanged_.count(MemoryOf(tensor)) != 0 && OrdersThreads(launch_->body);
+  return !exchanged && !HasSame(ordered, tensor) && !MayOverlapOthers(tensor);
+}
+
+void KernelPrinter::FindWhatIsPublished() {
   bool arrives = HasStmt(launch_->body, [](const Stmt& s) {
     const auto* arrive = s.as<ArriveNode>();
     return arrive != nullptr && arrive->IsByThread() && arrive->block.defined();
   });
-  publishes = publishes || HasCall(launch_->body, [](const CallNode* call) {
-                bool ordered = call->attrs.count(op::kAcrossBlocks) != 0;
-                return (call->Is(Builtin::kStoreToBlock) && !ordered) || call->Is(Builtin::kExtern);
-              });
+  bool publishes = !exchanged_.empty() || HasCall(launch_->body, [](const CallNode* call) {
+    bool ordered = call->attrs.count(op::kAcrossBlocks) != 0;
+    return (call->Is(Builtin::kStoreToBlock) && !ordered) || call->Is(Builtin::kExtern);
+  });
   if (arrives && publishes) exprs_.PublishToBlocks();
 }
 

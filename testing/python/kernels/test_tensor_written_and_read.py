@@ -161,3 +161,101 @@ def test_threads_that_cannot_wait_are_refused():
 
     with pytest.raises(errors.SemanticsError, match="the same elements of C"):
         tilelang.compile(kernel, target="sm_90a")
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("placed", [True, False])
+def test_a_barrier_of_the_program_hands_over_elements(target, placed):
+    """NVRTC reads before the barrier what it is told that no other thread writes."""
+
+    @T.prim_func
+    def kernel(C: T.Tensor((16, 1), "int32"), D: T.Tensor((16, 128), "int32")):
+        with T.Kernel(16, threads=128) as bx:
+            for i in T.Parallel(1):
+                C[bx, i] = 15 - bx
+            T.sync_threads()
+            for i in T.Parallel(128):
+                D[bx, i] = C[bx, 0] + i
+
+    options = None if placed else {"tl.disable_thread_storage_sync": True}
+    built = tilelang.compile(kernel, target=target, pass_configs=options)
+    want = torch.arange(15, -1, -1)[:, None] + torch.arange(128)
+
+    def make():
+        return torch.full((16, 1), 77).int(), torch.zeros(16, 128).int()
+
+    run(built, make, lambda _, d: _equal(d, want.int()))
+
+
+def test_threads_that_touch_their_own_elements_keep_restrict():
+    @T.prim_func
+    def kernel(C: T.Tensor((4, 128), "float32")):
+        with T.Kernel(4, threads=128) as bx:
+            for i in T.Parallel(128):
+                C[bx, i] = C[bx, i] * 2.0
+
+    built, barriers = compiled(kernel)
+    assert barriers == 0
+    assert "float* __restrict__ C" in built.get_kernel_source()
+
+
+@pytest.mark.parametrize("columns", [48, 64])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+def test_rows_of_one_block_and_rows_of_each_block(target, columns):
+    """A condition makes the row of the store a number; the load has the index of the block."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((32, columns), "float32"), C: T.Tensor((96, columns), "float32"),
+               D: T.Tensor((96, columns), "float32"), n: T.int32):  # fmt: skip
+        with T.Kernel(3, threads=128) as bx:
+            if bx == 1:
+                for i, j in T.Parallel(32, columns):
+                    C[32 + i, j] = A[i, j] * 2.0
+            for j, i in T.Parallel(columns, 32):
+                if (bx * n + i) < 96:
+                    D[bx * n + i, j] = C[bx * n + (n - 1 - i), j]
+
+    a, c = torch.randn(32, columns), torch.randn(96, columns)
+    after = c.clone()
+    after[32:64] = a * 2
+    want = after.view(3, 32, columns).flip(1).reshape(96, columns)
+    built = tilelang.compile(kernel, target=target)
+
+    def make():
+        return a.clone(), c.clone(), torch.full((96, columns), torch.nan), 32
+
+    run(built, make, lambda _a, _c, d, _n: _equal(d, want))
+
+
+def test_a_partial_tile_goes_through_a_tensor():
+    """Blocks with whole tiles have code of their own, in which their first row is a number."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((64, 32), "float16"), C: T.Tensor((56, 64), "float32"),
+               D: T.Tensor((64, 64), "float32")):  # fmt: skip
+        with T.Kernel(2, threads=256) as bx:
+            a = T.alloc_shared((32, 32), "float16")
+            b = T.alloc_shared((32, 64), "float16")
+            product = T.alloc_fragment((32, 64), "float32")
+            tile = T.alloc_shared((32, 64), "float32")
+            T.copy(A[bx * 32, 0], a)
+            T.copy(A[bx * 32, 0], b)
+            T.gemm(a, b, product, clear_accum=True)
+            T.copy(product, C[bx * 32, 0])
+            T.copy(C[bx * 32, 0], tile)
+            T.copy(tile, D[bx * 32, 0])
+
+    a = torch.randn(64, 32).half()
+    blocks = a.view(2, 32, 32).double()
+    wide = torch.nn.functional.pad(blocks, (0, 32))
+    want = (blocks @ wide).reshape(64, 64).float()
+
+    def make():
+        return a.clone(), torch.full((56, 64), torch.nan), torch.full((64, 64), torch.nan)
+
+    def check(_, c, d):
+        torch.testing.assert_close(c, want[:56])
+        torch.testing.assert_close(d[:56], want[:56])
+        assert (d[56:] == 0).all()
+
+    run(compiled(kernel)[0], make, check)
