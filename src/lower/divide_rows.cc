@@ -1,5 +1,6 @@
 #include "lower/divide_rows.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -26,14 +27,22 @@ bool IsDivision(const Expr& e) {
   return op != nullptr && op->Op() == ir::BinaryOp::kDiv && op->dtype == ir::dtypes::kFloat32;
 }
 
-// Returns whether an operand may be read before all stores of a loop. Memory is read in place, by
-// vectors.
-bool MayMove(const Expr& operand, const ir::StoreNode* target) {
+// Returns whether each iteration of a loop stores to another element.
+bool StoresApart(const ir::StoreNode* store, const Var& loop, arith::Analyzer* analyzer) {
+  return std::any_of(store->indices.begin(), store->indices.end(), [&](const Expr& index) {
+    return analyzer->StrideOf(index, loop).value_or(0) != 0;
+  });
+}
+
+// Returns whether an operand may be read before all stores of a loop: `apart` says that each
+// iteration stores to another element. Memory is read in place, by vectors.
+bool MayMove(const Expr& operand, const ir::StoreNode* target, bool apart) {
   bool moves = true;
   ir::WalkExprs(operand, [&](const Expr& e) {
     if (const auto* load = e.as<ir::LoadNode>()) {
-      bool own = load->indices.size() == target->indices.size() &&
-                 load->indices[0].same_as(target->indices[0]);
+      bool own = apart && std::equal(load->indices.begin(), load->indices.end(),
+                                     target->indices.begin(), target->indices.end(),
+                                     [](const Expr& a, const Expr& b) { return a.same_as(b); });
       moves &= load->buffer.IsLocal() && (own || !load->buffer.same_as(target->buffer));
     }
     const auto* call = e.as<ir::CallNode>();
@@ -46,7 +55,7 @@ bool MayMove(const Expr& operand, const ir::StoreNode* target) {
 // Returns the only division of a value, apart from those in its operands, if it can be computed
 // before the stores of the loop; null otherwise. A division that is not always computed stays where
 // it is.
-const ir::BinaryNode* DivisionOf(const ir::StoreNode* store) {
+const ir::BinaryNode* DivisionOf(const ir::StoreNode* store, bool apart) {
   const ir::BinaryNode* found = nullptr;
   int count = 0;
   ir::WalkExprs(store->value, [&](const Expr& e) {
@@ -56,7 +65,8 @@ const ir::BinaryNode* DivisionOf(const ir::StoreNode* store) {
     ++count;
     return false;
   });
-  if (count != 1 || !MayMove(found->a, store) || !MayMove(found->b, store)) return nullptr;
+  if (count != 1) return nullptr;
+  if (!MayMove(found->a, store, apart) || !MayMove(found->b, store, apart)) return nullptr;
   bool reads_target = false;
   ir::WalkExprs(found->b, [&](const Expr& e) {
     const auto* load = e.as<ir::LoadNode>();
@@ -134,7 +144,8 @@ class Divider : public ir::StmtMutator {
     bool vector = loop->Kind() == ir::ForKind::kVectorized;
     bool fits = (vector || loop->Kind() == ir::ForKind::kUnrolled) && store != nullptr &&
                 extent.has_value() && ir::IsConst(loop->min, 0);
-    const ir::BinaryNode* division = fits ? DivisionOf(store) : nullptr;
+    const ir::BinaryNode* division =
+        fits ? DivisionOf(store, StoresApart(store, loop->var, &analyzer_)) : nullptr;
     if (division == nullptr || DividesElsewhere(loop->body, store)) return self;
     if (UsesName(division->a, loop->body) || UsesName(division->b, loop->body)) return self;
     for (int64_t count : kChunks) {

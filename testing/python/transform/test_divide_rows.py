@@ -254,3 +254,31 @@ def test_over_the_field():
     x, d = with_zeros()
     verdict = check(kernel, lambda x, d: x / d[:, None], x, d)
     assert verdict.equal, str(verdict)
+
+
+@pytest.mark.parametrize(("step", "repeats"), [(0, 2), (1, 1)])
+def test_iterations_that_divide_one_element_again(step, repeats):
+    """Each division takes the quotient of the one before."""
+
+    @T.prim_func
+    def main(X: T.Tensor((128, 8), "float32"), D: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            thread = T.get_thread_binding()
+            x = T.alloc_local((8,), "float32")
+            d = T.alloc_local((1,), "float32")
+            d[0] = D[thread]
+            for i in T.serial(8):
+                x[i] = X[thread, i]
+            for k in T.serial(repeats):
+                for i in T.unroll(8):
+                    x[k + i * step] = x[k + i * step] / d[0]
+            for i in T.serial(8):
+                X[thread, i] = x[i]
+
+    x, d = torch.randn(128, 8), torch.rand(128) + 1
+    want = x.clone()
+    for k in range(repeats):
+        for i in range(8):
+            want[:, k + i * step] /= d
+    tilelang.compile(main, target="sm_100a")(x, d)
+    assert torch.equal(x, want)
