@@ -1,5 +1,7 @@
 #include "lower/share_exponentials.h"
 
+#include <cmath>
+#include <limits>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -33,10 +35,14 @@ int OperationsOf(const Expr& e) {
 }
 
 // Returns `e` times log2(e) if this takes no operation more: in sums, differences and products, of
-// which each term has a constant. Undefined for others.
+// which each term has a constant. Undefined for others, and where a constant would become infinite:
+// the lowest finite number, as a mask, times 0 is 0.
 Expr Folded(const Expr& e) {
   if (const auto* number = e.as<ir::FloatImmNode>()) {
-    return ir::FloatImm(number->dtype, number->value * std::numbers::log2e, number->span);
+    double folded = number->value * std::numbers::log2e;
+    bool overflows = std::abs(folded) > std::numeric_limits<float>::max();
+    if (overflows && std::isfinite(number->value)) return Expr();
+    return ir::FloatImm(number->dtype, folded, number->span);
   }
   const auto* op = e.as<ir::BinaryNode>();
   if (op == nullptr) return Expr();

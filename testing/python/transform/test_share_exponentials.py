@@ -192,3 +192,19 @@ def test_over_the_field(function, torchs) -> None:
 
     verdict = tilelang.algebra.check(kernel, reference, q, k)
     assert verdict.equal, str(verdict)
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a", "sm_80"])
+def test_a_mask_of_the_lowest_number(target):
+    """0 times the lowest number is 0; times log2(e) that number would be infinite."""
+
+    def weight(s):
+        return T.exp(s * 0.125 + T.cast(s < 0, "float32") * -3.4e38)
+
+    built = tilelang.compile(exponentials(weight), target=target)
+    q, k = torch.randn(ROWS, DIM).bfloat16(), torch.randn(STEPS * ROWS, DIM).bfloat16()
+    out, sums = torch.full((ROWS, STEPS * ROWS), torch.nan), torch.full((ROWS,), torch.nan)
+    built(q, k, out, sums)
+    scores = q.double() @ k.double().T
+    want = torch.where(scores < 0, 0, torch.exp(scores * 0.125))
+    torch.testing.assert_close(out.double(), want, atol=1e-4, rtol=1e-4)
