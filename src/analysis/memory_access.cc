@@ -266,11 +266,10 @@ class Collector : public StmtVisitor {
     }
     AccessContext context = context_;
     if (!known && effect.buffer.IsGlobal() && IsPolynomial(varying, context_.samples)) {
-      Expr part = PartOfSamples(varying, ranges);
-      access->uniform = access->uniform + part;
-      varying = varying - part;
-      context.loops.insert(context.loops.end(), context_.samples.begin(), context_.samples.end());
-      ranges.insert(ranges.end(), context_.samples.begin(), context_.samples.end());
+      SplitSamples(ranges, &varying, &access->uniform);
+      for (auto* all : {&context.loops, &ranges}) {
+        all->insert(all->end(), context_.samples.begin(), context_.samples.end());
+      }
       known = IsComputable(varying, ranges);
     }
     Enumeration points(context, conditions, known ? varying : Expr(0));
@@ -292,8 +291,7 @@ class Collector : public StmtVisitor {
     std::vector<ThreadElements> touches;
     std::optional<int32_t> single;
     bool several = false;
-    int64_t first = points.threads();
-    int64_t last = -1;
+    int64_t first = points.threads(), last = -1;
     points.Run([&](int64_t iteration, int32_t thread, int64_t element) {
       int32_t actor = elected ? MemoryAccess::kElected + thread / kWarp : thread;
       several |= single.value_or(actor) != actor;
@@ -318,8 +316,9 @@ class Collector : public StmtVisitor {
     if (known) access->owners = std::make_shared<OwnerMap>(OwnerMap::Of(touches, lanes));
   }
 
-  // Returns the terms of a place that have no variables of threads and loops, without a number.
-  Expr PartOfSamples(const Expr& place, const std::vector<AccessContext::Range>& ranges) const {
+  // Moves the terms without variables of threads and loops to the uniform part.
+  void SplitSamples(const std::vector<AccessContext::Range>& ranges, Expr* varying,
+                    Expr* uniform) const {
     auto without = [](Expr e, const std::vector<AccessContext::Range>& variables) {
       Map<Var, Expr> zeros;
       for (const auto& range : variables) {
@@ -327,8 +326,10 @@ class Collector : public StmtVisitor {
       }
       return Substitute(e, zeros);
     };
-    Expr terms = without(place, ranges);
-    return arith::Analyzer().Simplify(terms - without(terms, context_.samples));
+    Expr terms = without(*varying, ranges);
+    Expr part = arith::Analyzer().Simplify(terms - without(terms, context_.samples));
+    *uniform = *uniform + part;
+    *varying = *varying - part;
   }
 
   // Narrows the access to the bytes from the first to the last element, if they are known.
