@@ -3,6 +3,7 @@
 #include "ir/async.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "registry/functions.h"
 
 namespace tilelang::ir {
 
@@ -356,6 +357,12 @@ Stmt Substitute(const Stmt& s, const Map<Var, Expr>& replacement) {
 
 Stmt ReplaceBuffers(const Stmt& s, const Map<Buffer, Buffer>& replacement) {
   return BufferReplacer(replacement).MutateStmt(s);
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  registry::Functions().Add("tl.ir.Substitute", [](Stmt stmt, Map<Var, Expr> replacement) {
+    return Substitute(stmt, replacement);
+  });
 }
 
 }  // namespace tilelang::ir

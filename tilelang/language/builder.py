@@ -201,6 +201,28 @@ def in_block(what: str) -> Builder:
     return builder
 
 
+def at_barrier(what: str) -> Builder:
+    """As :func:`in_block`, for barriers, which divide a T.Parallel loop around them.
+
+    Raises:
+        ScopeError: also under a condition or in a loop inside T.Parallel, and in T.vectorized.
+    """
+    builder = in_kernel(what)
+    divides = builder.blocks[-1].kind == "T.Parallel"
+    outer = builder.blocks[:-1] if divides else builder.blocks
+    if any(block.kind in ("T.Parallel", "T.vectorized") for block in outer):
+        raise errors.ScopeError(
+            f"{what} under a condition or in a loop inside T.Parallel or T.vectorized, whose "
+            "iterations are spread over threads",
+            span=span.here(),
+            notes=[
+                "place it before or after the loop, or directly in the body of T.Parallel, which "
+                "it divides"
+            ],
+        )
+    return builder
+
+
 def in_parallel_loop(builder: Builder) -> bool:
     """Returns whether the threads share the iterations of a loop that is open."""
     return builder.inside("T.Parallel", "T.vectorized")

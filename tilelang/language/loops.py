@@ -9,9 +9,10 @@ from .. import _ffi, errors
 from ..ir import span
 from ..ir.buffer import difference, plain
 from ..ir.dtype import INT32, INT64
-from ..ir.expr import Expr, IntImm, as_expr, cast, var
+from ..ir.expr import Expr, IntImm, Var, as_expr, cast, var
 from ..ir.stmt import Stmt, emit
 from .builder import Builder, current
+from .divided_loop import Iterations, close_divided
 from .ignored import remark_ignored
 from .pipeline_order import order_of
 from .scalar import ceildiv
@@ -334,15 +335,23 @@ def Parallel(
 
     def open_loop(hints: Sequence[str]) -> Opened:
         names = hints if len(hints) == len(sizes) else [f"i{n}" for n in range(len(sizes))]
-        if not all(isinstance(plain(size), int) for size in sizes):
-            return _in_chunks(names, sizes, notes)
-        variables = [var(name, size.dtype) for name, size in zip(names, sizes, strict=True)]
-        value = variables[0] if len(variables) == 1 else tuple(variables)
+        reducers = current("T.Parallel").reducers
+        before = sum(reducer.contributions for reducer in reducers)
+
+        def contributes() -> bool:
+            return sum(reducer.contributions for reducer in reducers) > before
+
+        def once_more() -> tuple[list[Expr], Iterations]:
+            if all(isinstance(plain(size), int) for size in sizes):
+                return _at_once(names, sizes, notes)
+            return _in_chunks(names, sizes, notes, contributes)
+
+        values, iterations = once_more()
 
         def close(body: Stmt, where: Any) -> Stmt:
-            return _parallel(variables, sizes, body, notes, where)
+            return close_divided(body, where, iterations, lambda: once_more()[1])
 
-        return Opened(value, close)
+        return Opened(values[0] if len(values) == 1 else tuple(values), close)
 
     return Loop("T.Parallel", open_loop)
 
@@ -365,15 +374,38 @@ def _chunks(sizes: Sequence[Expr]) -> list[int | None]:
     return found[::-1]
 
 
-def _in_chunks(names: Sequence[str], sizes: Sequence[Expr], notes: dict[str, Any]) -> Opened:
-    """A parallel loop with extents known at run time: chunks of it, one after the other."""
-    reducers = current("T.Parallel").reducers
-    before = sum(reducer.contributions for reducer in reducers)
-    variables: list[Expr] = []
+def _at_once(
+    names: Sequence[str], sizes: Sequence[Expr], notes: dict[str, Any]
+) -> tuple[list[Expr], Iterations]:
+    """A parallel loop with constant extents: its variables, and the loop."""
+    variables = [var(name, size.dtype) for name, size in zip(names, sizes, strict=True)]
+
+    def close(body: Stmt, where: Any) -> Stmt:
+        return _parallel(variables, sizes, body, notes, where)
+
+    return [*variables], Iterations(variables, close)
+
+
+def _in_chunks(
+    names: Sequence[str],
+    sizes: Sequence[Expr],
+    notes: dict[str, Any],
+    contributes: Callable[[], bool],
+) -> tuple[list[Expr], Iterations]:
+    """A parallel loop with extents known at run time: chunks of it, one after the other.
+
+    Args:
+        names, sizes, notes: of the loop.
+        contributes: whether its body contributes to a reducer.
+
+    Returns:
+        The values of its dimensions, and the loop.
+    """
+    variables: list[Var] = []
     extents: list[Expr] = []
     values: list[Expr] = []
     bounds: list[Expr] = []
-    serial_loops: list[tuple[Expr, Expr]] = []
+    serial_loops: list[tuple[Var, Expr]] = []
     for name, size, chunk in zip(names, sizes, _chunks(sizes), strict=True):
         inner = var(name, size.dtype)
         variables.append(inner)
@@ -385,19 +417,17 @@ def _in_chunks(names: Sequence[str], sizes: Sequence[Expr], notes: dict[str, Any
         serial_loops.append((outer, ceildiv(size, chunk)))
         values.append(outer * chunk + inner)
         bounds.append(values[-1] < size)
-    value = values[0] if len(values) == 1 else tuple(values)
 
     def close(body: Stmt, where: Any) -> Stmt:
         for bound in bounds:
             body = _if(bound, body, None, where)
         body = _parallel(variables, extents, body, notes, where)
-        contributes = sum(reducer.contributions for reducer in reducers) > before
-        marks = {"chunks_of_parallel": True} if contributes else {}
+        marks = {"chunks_of_parallel": True} if contributes() else {}
         for index, count in reversed(serial_loops):
             body = _for(index, as_expr(0, index.dtype), count, _SERIAL, body, marks, where)
         return body
 
-    return Opened(value, close)
+    return values, Iterations([*variables, *(index for index, _ in serial_loops)], close)
 
 
 def grid(*extents: Any) -> Loop:

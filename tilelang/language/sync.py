@@ -10,7 +10,7 @@ from ..ir.buffer import plain
 from ..ir.dtype import BOOL, INT32, UINT32, VOID, DType
 from ..ir.expr import Expr, call, cast, const
 from ..ir.stmt import emit
-from .builder import active, in_block, in_kernel
+from .builder import active, at_barrier, in_block, in_kernel
 from .gemm import barrier_element, constant_flag
 from .kernel import MAX_THREADS
 from .threads import predicate_of
@@ -58,7 +58,10 @@ def _emit_fence(what: str, kind: int) -> None:
 
 
 def _emit_barrier(what: str, kind: int, part: int = _WHOLE) -> None:
-    in_block(what)
+    if part == _WHOLE:
+        at_barrier(what)
+    else:
+        in_block(what)
     emit(_barrier(kind, part, span.current()))
 
 

@@ -330,14 +330,16 @@ def case_parameter_with_a_wrong_annotation():
 
 
 def case_sync_in_parallel():
-    """ScopeError: T.sync_threads inside T.Parallel"""
+    """ScopeError: T.sync_threads under a condition or in a loop inside T.Parallel ... before or
+    after the loop
+    """
 
     @T.prim_func
     def main(A: T.Tensor((M,), "uint64")):
         with T.Kernel(1):
             for i in T.Parallel(M):
-                A[i] = 0
-                T.sync_threads()  # WRONG
+                if A[i] > 0:
+                    T.sync_threads()  # WRONG
 
 
 def case_language_loop_in_ordinary_python():
