@@ -6,12 +6,14 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
 #include "check/check_layouts.h"
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/fresh_copy.h"
 #include "ir/printer.h"
 #include "ir/remark.h"
 #include "ir/same.h"
@@ -484,8 +486,7 @@ class Conversions {
 
   static void AddCopies(const Buffer& buffer, const Buffer& twin, const op::ParallelInfo& info,
                         op::Context* ctx, std::vector<Stmt>* before, std::vector<Stmt>* after) {
-    ir::Region whole = ir::Region::Whole(buffer);
-    ir::Region other = ir::Region::Whole(twin);
+    ir::Region whole = ir::Region::Whole(buffer), other = ir::Region::Whole(twin);
     Relayout(whole, other, info.loop()->span, ctx, before);
     if (IsWritten(info, buffer)) Relayout(other, whole, info.loop()->span, ctx, after);
   }
@@ -493,17 +494,39 @@ class Conversions {
   KernelInference* inference_;
 };
 
+// Copies the replacement of an operator. Tiles of the copy have the layouts of the originals.
+class ReplacementCopy : public ir::FreshCopy {
+ public:
+  explicit ReplacementCopy(op::LayoutMap* layouts) : layouts_(layouts) {}
+  using FreshCopy::Rewrite;
+  Stmt Rewrite(const ir::AllocNode* op) override {
+    Stmt copy = FreshCopy::Rewrite(op);
+    auto layout = layouts_->All().Get(op->buffer);
+    if (layout) layouts_->Set(copy.as<ir::AllocNode>()->buffer, *layout, op->span);
+    return copy;
+  }
+
+ private:
+  op::LayoutMap* layouts_;
+};
+
 class Annotator : public ir::StmtMutator {
  public:
-  explicit Annotator(std::map<const ffi::Object*, Stmt> replacement)
-      : replacement_(std::move(replacement)) {}
+  Annotator(std::map<const ffi::Object*, Stmt> replacement, op::LayoutMap* layouts)
+      : replacement_(std::move(replacement)), layouts_(layouts) {}
+  // Iterations of a loop may share an operator. Each place of it allocates its own tiles.
   Stmt MutateStmt(const Stmt& s) override {
     auto it = replacement_.find(s.get());
-    return it == replacement_.end() ? StmtMutator::MutateStmt(s) : it->second;
+    if (it == replacement_.end()) return StmtMutator::MutateStmt(s);
+    auto allocates = [](const Stmt& part) { return part->kind == ir::StmtKind::kAlloc; };
+    bool shares = !placed_.insert(s.get()).second && ir::HasStmt(it->second, allocates);
+    return shares ? ReplacementCopy(layouts_).MutateStmt(it->second) : it->second;
   }
 
  private:
   std::map<const ffi::Object*, Stmt> replacement_;
+  op::LayoutMap* layouts_;
+  std::set<const ffi::Object*> placed_;
 };
 
 class LaunchInferrer : public ir::StmtMutator {
@@ -526,7 +549,7 @@ class LaunchInferrer : public ir::StmtMutator {
     for (const Operator& o : inference.operators()) {
       if (o.parallel) replacement[o.stmt.get()] = conversions.Convert(o);
     }
-    Stmt body = Annotator(std::move(replacement)).MutateStmt(op->body);
+    Stmt body = Annotator(std::move(replacement), inference.layouts()).MutateStmt(op->body);
     Map<String, ir::Any> attrs = op->attrs;
     attrs.Set("layout_map", inference.layouts()->All());
     return ir::KernelLaunch(op->block_vars, op->grid, op->thread_vars, op->threads, attrs, body,
@@ -557,7 +580,8 @@ class LaunchInferrer : public ir::StmtMutator {
   // Operators that turned out not to fit the layouts of others are replaced, and all are asked
   // anew.
   Stmt InferAgain(const ir::KernelLaunchNode* op, std::map<const ffi::Object*, Stmt> replacement) {
-    Stmt launch = Annotator(std::move(replacement)).MutateStmt(ffi::GetRef<Stmt>(op));
+    op::LayoutMap unused;
+    Stmt launch = Annotator(std::move(replacement), &unused).MutateStmt(ffi::GetRef<Stmt>(op));
     ir::Func selected = SelectInstructions(func_.WithBody(launch), target_, use_tma_);
     return MutateStmt(GuardAccesses(selected)->body);
   }

@@ -551,3 +551,42 @@ def test_a_second_loop_that_runs_once(target: str) -> None:
     tiles[:200] = A.double()
     want = tiles[:192].reshape(3, 64, 64).sum(0) - tiles[192:]
     assert torch.equal(run(kernel, A, poisoned(64, 64))[-1], want)
+
+
+@every_schedule
+@pytest.mark.parametrize("target", [*TARGETS, "sm_80"])
+def test_iterations_that_need_another_layout_of_a_row(target: str) -> None:
+    """Both copies of the reduction, in the loop and behind it, have tiles of their own."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((64, 64), "float16"),
+        B: T.Tensor((64, 64), "float16"),
+        Sums: T.Tensor((64,), "float32"),
+    ):
+        with T.Kernel(1, threads=128) as block:
+            a, b, c = (T.alloc_shared((64, 64), "float16") for _ in range(3))
+            p, q, r = (T.alloc_fragment((64, 64), "float32") for _ in range(3))
+            sums = T.alloc_fragment((64,), "float32")
+            T.copy(A, b)
+            T.copy(B, c)
+            T.clear(p)
+            T.clear(q)
+            T.clear(sums)
+            for _ in T.Pipelined(2, num_stages=4):
+                T.gemm(c, b, p)
+                if block % 2 == 0:
+                    T.reduce_max(p, sums, dim=0, clear=True)
+            for _ in T.Pipelined(2, num_stages=2):
+                T.copy(B[block * 64, 0], a)
+                T.gemm(a, b, q)
+                T.copy(A[block * 64, 0], b)
+                T.gemm(b, c, r, transpose_B=True, clear_accum=True)
+                T.reduce_sum(r, sums, dim=1, clear=False)
+            T.copy(sums, Sums)
+
+    a, b = exact(64, 64), exact(64, 64)
+    built = tilelang.compile(kernel, target=target)
+    *_, sums = run(built, a, b, poisoned(64))
+    largest = (2 * b.double() @ a.double()).amax(0)
+    assert torch.equal(sums, largest + 2 * (a.double() @ b.double().T).sum(1))
