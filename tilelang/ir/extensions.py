@@ -15,6 +15,7 @@ class Extensions:
         assign: what a slice is assigned; false if it takes no vector.
         extent_variable: of a type; ``n = T.int32()``.
         narrow_type: the type of 4, 6 or 8 bits that a name or a type of torch means, or None.
+        as_declared: a tensor parameter in the type of its annotation.
     """
 
     access_ptr: Callable[..., Any]
@@ -23,6 +24,7 @@ class Extensions:
     assign: Callable[[Any, Any], bool]
     extent_variable: Callable[[Any], Any]
     narrow_type: Callable[[Any], Any]
+    as_declared: Callable[[Any], Any]
 
 
 extensions = Extensions()

@@ -49,8 +49,12 @@ class Func(tvm_ffi.Object):
 
     @property
     def buffer_map(self) -> dict[Any, Buffer]:
-        """The tensor of each parameter that is one, which here is the parameter itself."""
-        return {param: param for param in self.params if isinstance(param, Buffer)}
+        """The tensor of each parameter that is one: the parameter, or a view of its elements.
+
+        A view stands for a tensor of a narrow type, whose parameter has the bytes.
+        """
+        tensors = [param for param in self.params if isinstance(param, Buffer)]
+        return {param: extensions.as_declared(param) for param in tensors}
 
     @property
     def ret_type(self) -> None:

@@ -9,6 +9,7 @@ from .. import errors
 from ..ir import span
 from ..ir.buffer import Buffer, make_buffer, plain
 from ..ir.dtype import dtype_of
+from ..ir.extensions import extensions
 from .codec import NarrowType
 from .view import View
 
@@ -29,8 +30,23 @@ def tensor_of(
     what = f"{name}: {dtype}{list(map(plain, shape))}"
     extents = extents_in_bytes(what, shape, dtype)
     steps = strides_in_bytes(what, strides, dtype) if strides else ()
-    source = make_buffer(name, dtype_of("uint8"), extents, "global", steps, {"packed": True})
+    attrs = {"packed": True, "elements": str(dtype)}
+    source = make_buffer(name, dtype_of("uint8"), extents, "global", steps, attrs)
     return View(source, shape, dtype, dtype.codec)
+
+
+def as_declared(param: Buffer) -> Any:
+    """Returns a tensor parameter as its annotation describes it: of a narrow type, a view."""
+    name = dict(param.attrs).get("elements")
+    if name is None:
+        return param
+    dtype = NarrowType(str(name))
+    elements, size = dtype.packing
+    *outer, last = param.shape
+    return View(param, [*outer, last // size * elements], dtype, dtype.codec)
+
+
+extensions.as_declared = as_declared
 
 
 def strides_in_bytes(what: str, strides: Sequence[Any], dtype: NarrowType) -> list[Any]:

@@ -131,6 +131,15 @@ class View:
     data = property(lambda self: self.source.data)
 
     @property
+    def strides(self) -> tuple[Any, ...]:
+        """The strides of the elements of a tensor; empty when the view is contiguous."""
+        if not self._source.strides:
+            return ()
+        elements, size = self.dtype.packing
+        *outer, last = self._source.strides
+        return (*(stride // size * elements for stride in outer), last)
+
+    @property
     def source(self) -> Buffer:
         """Returns the buffer; from its first use on, the elements stay as they lie."""
         self._make_packed = None

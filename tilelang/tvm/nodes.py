@@ -136,7 +136,7 @@ def _function(
             f"tir.PrimFunc that returns {ret_type}", notes=["write results to a tensor"]
         )
     tensors = dict(buffer_map or {})
-    found = [tensors.get(param, param) for param in params]
+    found = [getattr(each, "source", each) for each in (tensors.get(p, p) for p in params)]
     given = dict(attrs or {})
     name = str(given.get("global_symbol", "main"))
     return _make_func(name, found, body, given, places.current())

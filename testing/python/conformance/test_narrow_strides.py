@@ -95,3 +95,21 @@ def test_strides_within_a_byte_are_refused(strides: tuple[int, int], text: str) 
         def main(A: T.StridedTensor((M, N), strides, T.uint4)):
             with T.Kernel(1, threads=32):
                 T.evaluate(A[0, 0])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "elements"), [("float4_e2m1fn", 2), ("int4", 2), ("float8_e8m0fnu", 1)]
+)
+def test_a_function_describes_its_tensors_by_their_elements(dtype: str, elements: int) -> None:
+    m = T.dynamic("m")
+
+    @T.prim_func
+    def main(A: T.StridedTensor((m, 64), (256, 1), dtype), B: T.Tensor((8, 32), dtype)):
+        with T.Kernel(1, threads=32):
+            T.evaluate(A[0, 0])
+
+    a, b = main.buffer_map.values()
+    assert (str(a.dtype), str(b.dtype)) == (dtype, dtype)
+    assert a.shape[1] == 64 and a.strides == (256, 1)
+    assert b.shape == (8, 32) and b.strides == ()
+    assert b.source.shape == (8, 32 // elements)
