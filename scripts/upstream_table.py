@@ -3,7 +3,8 @@
     python scripts/upstream_table.py [--check]
 
 Each line of the file is a program: its path in upstream's repository, how many of its tests pass,
-how many there are, and the reason why others do not, if some do not. A script is one test.
+how many there are, and the reason why others do not, if some do not. A script is one test. Of a
+program that runs, the last column says where or how, if not on the emulator at any size.
 """
 
 from __future__ import annotations
@@ -58,19 +59,20 @@ def table(programs: list[Program]) -> str:
         "",
         "<details><summary>By folder, with the reason for each file that does not run</summary>",
         "",
-        "| folder | files | run | others |",
+        "| folder | files | run | remarks |",
         "|---|---|---|---|",
     ]
     for folder, members in sorted(folders.items()):
         running = sum(program.runs for program in members)
-        others = "; ".join(_described(program) for program in members if not program.runs)
-        lines.append(f"| `{folder}` | {len(members)} | {running} | {others} |")
+        remarks = "; ".join(_described(program) for program in members if program.reason)
+        lines.append(f"| `{folder}` | {len(members)} | {running} | {remarks} |")
     return "\n".join([*lines, "", "</details>"])
 
 
 def _described(program: Program) -> str:
     name = program.path.rpartition("/")[2].removesuffix(".py")
     part = f" ({program.passed} of {program.tests})" if program.passed else ""
+    part = " runs" if program.runs else part
     return f"`{name}`{part}: {program.reason}"
 
 

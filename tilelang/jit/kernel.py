@@ -291,6 +291,19 @@ class JITKernel:
         return self
 
     @property
+    def adapter(self) -> JITKernel:
+        """What launches the kernel, an object of its own in upstream TileLang: the kernel."""
+        return self
+
+    @functools.cached_property
+    def kernels(self) -> dict[str, Any]:
+        """The functions of the GPU by name, each with its grid, block and arguments.
+
+        The values are of the type ``tl.runtime.LaunchSpec``.
+        """
+        return {str(launch.kernel_name): launch for launch in self.spec.launches}
+
+    @property
     def last_launch(self) -> LaunchReport | None:
         """The emulator's report of the last successful launch of this kernel, else None.
 

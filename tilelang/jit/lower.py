@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import _ffi
 from ..errors import CompileError, Note
@@ -13,6 +13,26 @@ from ..runtime.nvrtc import Artifact
 from ..target import Target
 from ..transform import Remark
 from .postprocess import Callback, processed, registered
+
+
+class GlobalVar(str):
+    """The name of a function of the GPU."""
+
+    __slots__ = ()
+
+    @property
+    def name_hint(self) -> str:
+        return str(self)
+
+
+class DeviceModule(NamedTuple):
+    """What runs on the GPU.
+
+    Attributes:
+        functions: of the GPU, by name: how each is launched (``tl.runtime.LaunchSpec``).
+    """
+
+    functions: Mapping[GlobalVar, Any]
 
 
 @dataclass(frozen=True)
@@ -52,6 +72,12 @@ class LoweredKernel:
     def kernel_source(self) -> str:
         """The CUDA C++ for people, by the name that ``tilelang.lower`` users know."""
         return self.source
+
+    @property
+    def device_mod(self) -> DeviceModule:
+        """The functions of the GPU, by the name that ``tilelang.lower`` users know."""
+        launches = self.spec.launches
+        return DeviceModule({GlobalVar(launch.kernel_name): launch for launch in launches})
 
 
 def _noting(func: Any, texts: Sequence[str]) -> Any:

@@ -94,6 +94,14 @@ class Part(Operand):
     __repr__ = __str__
 
 
+def _strides(source: Buffer, dtype: Any) -> Sequence[Any]:
+    if not source.strides:
+        return ()
+    elements, size = dtype.packing
+    *outer, last = source.strides
+    return (*(stride // size * elements for stride in outer), last)
+
+
 class View:
     """Memory of ``source`` as a tile of another shape and type; ``view[i, j]`` as of a buffer.
 
@@ -105,6 +113,7 @@ class View:
         is_unpacked: whether an element of the source is a value of the view: in tiles of such a
             type.
         is_padded: whether 16 elements begin in each 16 bytes of the source.
+        strides: of a tensor, in elements; empty when the view is contiguous.
     """
 
     def __init__(
@@ -124,20 +133,12 @@ class View:
         self.codec = codec
         self.is_unpacked = is_unpacked
         self.is_padded = is_padded
+        self.strides: Sequence[Any] = _strides(source, dtype)
 
     name = property(lambda self: self._source.name)
     scope = property(lambda self: self._source.scope)
     ndim = property(lambda self: len(self.shape))
     data = property(lambda self: self.source.data)
-
-    @property
-    def strides(self) -> tuple[Any, ...]:
-        """The strides of the elements of a tensor; empty when the view is contiguous."""
-        if not self._source.strides:
-            return ()
-        elements, size = self.dtype.packing
-        *outer, last = self._source.strides
-        return (*(stride // size * elements for stride in outer), last)
 
     @property
     def source(self) -> Buffer:

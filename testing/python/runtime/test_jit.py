@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import tilelang
+import tilelang.language as T
 from runtime import handmade as hm
 from tilelang import errors
 from tilelang.jit import compiler
@@ -166,3 +167,21 @@ def test_lower_stops_at_the_source(core, monkeypatch):
     monkeypatch.setattr(nvrtc, "compile_cuda", None)
     artifact = tilelang.lower(prim_func(9), target="sm_80", pass_configs={"tl.Simplify": True})
     assert "+= 9;" in artifact.kernel_source and core.calls[0][1:] == ("sm_80", {})
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a", "sm_80"])
+def test_functions_of_the_gpu_by_name(target: str) -> None:
+    @T.prim_func
+    def two(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(2, threads=32) as bx:
+            B[bx * 32 + T.get_thread_binding()] = 1
+        with T.Kernel(4, threads=64) as bx:
+            A[bx * 16] = 2
+
+    kernel = tilelang.compile(two, target=target)
+    lowered = tilelang.lower(two, target=target)
+    names = list(kernel.kernels)
+    assert len(names) == 2 and all(f" {name}(" in kernel.get_kernel_source() for name in names)
+    assert [str(launch.grid[0]) for launch in kernel.kernels.values()] == ["2", "4"]
+    assert [each.name_hint for each in lowered.device_mod.functions] == names
+    assert kernel.adapter.kernels == kernel.kernels
