@@ -26,6 +26,11 @@ struct chunk<16> {
   using type = uint4;
 };
 
+template <typename T>
+constexpr bool kIsBfloat16 = false;
+template <>
+constexpr bool kIsBfloat16<bfloat16_t> = true;
+
 // N elements in registers. Memory is accessed in chunks: the largest power of two that divides
 // the size, at most 16 bytes; the address must be a multiple of it.
 template <typename T, int N>
@@ -41,7 +46,16 @@ struct vec {
   Chunk chunks[kChunks];
 
   TL_DEVICE T& operator[](int i) { return reinterpret_cast<T*>(chunks)[i]; }
-  TL_DEVICE const T& operator[](int i) const { return reinterpret_cast<const T*>(chunks)[i]; }
+  // Takes a bfloat16 as half of a word: its conversion to float32 is then one instruction, a shift
+  // or a mask of the word.
+  TL_DEVICE decltype(auto) operator[](int i) const {
+    if constexpr (kIsBfloat16<T> && kChunk >= 4) {
+      const uint32_t word = reinterpret_cast<const uint32_t*>(chunks)[i / 2];
+      return T::from_bits(static_cast<uint16_t>(word >> (i % 2 * 16)));
+    } else {
+      return (reinterpret_cast<const T*>(chunks)[i]);
+    }
+  }
 };
 
 template <typename T, int N>
