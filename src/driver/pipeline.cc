@@ -23,6 +23,7 @@
 #include "ir/register_choices.h"
 #include "ir/settings.h"
 #include "ir/spelled_copies.h"
+#include "lower/approximate_functions.h"
 #include "lower/branch_by_warp.h"
 #include "lower/broadcast_elements.h"
 #include "lower/divide_rows.h"
@@ -195,6 +196,8 @@ const std::vector<Step>& Pipeline() {
       {"skip_masks", lower::SkipMasks},
       {"stage_tensor_memory", lower::StageTensorMemory},
       Optional("share_exponentials", lower::ShareExponentials, "tl.disable_exp2_polynomials"),
+      Optional("approximate_functions", ForAll(lower::ApproximateFunctions),
+               "tl.disable_approximate_functions"),
       {"roll_reductions", ForAll(reductions::RollReductions)},
       {"check_batch_invariance", Unchanged, std::nullopt, "tl.batch_invariant",
        ForAll(check::CheckBatchInvariance)},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,10 +23,24 @@ namespace {
 
 constexpr int64_t kChunks[] = {16, 8, 4};
 
-bool IsDivision(const Expr& e) {
+// A division, exact or by an approximate reciprocal (lower/approximate_functions.h).
+struct Division {
+  Expr dividend;
+  Expr divisor;
+  bool exact = true;
+};
+
+std::optional<Division> AsDivision(const Expr& e) {
+  if (e.dtype() != ir::dtypes::kFloat32) return std::nullopt;
+  const auto* call = e.as<ir::CallNode>();
+  if (call != nullptr && call->name == "quotient")
+    return Division{call->args[0], call->args[1], false};
   const auto* op = e.as<ir::BinaryNode>();
-  return op != nullptr && op->Op() == ir::BinaryOp::kDiv && op->dtype == ir::dtypes::kFloat32;
+  if (op == nullptr || op->Op() != ir::BinaryOp::kDiv) return std::nullopt;
+  return Division{op->a, op->b};
 }
+
+bool IsDivision(const Expr& e) { return AsDivision(e).has_value(); }
 
 // Returns whether each iteration of a loop stores to another element.
 bool StoresApart(const ir::StoreNode* store, const Var& loop, arith::Analyzer* analyzer) {
@@ -53,31 +68,32 @@ bool MayMove(const Expr& operand, const ir::StoreNode* target, bool apart) {
 }
 
 // Returns the only division of a value, apart from those in its operands, if it can be computed
-// before the stores of the loop; null otherwise. A division that is not always computed stays where
-// it is.
-const ir::BinaryNode* DivisionOf(const ir::StoreNode* store, bool apart) {
-  const ir::BinaryNode* found = nullptr;
+// before the stores of the loop; nullopt otherwise. A division that is not always computed stays
+// where it is.
+std::optional<Division> DivisionOf(const ir::StoreNode* store, bool apart) {
+  std::optional<Division> found;
   int count = 0;
   ir::WalkExprs(store->value, [&](const Expr& e) {
     count += e->kind == ir::ExprKind::kSelect ? 2 : 0;
     if (!IsDivision(e)) return true;
-    found = e.as<ir::BinaryNode>();
+    found = AsDivision(e);
     ++count;
     return false;
   });
-  if (count != 1) return nullptr;
-  if (!MayMove(found->a, store, apart) || !MayMove(found->b, store, apart)) return nullptr;
+  if (count != 1 || !found) return std::nullopt;
+  bool moves = MayMove(found->dividend, store, apart) && MayMove(found->divisor, store, apart);
+  if (!moves) return std::nullopt;
   bool reads_target = false;
-  ir::WalkExprs(found->b, [&](const Expr& e) {
+  ir::WalkExprs(found->divisor, [&](const Expr& e) {
     const auto* load = e.as<ir::LoadNode>();
     reads_target |= load != nullptr && load->buffer.same_as(store->buffer);
     return true;
   });
   // The quotient by a power of two is a product.
-  const auto* number = found->b.as<ir::FloatImmNode>();
+  const auto* number = found->divisor.as<ir::FloatImmNode>();
   int exponent = 0;
   bool power = number != nullptr && std::abs(std::frexp(number->value, &exponent)) == 0.5;
-  return reads_target || power ? nullptr : found;
+  return reads_target || power ? std::nullopt : found;
 }
 
 // Puts a load in place of the division of the stored value.
@@ -144,20 +160,22 @@ class Divider : public ir::StmtMutator {
     bool vector = loop->Kind() == ir::ForKind::kVectorized;
     bool fits = (vector || loop->Kind() == ir::ForKind::kUnrolled) && store != nullptr &&
                 extent.has_value() && ir::IsConst(loop->min, 0);
-    const ir::BinaryNode* division =
-        fits ? DivisionOf(store, StoresApart(store, loop->var, &analyzer_)) : nullptr;
-    if (division == nullptr || DividesElsewhere(loop->body, store)) return self;
-    if (UsesName(division->a, loop->body) || UsesName(division->b, loop->body)) return self;
+    std::optional<Division> division =
+        fits ? DivisionOf(store, StoresApart(store, loop->var, &analyzer_)) : std::nullopt;
+    if (!division || DividesElsewhere(loop->body, store)) return self;
+    bool named =
+        UsesName(division->dividend, loop->body) || UsesName(division->divisor, loop->body);
+    if (named) return self;
     for (int64_t count : kChunks) {
       if (vector ? *extent != count : *extent % count != 0) continue;
-      if (Stmt result = InChunks(loop, store, division, count); result.defined()) return result;
+      if (Stmt result = InChunks(loop, store, *division, count); result.defined()) return result;
     }
     return self;
   }
 
  private:
   // Divides `count` elements at a time; undefined if they have several divisors.
-  Stmt InChunks(const ir::ForNode* loop, const ir::StoreNode* store, const ir::BinaryNode* division,
+  Stmt InChunks(const ir::ForNode* loop, const ir::StoreNode* store, const Division& division,
                 int64_t count) {
     const ir::DType type = loop->var.dtype();
     auto constant = [&](int64_t n) { return ir::Const(type, n); };
@@ -168,7 +186,7 @@ class Divider : public ir::StmtMutator {
     arith::Analyzer::Scope scope(&analyzer_);
     analyzer_.Bind(chunk, constant(0), constant(*ir::AsInt(loop->extent) / count));
     analyzer_.Bind(lane, constant(0), constant(count));
-    Expr divisor = analyzer_.Simplify(ir::Substitute(division->b, {{loop->var, at}}));
+    Expr divisor = analyzer_.Simplify(ir::Substitute(division.divisor, {{loop->var, at}}));
     if (ir::UsesVar(divisor, lane)) return Stmt();
     Buffer quotients("quotients", ir::dtypes::kFloat32, {constant(count)}, {}, "local", {},
                      store->span);
@@ -176,7 +194,7 @@ class Divider : public ir::StmtMutator {
       return ir::For(var, constant(0), constant(count), ir::ForKind::kUnrolled, body, {},
                      loop->span);
     };
-    Expr dividend = ir::Substitute(division->a, {{loop->var, at}});
+    Expr dividend = ir::Substitute(division.dividend, {{loop->var, at}});
     bool guarded =
         ir::HasStmt(loop->body, [](const Stmt& inner) { return inner->kind == ir::StmtKind::kIf; });
     if (guarded && !IsInside(dividend)) return Stmt();
@@ -184,7 +202,8 @@ class Divider : public ir::StmtMutator {
     Stmt gather =
         ir::Store(quotients, {first}, ir::Substitute(dividend, {{lane, first}}), store->span);
     Expr address = ir::AddressOf(quotients, {constant(0)});
-    Stmt divide = ir::Evaluate(ir::Call(ir::dtypes::kVoid, "divide_by" + std::to_string(count),
+    std::string function = division.exact ? "divide_by" : "divide_by_reciprocal";
+    Stmt divide = ir::Evaluate(ir::Call(ir::dtypes::kVoid, function + std::to_string(count),
                                         {address, divisor}, {}, store->span),
                                store->span);
     std::vector<Stmt> stmts = {ir::Alloc(quotients, store->span), each(first, gather), divide};

@@ -16,6 +16,9 @@ namespace tilelang::lower {
 // element and gives the same bits (math.h states why): it tests whether all elements are in the
 // range of its formula, and otherwise divides each of them.
 //
+// Quotients whose last bits do not matter (lower/approximate_functions.h) are products with the
+// reciprocal, tl::divide_by_reciprocal: one instruction an element.
+//
 // In unrolled and vectorized loops of the thread IR that store one value, also under a condition,
 // with one division by a number that 4, 8 or 16 consecutive iterations share. Loads that follow
 // then need not wait for the branch of each division. On all targets.

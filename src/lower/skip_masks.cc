@@ -1,5 +1,6 @@
 #include "lower/skip_masks.h"
 
+#include <tvm/ffi/cast.h>
 #include <tvm/ffi/extra/structural_equal.h>
 
 #include <optional>

@@ -95,6 +95,27 @@ TL_DEVICE void divide_by(float* x, float r) {
   for (int i = 0; i < kCount; ++i) x[i] = x[i] / r;
 }
 
+// Divides with a relative error of at most 2^-22, for all operands.
+TL_DEVICE float quotient(float a, float b) {
+  float y;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+// Divides numbers by the same r with that error. The reciprocal of a number in this range is
+// neither infinite nor subnormal.
+template <int kCount>
+TL_DEVICE void divide_by_reciprocal(float* x, float r) {
+  const bool in_range = abs(r) >= 0x1p-126f && abs(r) <= 0x1p126f;
+  if (in_range) {
+    const float inverse = fast_rcp(r);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) x[i] *= inverse;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) x[i] = quotient(x[i], r);
+}
+
 // 2 to the power x without the unit of special functions: with n the integer next to x, 2^(x - n)
 // is a polynomial, of the smallest largest relative error on [-1/2, 1/2] with p(0) = 1. The sum
 // with 1.5 * 2^23 + 127 rounds to n, and has the exponent of 2^n in its lowest bits. From 127.5 on

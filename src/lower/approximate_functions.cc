@@ -1,0 +1,153 @@
+#include "lower/approximate_functions.h"
+
+#include <tvm/ffi/cast.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "ir/build.h"
+#include "ir/effects.h"
+#include "ir/intrinsics.h"
+#include "ir/remark.h"
+#include "ir/visitor.h"
+#include "lower/powers_of_two.h"
+
+namespace tilelang::lower {
+
+using ir::Expr;
+using ir::Stmt;
+
+namespace {
+
+constexpr int kResultBits = 16;
+
+bool IsFloat32(const Expr& e) { return e.dtype() == ir::dtypes::kFloat32; }
+
+// Returns whether a function is continuous, or yields what it is given.
+bool IsContinuous(const ir::CallNode* call) {
+  static const std::set<std::string_view> kFunctions = {
+      "exp",       "exp2",      "exp10",    "expm1",   "log",    "log2",       "log10",
+      "log1p",     "sqrt",      "rsqrt",    "cbrt",    "sin",    "cos",        "tanh",
+      "erf",       "erfc",      "pow",      "sigmoid", "abs",    "fabs",       "fma",
+      "atan",      "__exp",     "__exp2",   "__log",   "__log2", "__sqrt",     "__rsqrt",
+      "__rcp",     "min_nan",   "max_nan",  "load_or", "__tanh", "__fdividef", "tanh_fma",
+      "exp2_fma3", "exp2_fma4", "exp2_fma5"};
+  return kFunctions.count(std::string_view(call->name.data(), call->name.size())) != 0;
+}
+
+// Returns whether a small error of an operand leads to a small error of the value.
+bool KeepsErrorsSmall(const Expr& e) {
+  if (const auto* call = e.as<ir::CallNode>()) return IsContinuous(call);
+  if (const auto* cast = e.as<ir::CastNode>()) {
+    return !ir::IsFloat(cast->value.dtype()) ||
+           (ir::IsFloat(cast->dtype) && cast->dtype.bits >= kResultBits);
+  }
+  const auto* op = e.as<ir::BinaryNode>();
+  return op == nullptr || !ir::IsComparison(op->Op()) || !ir::IsFloat(op->a.dtype());
+}
+
+bool KeepsErrorsSmall(const Stmt& s) {
+  switch (s->kind) {
+    case ir::StmtKind::kReduce: {
+      const std::string name(s.as<ir::ReduceNode>()->op);
+      return name == "sum" || name == "max" || name == "min" || name == "abssum" ||
+             name == "absmax";
+    }
+    case ir::StmtKind::kCopy:
+      return s.as<ir::CopyNode>()->IsPlain();
+    case ir::StmtKind::kSeq:
+    case ir::StmtKind::kAlloc:
+    case ir::StmtKind::kStore:
+    case ir::StmtKind::kFill:
+    case ir::StmtKind::kParallelFor:
+    case ir::StmtKind::kFor:
+    case ir::StmtKind::kIf:
+    case ir::StmtKind::kBind:
+    case ir::StmtKind::kAssume:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Returns whether all results of a launch are rounded to 16 bits, and all of it keeps errors small.
+bool Qualifies(const ir::KernelLaunchNode* launch) {
+  bool qualifies = true;
+  ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
+    const ir::DType& type = effect.buffer->dtype;
+    bool fits = effect.buffer.IsGlobal() ? type.bits == kResultBits : type.bits >= kResultBits;
+    qualifies &= effect.kind != ir::EffectKind::kAddress;
+    qualifies &= !effect.Writes() || ir::IsIntegral(type) || (ir::IsFloat(type) && fits);
+  });
+  ir::WalkStmts(launch->body, [&](const Stmt& s) { return qualifies &= KeepsErrorsSmall(s); });
+  ir::WalkExprs(launch->body, [&](const Expr& e) { return qualifies &= KeepsErrorsSmall(e); });
+  return qualifies;
+}
+
+class Approximator : public ir::StmtMutator {
+ public:
+  using StmtMutator::Mutate;
+  using StmtMutator::Rewrite;
+
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    if (!Qualifies(op)) return ir::ffi::GetRef<Stmt>(op);
+    replaced_.clear();
+    Stmt result = StmtMutator::Rewrite(op);
+    if (!replaced_.empty()) RemarkFunctions(op);
+    return result;
+  }
+
+  Expr Mutate(const Expr& e) override {
+    Expr self = StmtMutator::Mutate(e);
+    if (!IsFloat32(self)) return self;
+    if (const auto* op = self.as<ir::BinaryNode>(); op != nullptr && IsQuotient(op)) {
+      replaced_.insert("quotients");
+      return Quotient(op->a, op->b, op->span);
+    }
+    const auto* call = self.as<ir::CallNode>();
+    if (call == nullptr) return self;
+    if (call->name == "sigmoid") {
+      replaced_.insert("exponentials");
+      const Expr& x = call->args[0];
+      Expr one = ir::FloatImm(x.dtype(), 1.0, call->span);
+      ir::Call exponential(call->dtype, "exp", {ir::MakeUnary(ir::UnaryOp::kNeg, x, call->span)},
+                           {}, call->span);
+      return Quotient(one, one + PowerOfTwo(exponential.get()), call->span);
+    }
+    if (call->name != "exp" && call->name != "exp2") return self;
+    replaced_.insert("exponentials");
+    return PowerOfTwo(call);
+  }
+
+ private:
+  // Constants stay: divide_rows divides by them, and ptxas by powers of two.
+  static bool IsQuotient(const ir::BinaryNode* op) {
+    return op->Op() == ir::BinaryOp::kDiv && op->b->kind != ir::ExprKind::kFloatImm;
+  }
+  static Expr Quotient(const Expr& a, const Expr& b, const ir::Span& span) {
+    return ir::Call(a.dtype(), "quotient", {a, b}, {}, span);
+  }
+  static Expr PowerOfTwo(const ir::CallNode* exponential) {
+    return ir::Call(exponential->dtype, "__exp2", {PowerOf(exponential)}, {}, exponential->span);
+  }
+
+  void RemarkFunctions(const ir::KernelLaunchNode* op) const {
+    std::string names;
+    for (const std::string& name : replaced_) names += (names.empty() ? "" : " and ") + name;
+    Remark(op->span, "approximation",
+           "T.Kernel: approximate instructions compute " + names +
+               ", with a relative error of about 2^-22, because all results are rounded to 16 "
+               "bits. The pass option tl.disable_approximate_functions turns this off");
+  }
+
+  std::set<std::string> replaced_;
+};
+
+}  // namespace
+
+ir::Func ApproximateFunctions(const ir::Func& func) {
+  return func.WithBody(Approximator().MutateStmt(func->body));
+}
+
+}  // namespace tilelang::lower

@@ -1,0 +1,153 @@
+"""Exponentials and quotients whose results are rounded to 16 bits: approximate_functions."""
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+
+TARGETS = ["sm_100a", "sm_90a", "sm_80", "sm_120a"]
+
+
+def rows_of(body, rows=33, columns=200, dtype="bfloat16", out=None, threads=64):
+    """Y = body(X, largest of the row, D of the row), with x in float32."""
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((rows, columns), dtype),
+        D: T.Tensor((rows,), "float32"),
+        Y: T.Tensor((rows, columns), out or dtype),
+    ):
+        with T.Kernel(rows, threads=threads) as row:
+            x = T.alloc_fragment((columns,), "float32")
+            most = T.alloc_fragment((1,), "float32")
+            T.copy(X[row, 0], x)
+            T.reduce_max(x, most, dim=0)
+            for j in T.Parallel(columns):
+                x[j] = body(x[j], most[0], D[row])
+            T.copy(x, Y[row, 0])
+
+    return main
+
+
+def run(kernel, x, d, out=None):
+    y = torch.full(x.shape, torch.nan, dtype=out or x.dtype)
+    kernel(x, d, y)
+    return y
+
+
+def approximates(kernel):
+    return any("approximate instructions compute" in r.message for r in kernel.remarks)
+
+
+BODIES = {
+    "exp": (lambda x, most, d: T.exp(x - most), lambda x, most, d: (x - most).exp()),
+    "exp2": (lambda x, most, d: T.exp2(x), lambda x, most, d: x.exp2()),
+    "constants": (
+        lambda x, most, d: T.exp(x * 0.25 - most * 0.25),
+        lambda x, most, d: ((x - most) / 4).exp(),
+    ),
+    "shared divisor": (lambda x, most, d: x / d, lambda x, most, d: x / d),
+    "own divisor": (lambda x, most, d: d / x, lambda x, most, d: d / x),
+    "sigmoid": (lambda x, most, d: T.sigmoid(x), lambda x, most, d: x.sigmoid()),
+    "silu": (lambda x, most, d: x / (1.0 + T.exp(-x)), lambda x, most, d: x * x.sigmoid()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", BODIES)
+def test_values(name, dtype, target):
+    body, reference = BODIES[name]
+    kernel = tilelang.compile(rows_of(body, dtype=dtype), target=target)
+    assert approximates(kernel)
+    x, d = 3 * torch.randn(33, 200).to(getattr(torch, dtype)), torch.rand(33) + 0.1
+    exact = x.double()
+    want = reference(exact, exact.amax(1, keepdim=True), d.double()[:, None])
+    # One rounding of the results, and a rest that is far below it.
+    ulp = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
+    torch.testing.assert_close(
+        run(kernel, x, d).double(), want, rtol=ulp * (1 + 2.0**-8), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("columns", [200, 3])
+def test_divisors_of_all_kinds(columns, target):
+    """Also those whose reciprocal is infinite, zero or subnormal."""
+    kernel = tilelang.compile(rows_of(BODIES["shared divisor"][0], columns=columns), target=target)
+    d = torch.tensor([0, -0.0, torch.inf, -torch.inf, torch.nan, 1e-45, 3e38, -2.5e38, -1.5])
+    d = torch.cat(
+        [
+            d,
+            1e-38 * torch.arange(1, 9),
+            torch.ldexp(torch.ones(16), torch.arange(-140, 120, 17)[:16].int()),
+        ]
+    )
+    x = torch.randn(33, columns).bfloat16()
+    x[:, 0], x[:, 1], x[::2, 2] = torch.inf, 0.0, 3e38
+    got, want = run(kernel, x, d).float(), (x.double() / d.double()[:, None]).bfloat16().float()
+    torch.testing.assert_close(got, want, rtol=2.0**-7, atol=2.0**-126, equal_nan=True)
+
+
+def test_large_arguments():
+    """The product with log2(e) is rounded, which 16 bits do not show."""
+    kernel = tilelang.compile(rows_of(lambda x, most, d: T.exp(x)), target="sm_100a")
+    x = torch.empty(33, 200).uniform_(-87, 88).bfloat16()
+    x[:, 0], x[:, 1], x[:, 2] = -torch.inf, torch.inf, 200.0
+    want = x.double().exp()
+    want[:, 2] = torch.inf
+    torch.testing.assert_close(
+        run(kernel, x, torch.ones(33)).double(), want, rtol=2.0**-8 * 1.01, atol=2.0**-126
+    )
+
+
+def stored(dtype):
+    return rows_of(lambda x, most, d: T.exp(x - most), out=dtype)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        stored("float32"),
+        stored("float8_e4m3fn"),  # a quotient may be a midpoint of two results
+        rows_of(lambda x, most, d: T.floor(x / d)),
+        rows_of(lambda x, most, d: T.round(T.exp(x))),
+        rows_of(lambda x, most, d: T.if_then_else(x / d > 1.0, x, d)),
+        rows_of(lambda x, most, d: T.cast(T.cast(x / d, "int32"), "float32")),
+        rows_of(lambda x, most, d: T.cast(T.cast(T.exp(x), "float8_e4m3fn"), "float32")),
+        rows_of(lambda x, most, d: x / 3.7),
+        rows_of(lambda x, most, d: x * d),
+    ],
+    ids=["float32", "float8", "floor", "round", "compared", "integers", "narrow", "constant",
+         "none"],
+)  # fmt: skip
+def test_what_stays_exact(program):
+    assert not approximates(tilelang.compile(program, target="sm_100a"))
+
+
+def test_statistics_of_rows_stay_exact():
+    """A float32 result beside those of 16 bits shows every bit."""
+
+    @T.prim_func
+    def main(X: T.Tensor((8, 64), "float16"), S: T.Tensor((8,), "float32"),
+             Y: T.Tensor((8, 64), "float16")):  # fmt: skip
+        with T.Kernel(8, threads=32) as row:
+            x, total = T.alloc_fragment((1, 64), "float32"), T.alloc_fragment((1,), "float32")
+            T.copy(X[row, 0], x)
+            for i, j in T.Parallel(1, 64):
+                x[i, j] = T.exp(x[i, j])
+            T.reduce_sum(x, total, dim=1)
+            T.copy(total, S[row])
+            T.copy(x, Y[row, 0])
+
+    assert not approximates(tilelang.compile(main, target="sm_100a"))
+
+
+def test_the_option_turns_it_off():
+    program = rows_of(lambda x, most, d: T.exp(x) / d)
+    options = {"tl.disable_approximate_functions": True}
+    exact = tilelang.compile(program, target="sm_90a", pass_configs=options)
+    assert not approximates(exact)
+    assert "expf(" in exact.get_kernel_source()
+    assert "expf(" not in tilelang.compile(program, target="sm_90a").get_kernel_source()
