@@ -59,6 +59,7 @@
 #include "tiling/fit_threads.h"
 #include "tiling/hold_blocks.h"
 #include "tiling/inline_names.h"
+#include "tiling/join_blocks.h"
 #include "tiling/load_early.h"
 #include "tiling/loosen_gemms.h"
 #include "tiling/order_blocks.h"
@@ -157,6 +158,7 @@ Pass Synchronization(bool between_statements) {
 }
 
 // Returns the passes in the order in which they run.
+// size-exempt: table
 const std::vector<Step>& Pipeline() {
   static const std::vector<Step> steps = {
       {"remark_arguments", ForAll(check::RemarkArguments)},
@@ -168,6 +170,7 @@ const std::vector<Step>& Pipeline() {
       {"complete_gemms", transform::CompleteGemms},
       {"check_program", check::CheckProgram},
       {"split_gathers", transform::SplitGathers},
+      Optional("join_blocks", tiling::JoinBlocks, "tl.disable_block_fitting"),
       Optional("stage_rows", ForAll(transform::StageRows), "tl.disable_row_staging"),
       {"widen_indices", ForAll(transform::WidenIndices)},
       {"simplify", ForAll(transform::Simplify)},

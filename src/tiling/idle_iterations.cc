@@ -1,5 +1,7 @@
 #include "tiling/idle_iterations.h"
 
+#include <tvm/ffi/cast.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,5 +1,7 @@
 #include "tiling/load_early.h"
 
+#include <tvm/ffi/cast.h>
+
 #include <algorithm>
 #include <vector>
 

@@ -1,5 +1,7 @@
 #include "tiling/loop_once.h"
 
+#include <tvm/ffi/cast.h>
+
 #include <algorithm>
 #include <unordered_set>
 #include <vector>

@@ -9,15 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/independent_blocks.h"
 #include "analysis/kernel_scope.h"
 #include "ir/aliases.h"
 #include "ir/effects.h"
-#include "ir/intrinsics.h"
 #include "ir/min_blocks.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
-#include "layout/digits.h"
 #include "op/effect.h"
 #include "schedule/channel.h"
 #include "schedule/shared_bytes.h"
@@ -25,6 +22,7 @@
 #include "tiling/loop_stages.h"
 #include "tiling/residency.h"
 #include "tiling/retile.h"
+#include "tiling/row_program.h"
 #include "tiling/tile_cost.h"
 #include "tiling/tile_sequence.h"
 
@@ -74,31 +72,6 @@ bool IsWritten(const Buffer& tensor, const Stmt& body) {
     written = written || (effect.Writes() && ir::MayOverlap(effect.buffer, tensor));
   });
   return written;
-}
-
-// Returns whether the launch has only fragments and work of threads on them.
-bool HasRowsOnly(const ir::KernelLaunchNode* launch) {
-  const auto* body = launch->body.as<ir::SeqNode>();
-  if (body == nullptr || !launch->attrs.empty() || launch->threads.size() != 1) return false;
-  bool only = true;
-  for (const Stmt& s : body->stmts) {
-    const auto* alloc = s.as<ir::AllocNode>();
-    const auto* copy = s.as<ir::CopyNode>();
-    const auto* loop = s.as<ir::ParallelForNode>();
-    bool kind = s->kind == ir::StmtKind::kFill || s->kind == ir::StmtKind::kReduce ||
-                s->kind == ir::StmtKind::kBind;
-    kind = kind || (alloc != nullptr && alloc->buffer.IsFragment());
-    kind = kind || (copy != nullptr && copy->IsPlain());
-    kind = kind || (loop != nullptr && loop->annotations.empty());
-    only = only && kind;
-  }
-  ir::WalkExprs(launch->body, [&](const Expr& e) {
-    for (const ir::Var& thread : launch->thread_vars) only = only && !e.same_as(thread);
-    const auto* call = e.as<ir::CallNode>();
-    only = only && (call == nullptr || (call->intrinsic != nullptr && call->intrinsic->pure));
-    return only;
-  });
-  return only && analysis::AreIndependent(launch);
 }
 
 RowLoads FindLoads(const ir::KernelLaunchNode* launch) {
@@ -191,20 +164,11 @@ int64_t ThreadsFor(const ir::KernelLaunchNode* launch) {
   constexpr int64_t kElementsOfWarp = 256;
   constexpr int64_t kThreadsOfRows = 256;
   int64_t given = analysis::ThreadsOf(launch).count;
-  int64_t elements = 0;
-  bool reduces = false;
-  ir::WalkStmts(launch->body, [&](const Stmt& s) {
-    reduces = reduces || s->kind == ir::StmtKind::kReduce;
-    const auto* alloc = s.as<ir::AllocNode>();
-    auto shape = alloc != nullptr ? ir::AsInts(alloc->buffer->shape) : std::nullopt;
-    if (!shape) return true;
-    elements = std::max(elements, layout::Product(*shape));
-    return true;
-  });
+  int64_t elements = LargestFragment(launch);
   int64_t fewest = elements <= kElementsOfWarp ? kWarp : 2 * kWarp;
   auto wanted = static_cast<int64_t>(
       std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(elements / kElementsOfThread, 1))));
-  int64_t threads = reduces ? std::clamp(wanted, fewest, kThreadsOfRows) : given;
+  int64_t threads = Reduces(launch) ? std::clamp(wanted, fewest, kThreadsOfRows) : given;
   while (threads < given &&
          FragmentRegisters(WithThreads(launch, threads).operator->()) > kMostRowRegisters) {
     threads *= 2;

@@ -1,5 +1,7 @@
 #include "tiling/widen_rows.h"
 
+#include <tvm/ffi/cast.h>
+
 #include <algorithm>
 #include <string>
 
