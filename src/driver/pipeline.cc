@@ -28,6 +28,7 @@
 #include "lower/broadcast_elements.h"
 #include "lower/divide_rows.h"
 #include "lower/guard_accesses.h"
+#include "lower/hide_remainders.h"
 #include "lower/infer_layouts.h"
 #include "lower/lower_tile_ops.h"
 #include "lower/mask_results.h"
@@ -332,7 +333,7 @@ CompiledFunc CompileOnce(const Func& kernel, const Target& target, const PassCon
   CodegenOptions options;
   options.fast_math = IsSet(configs, "tl.enable_fast_math");
   // Last: what checks a program reads from its branches which threads take them.
-  func = lower::BranchByWarp(func, target);
+  func = lower::HideRemainders(lower::BranchByWarp(func, target));
   return Codegen(func, target, options)
       .WithNotes(passes.remarks(), schedules.launches(), registers.choices(),
                  registers.AreScarce());

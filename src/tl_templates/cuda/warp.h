@@ -51,6 +51,13 @@ TL_DEVICE uint32_t ballot(bool predicate, uint32_t mask = 0xffffffffu) {
 // Returns the index of the thread's warp, in a register that is known to be uniform.
 TL_DEVICE int warp_index(int thread) { return __shfl_sync(0xffffffff, thread / 32, 0); }
 
+// Returns a number of which the compiler knows only that it comes from another one.
+TL_DEVICE int copy_of(int number) {
+  int copy;
+  asm("mov.b32 %0, %1;" : "=r"(copy) : "r"(number));
+  return copy;
+}
+
 // Returns true in one thread of the warp, the same each time.
 TL_DEVICE bool elect_one() {
 #if __CUDA_ARCH__ >= 900
