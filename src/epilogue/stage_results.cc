@@ -28,19 +28,39 @@ using ir::Stmt;
 
 namespace {
 
-// The fragments that gemms of pipelined loops, and those outside of loops, add up in.
+// The tiles that gemms of pipelined loops, and those outside of loops, add up in.
 std::unordered_set<const ir::ffi::Object*> AccumulatorsOf(const Stmt& body) {
   std::unordered_set<const ir::ffi::Object*> found;
   ir::WalkStmts(body, [&](const Stmt& s) {
     const auto* loop = s.as<ir::ForNode>();
     const auto* gemm = s.as<ir::GemmNode>();
-    if (gemm != nullptr && gemm->result()->buffer.IsFragment()) {
-      found.insert(gemm->result()->buffer.get());
-    }
+    if (gemm != nullptr) found.insert(gemm->result()->buffer.get());
     return loop == nullptr || loop->annotations.count(schedule::kStaticTiles) != 0 ||
            schedule::StagesOf(loop) >= 2;
   });
   return found;
+}
+
+// Adds the fragments that threads fill with elements of these: sums over the steps of a loop, and
+// results of another type.
+void AddFilledFrom(const Stmt& body, std::unordered_set<const ir::ffi::Object*>* fragments) {
+  size_t before;
+  do {
+    before = fragments->size();
+    ir::WalkStmts(body, [&](const Stmt& s) {
+      bool fills = s->kind == ir::StmtKind::kParallelFor || s->kind == ir::StmtKind::kCopy;
+      if (!fills) return true;
+      std::vector<ir::Effect> effects = ir::EffectsOf(s);
+      bool reads = std::any_of(effects.begin(), effects.end(), [&](const ir::Effect& effect) {
+        return effect.Reads() && fragments->count(effect.buffer.get()) != 0;
+      });
+      for (const ir::Effect& effect : effects) {
+        bool filled = reads && effect.Writes() && effect.buffer.IsFragment();
+        if (filled && effect.buffer->shape.size() > 1) fragments->insert(effect.buffer.get());
+      }
+      return true;
+    });
+  } while (fragments->size() > before);
 }
 
 // Barriers of the program and gemms that it waits for: it says itself who does what when.
@@ -75,11 +95,12 @@ class ResultStager : public analysis::ScopedMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     launch_ = op;
     threads_ = analysis::ThreadsOf(op);
-    accumulators_ = AccumulatorsOf(op->body);
+    results_ = AccumulatorsOf(op->body);
+    AddFilledFrom(op->body, &results_);
     int64_t blocks = 1;
     for (const ir::Expr& extent : op->grid) blocks *= ir::AsInt(extent).value_or(target_->sm_count);
-    bool few = 2 * blocks < target_->sm_count && !HoldsColumns(op);
-    if (accumulators_.empty() || HasOwnRoles(op) || few) {
+    bool few = 2 * blocks < target_->sm_count && !target_->has_tcgen05 && !HoldsColumns(op);
+    if (results_.empty() || HasOwnRoles(op) || few) {
       return ir::ffi::GetRef<Stmt>(op);
     }
     return ScopedMutator::Rewrite(op);
@@ -119,7 +140,7 @@ class ResultStager : public analysis::ScopedMutator {
  private:
   bool IsResult(const ir::CopyNode* op) const {
     const Buffer& to = op->dst->buffer;
-    bool result = accumulators_.count(op->src->buffer.get()) != 0 && op->src.IsWhole();
+    bool result = results_.count(op->src->buffer.get()) != 0 && op->src.IsWhole();
     bool stored = to.IsGlobal() && to->dtype.bits == tiling::kResultBits && to->dtype.lanes == 1;
     return op->IsPlain() && result && stored &&
            ir::CountEffects(ir::ffi::GetRef<Stmt>(launch_), to) == 1;
@@ -138,14 +159,14 @@ class ResultStager : public analysis::ScopedMutator {
   Target target_;
   const ir::KernelLaunchNode* launch_ = nullptr;
   analysis::LaunchThreads threads_{ir::Expr(), 0};
-  std::unordered_set<const ir::ffi::Object*> accumulators_;
+  std::unordered_set<const ir::ffi::Object*> results_;
   bool in_tiles_ = false;  // in a loop over the tiles of a block
 };
 
 }  // namespace
 
 ir::Func StageResults(const ir::Func& func, const Target& target) {
-  if (!target->has_wgmma || !target->has_tma) return func;
+  if (!target->has_tma || !(target->has_wgmma || target->has_tcgen05)) return func;
   return func.WithBody(ResultStager(func, target).MutateStmt(func->body));
 }
 

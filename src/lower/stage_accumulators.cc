@@ -252,6 +252,10 @@ class AccumulatorStager : public analysis::ScopedMutator {
       auto first = std::find_if(seq->stmts.begin(), seq->stmts.end(), uses);
       return first != seq->stmts.end() && Overwrites(*first);
     }
+    const auto* loop = s.as<ir::ForNode>();
+    if (loop != nullptr && ir::AsInt(loop->extent).value_or(0) > 0 && Overwrites(loop->body)) {
+      return true;
+    }
     return OnlyGemmsTouch(s, c_) && StartsClear({s});
   }
 
