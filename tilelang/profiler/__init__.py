@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,12 +36,20 @@ class Profiler:
         """Returns new arguments for a call, without the ones that the kernel allocates.
 
         They are on the GPU if there is one that can run the kernel, else on the CPU. With
-        ``repeats`` large tensors repeat some values: made in a tenth of the time, to be timed.
+        ``repeats`` large tensors repeat some values: made in a tenth of the time, to be timed. On
+        the CPU these are the same each time: the model's predictions follow values, such as those
+        that choose a tile.
         """
         outputs = self.kernel.out_idx or []
         params = [p for i, p in enumerate(self.kernel.params) if i not in outputs]
         device = device or self._device()
-        return supply(params, self.tensor_supply_type, device, self._symbols, repeats=repeats)
+        with contextlib.ExitStack() as stack:
+            if repeats and str(device) == "cpu":
+                import torch
+
+                stack.enter_context(torch.random.fork_rng(devices=[]))
+                torch.default_generator.manual_seed(0)
+            return supply(params, self.tensor_supply_type, device, self._symbols, repeats=repeats)
 
     def run_once(self, func: Callable[..., Any] | None = None) -> Any:
         """Calls the kernel, or another function, once with new arguments."""
