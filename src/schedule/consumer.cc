@@ -229,13 +229,20 @@ class ConsumerWriter : public SlotMutator {
       if (handover == nullptr || handover->loads.back() != i) continue;
       const ir::Span& span = op->stmts[i].span();
       ir::Arrive::Options options;
-      for (const ir::Buffer& slots : ring->slots) options.tensor_memory.push_back(slots);
+      for (const ir::Buffer& slots : ring->slots) {
+        if (slots.IsTmem()) options.tensor_memory.push_back(slots);
+      }
       if (ring->of_pair) {
         options.block = op::PairLeader();
         options.scope = ir::Scope::kPair;
       }
-      Stmt arrive = Arrive(ring->full, slot_of.at(ring), span, options);
-      tasks->push_back(Work({arrive, fills.Advance(span)}));
+      std::vector<Stmt> filled;
+      if (ring->slots.front().IsShared()) {
+        filled.push_back(ir::Fence(ir::FenceKind::kAsyncProxy, span));
+      }
+      filled.push_back(Arrive(ring->full, slot_of.at(ring), span, options));
+      filled.push_back(fills.Advance(span));
+      tasks->push_back(Work(filled));
     }
   }
 

@@ -35,8 +35,6 @@ namespace {
 // Tiles of so many iterations hide the latency of memory from a loop with turns.
 constexpr int64_t kMostSlots = 3;
 constexpr int64_t kBlocks = 2;
-// Bytes of shared memory of a block besides its tiles: barriers, scratch, alignment, the driver's.
-constexpr int64_t kOtherBytes = 4096;
 // Registers of a thread besides its largest fragment.
 constexpr int64_t kBesideLargestFragment = 40;
 
@@ -74,7 +72,7 @@ struct TurnLaunch {
   int64_t Room(int64_t blocks, const Target& target) const {
     int64_t bytes = std::min<int64_t>(target->shared_memory_per_block,
                                       target->shared_memory_per_sm / blocks - 1024);
-    int64_t room = bytes - kOtherBytes - other_bytes;
+    int64_t room = bytes - kBytesBesideTiles - other_bytes;
     return late_bytes <= room ? room / slot_bytes : 0;
   }
 };
@@ -224,7 +222,7 @@ class StageFitter : public ir::StmtMutator {
 
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    room_ = target_->shared_memory_per_block - kOtherBytes - SharedBytes(op);
+    room_ = target_->shared_memory_per_block - kBytesBesideTiles - SharedBytes(op);
     return StmtMutator::Rewrite(op);
   }
   Stmt Rewrite(const ir::ForNode* op) override {

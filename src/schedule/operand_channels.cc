@@ -8,7 +8,9 @@
 #include "ir/remark.h"
 #include "ir/same.h"
 #include "ir/visitor.h"
+#include "op/cta_pair.h"
 #include "op/tmem.h"
+#include "schedule/shared_bytes.h"
 #include "schedule/turn_loop.h"
 
 namespace tilelang::schedule {
@@ -20,8 +22,19 @@ namespace {
 
 constexpr int64_t kOperandSlots = 2;
 
-// The operands A in tensor memory of the gemms of a loop's body.
-ir::Array<Buffer> OperandsOf(const ir::SeqNode* body) {
+bool Writes(const ir::SeqNode* body, const Buffer& tile) {
+  bool writes = false;
+  for (const Stmt& s : body->stmts) {
+    ir::WalkEffects(s, [&](const ir::Effect& effect) {
+      writes |= effect.Writes() && effect.buffer.same_as(tile);
+    });
+  }
+  return writes;
+}
+
+// The operands of the gemms of a loop's body that no channel loads: A in tensor memory, and shared
+// tiles that a statement of the body writes.
+ir::Array<Buffer> OperandsOf(const ir::SeqNode* body, const std::vector<Channel>& loaded) {
   ir::Array<Buffer> operands;
   for (const Stmt& s : body->stmts) {
     const ir::GemmNode* gemm = AsTurnGemm(s);
@@ -29,13 +42,48 @@ ir::Array<Buffer> OperandsOf(const ir::SeqNode* body) {
     for (const ir::GemmOperandNode* input : gemm->Inputs()) {
       const Buffer& tile = input->buffer();
       bool own = tile.IsTmem() && tile->attrs.count(op::kColumnsOf) == 0;
-      if (own) ir::AddOnce(tile, &operands);
+      bool shared = tile.IsShared() && ChannelOf(tile, loaded) == nullptr;
+      bool written = shared && Writes(body, tile);
+      if (own || written) ir::AddOnce(tile, &operands);
     }
   }
   return operands;
 }
 
-// The channel of an operand; nothing where other statements than one copy and gemms use it.
+// Returns whether the loop stores each element of the tile, at the place of its variables.
+bool StoresAll(const ir::ParallelForNode* loop, const Buffer& tile) {
+  Stmt last = loop->body;
+  if (const auto* seq = last.as<ir::SeqNode>()) {
+    bool names = std::all_of(seq->stmts.begin(), seq->stmts.end() - 1,
+                             [](const Stmt& s) { return s->kind == ir::StmtKind::kBind; });
+    if (!names) return false;
+    last = seq->stmts.back();
+  }
+  const auto* store = last.as<ir::StoreNode>();
+  if (store == nullptr || !store->buffer.same_as(tile)) return false;
+  if (loop->vars.size() != store->indices.size()) return false;
+  for (size_t i = 0; i < loop->vars.size(); ++i) {
+    auto extent = ir::AsInt(loop->extents[i]);
+    bool all = extent && extent == ir::AsInt(tile->shape[i]);
+    if (!all || !store->indices[i].same_as(loop->vars[i])) return false;
+  }
+  return true;
+}
+
+// Returns whether threads overwrite the whole operand by the statement, and do not read it.
+bool Fills(const Stmt& s, const Buffer& operand) {
+  if (ir::CountEffects(s, operand) != 1) return false;
+  const auto* copy = s.as<ir::CopyNode>();
+  if (copy != nullptr) {
+    return copy->dst->buffer.same_as(operand) && copy->dst.IsWhole() &&
+           copy->src->buffer.IsFragment();
+  }
+  const auto* loop = s.as<ir::ParallelForNode>();
+  return loop != nullptr && operand.IsShared() && StoresAll(loop, operand);
+}
+
+// The channel of an operand; nothing where other statements than one that fills it and gemms use
+// it.
 std::optional<Channel> ChannelOfOperand(const Buffer& operand, const ir::SeqNode* body,
                                         const ir::KernelLaunchNode* launch) {
   Handover handover{body, {}, 0, 0};
@@ -45,11 +93,8 @@ std::optional<Channel> ChannelOfOperand(const Buffer& operand, const ir::SeqNode
     int count = ir::CountEffects(s, operand);
     uses += count;
     if (count == 0) continue;
-    const auto* copy = s.as<ir::CopyNode>();
     if (handover.loads.empty()) {
-      bool fills = copy != nullptr && copy->dst->buffer.same_as(operand) && copy->dst.IsWhole() &&
-                   copy->src->buffer.IsFragment();
-      if (!fills) return std::nullopt;
+      if (!Fills(s, operand)) return std::nullopt;
       handover.loads.push_back(i);
       continue;
     }
@@ -71,9 +116,9 @@ std::vector<Channel> ChannelsOf(const ir::ForNode* loop, const ir::KernelLaunchN
   const auto* body = loop->body.as<ir::SeqNode>();
   if (body == nullptr || StagesOf(loop) < 2) return {};
   std::vector<Channel> channels;
-  for (const Buffer& operand : OperandsOf(body)) {
+  for (const Buffer& operand : OperandsOf(body, loaded)) {
     auto channel = ChannelOfOperand(operand, body, launch);
-    if (!channel) return {};
+    if (!channel || (operand.IsShared() && op::HasGemmsInPairs(launch->body))) return {};
     channels.push_back(*channel);
   }
   if (channels.empty()) return {};
@@ -84,28 +129,65 @@ std::vector<Channel> ChannelsOf(const ir::ForNode* loop, const ir::KernelLaunchN
   return turns && turns->IsOneTurn() ? channels : std::vector<Channel>();
 }
 
+// Returns the bytes of the second slots in shared memory.
+int64_t BytesOfSecondSlots(const std::vector<Channel>& operands) {
+  int64_t bytes = 0;
+  for (const Channel& channel : operands) {
+    const Buffer& tile = channel.tiles.front();
+    if (tile.IsShared()) bytes += TileBytes(tile);
+  }
+  return bytes;
+}
+
+// Returns whether shared memory has room for so many bytes more, and an SM then still holds two
+// blocks, if it holds two or more without them. Tiles that the loop does not use, as those of an
+// epilogue, may take bytes of those that it uses.
+bool HasRoom(const ir::KernelLaunchNode* launch, const ir::ForNode* loop, int64_t more,
+             const Target& target) {
+  if (more == 0) return true;
+  int64_t all = SharedBytes(launch) + kBytesBesideTiles;
+  if (all + more > target->shared_memory_per_block) return false;
+  int64_t unused = 0;
+  ir::WalkStmts(launch->body, [&](const Stmt& s) {
+    const auto* alloc = s.as<ir::AllocNode>();
+    bool apart = alloc != nullptr && alloc->buffer.IsShared() &&
+                 ir::CountEffects(loop->body, alloc->buffer) == 0;
+    if (apart) unused += TileBytes(alloc->buffer);
+    return true;
+  });
+  int64_t before = target->shared_memory_per_sm / (all - unused);
+  int64_t after = target->shared_memory_per_sm / (all - unused + more);
+  return after >= std::min<int64_t>(before, 2);
+}
+
 void RemarkOperandSlots(const std::vector<Channel>& channels) {
   for (const Channel& channel : channels) {
     const Handover& handover = channel.handovers.front();
     Remark(handover.seq->stmts[handover.loads.front()].span(), "pipeline",
-           "T.copy: two slots of \"" + channel.Name() +
-               "\" in tensor memory: threads store the operand of the next iteration while the "
-               "tensor core reads this one");
+           "two slots of \"" + channel.Name() + "\" in " +
+               (channel.tiles.front().IsTmem() ? "tensor" : "shared") +
+               " memory: threads store the operand of the next iteration while the tensor core "
+               "reads this one");
   }
 }
 
 }  // namespace
 
 std::vector<Channel> FindOperandChannels(const ir::KernelLaunchNode* launch,
-                                         const std::vector<Channel>& loaded, int64_t columns) {
+                                         const std::vector<Channel>& loaded, int64_t columns,
+                                         const Target& target) {
   std::vector<Channel> found;
   columns -= op::ColumnsOfTiles(launch->body);
+  int64_t bytes = 0;
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* loop = s.as<ir::ForNode>();
     if (loop == nullptr) return true;
     std::vector<Channel> channels = ChannelsOf(loop, launch, loaded);
     int64_t wanted = ColumnsOfSecondSlots(channels);
     if (channels.empty() || wanted > columns) return true;
+    int64_t more = bytes + BytesOfSecondSlots(channels);
+    if (!HasRoom(launch, loop, more, target)) return true;
+    bytes = more;
     columns -= wanted;
     RemarkOperandSlots(channels);
     found.insert(found.end(), channels.begin(), channels.end());
@@ -118,6 +200,7 @@ int64_t ColumnsOfSecondSlots(const std::vector<Channel>& operands) {
   int64_t columns = 0;
   for (const Channel& channel : operands) {
     const Buffer& tile = channel.tiles.front();
+    if (!tile.IsTmem()) continue;
     columns += op::ColumnsOf(tile, op::LayoutForRole(tile, op::TmemRole::kOperandA));
   }
   return columns;

@@ -516,7 +516,7 @@ Stmt LoopPipeliner::WithRoles(const Stmt& launch) const {
   RemarkSerialLoops(op, channels, reason);
 
   const int64_t columns = target_->tmem_columns / ir::MinBlocks(op);
-  const std::vector<Channel> operands = FindOperandChannels(op, channels, columns);
+  const std::vector<Channel> operands = FindOperandChannels(op, channels, columns, target_);
   std::vector<Channel> all = channels;
   all.insert(all.end(), operands.begin(), operands.end());
   GemmTurns turns(op, all, threads.count, columns - ColumnsOfSecondSlots(operands));

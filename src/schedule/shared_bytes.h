@@ -8,6 +8,9 @@
 
 namespace tilelang::schedule {
 
+// Bytes of shared memory of a block besides its tiles: barriers, scratch, alignment, the driver's.
+inline constexpr int64_t kBytesBesideTiles = 4096;
+
 // Bytes of the elements of a tile; an extent that is not constant counts as 1.
 int64_t TileBytes(const ir::Buffer& buffer);
 

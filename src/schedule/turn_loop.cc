@@ -40,10 +40,15 @@ bool IsLoadByTma(const ir::CopyNode* copy) {
 
 namespace {
 
-// Loads of channels are another role's.
+// Returns whether the statement fills a tile of a channel: as another role, or by threads.
 bool IsLoad(const Stmt& s, const std::vector<Channel>& channels) {
   const auto* copy = s.as<ir::CopyNode>();
-  return copy != nullptr && ChannelOf(copy->dst->buffer, channels) != nullptr;
+  if (copy != nullptr) return ChannelOf(copy->dst->buffer, channels) != nullptr;
+  if (s.as<ir::ParallelForNode>() == nullptr) return false;
+  std::vector<ir::Effect> effects = ir::EffectsOf(s);
+  return std::any_of(effects.begin(), effects.end(), [&](const ir::Effect& effect) {
+    return effect.Writes() && ChannelOf(effect.buffer, channels) != nullptr;
+  });
 }
 
 // The threads touch what some of the gemms write, or write what they read.

@@ -1,4 +1,4 @@
-"""Operands in tensor memory that threads compute, in two slots."""
+"""Operands that threads compute, in two slots of tensor memory or shared memory."""
 
 from __future__ import annotations
 
@@ -151,3 +151,88 @@ def test_threads_that_read_results_take_turns():
     for k in range(0, 256, 64):
         want = want / 2 + a[:, k : k + 64].float() @ b[:, k : k + 64].float().T
     torch.testing.assert_close(c, want, rtol=1e-2, atol=1e-1)
+
+
+def dequantised(M, N, K, rows=128, columns=64, threads=128, stages=3, by_copy=False, partial=False):
+    """C = A W^T, W of four bits: threads write its bfloat16 values to shared memory.
+
+    ``by_copy``: from a fragment. ``partial``: only odd steps write all columns of the tile.
+    """
+    depth = 64
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((M, K), "bfloat16"),
+        W: T.Tensor((N, K // 2), "uint8"),
+        C: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=threads) as (bx, by):
+            a = T.alloc_shared((rows, depth), "bfloat16")
+            packed = T.alloc_shared((columns, depth // 2), "uint8")
+            w = T.alloc_shared((columns, depth), "bfloat16")
+            wide = T.alloc_fragment((columns, depth), "bfloat16")
+            c = T.alloc_fragment((rows, columns), "float32")
+            T.clear(c)
+            if partial:
+                T.clear(w)
+            for k in T.Pipelined(T.ceildiv(K, depth), num_stages=stages):
+                T.copy(A[by * rows, k * depth], a)
+                T.copy(W[bx * columns, k * depth // 2], packed)
+                if by_copy:
+                    for i, j in T.Parallel(columns, depth):
+                        wide[i, j] = ((packed[i, j // 2] >> (4 * (j % 2))) & 15) - 8
+                    T.copy(wide, w)
+                elif partial:
+                    for i, j in T.Parallel(columns, depth):
+                        if k % 2 == 1 or j % 2 == 0:
+                            w[i, j] = ((packed[i, j // 2] >> (4 * (j % 2))) & 15) - 8
+                else:
+                    for i, j in T.Parallel(columns, depth):
+                        nibble = (packed[i, j // 2] >> (4 * (j % 2))) & 15
+                        w[i, j] = nibble - 8
+                T.gemm(a, w, c, transpose_B=True)
+            T.copy(c, C[by * rows, bx * columns])
+
+    return main
+
+
+def check_dequantised(kernel, M, N, K, partial=False):
+    a = torch.randint(-4, 5, (M, K)).bfloat16()
+    packed = torch.randint(0, 256, (N, K // 2), dtype=torch.uint8)
+    w = torch.stack([packed & 15, packed >> 4], dim=-1).reshape(N, K).float() - 8
+    if partial:  # odd columns keep what the last odd step wrote
+        steps = w.reshape(N, -1, 64)
+        for k in range(0, steps.shape[1], 2):
+            steps[:, k, 1::2] = steps[:, k - 1, 1::2] if k else 0
+        w = steps.reshape(N, -1)
+    c = torch.full((M, N), torch.nan)
+    kernel(a, packed, c)
+    torch.testing.assert_close(c, a.float() @ w.T, rtol=0, atol=0)
+
+
+@every_schedule
+@pytest.mark.parametrize("by_copy", [False, True])
+@pytest.mark.parametrize("threads", [128, 256])
+@pytest.mark.parametrize("K", [128, 192, 448])
+def test_operands_in_shared_memory(K, threads, by_copy):
+    sizes = 200, 136, K
+    kernel = tilelang.compile(
+        dequantised(*sizes, threads=threads, by_copy=by_copy), target="sm_100a"
+    )
+    assert 'two slots of "w" in shared memory' in remarks(kernel)
+    check_dequantised(kernel, *sizes)
+
+
+@every_schedule
+def test_operands_that_an_iteration_writes_in_part_have_one_slot():
+    kernel = tilelang.compile(dequantised(128, 64, 448, partial=True), target="sm_100a")
+    assert "two slots" not in remarks(kernel)
+    check_dequantised(kernel, 128, 64, 448, partial=True)
+
+
+def test_full_shared_memory_keeps_one_slot():
+    """Twelve stages of 18 KiB and a tile of 8 KiB leave less than 8 KiB."""
+    sizes = 128, 64, 1024
+    kernel = tilelang.compile(dequantised(*sizes, stages=12), target="sm_100a")
+    assert "two slots" not in remarks(kernel)
+    check_dequantised(kernel, *sizes)
