@@ -118,6 +118,8 @@ class KernelPrinter {
     info_->grid = launch_->grid;
     info_->cluster = Attr(launch_->attrs, "cluster_dims", Array<int64_t>());
     info_->dyn_smem_bytes = Attr<int64_t>(launch_->attrs, "dyn_smem_bytes", 0);
+    if (auto bytes = launch_->attrs.Get("smem_at_call"))
+      info_->smem_at_call = (*bytes).cast<Expr>();
     info_->cooperative = HasStmt(launch_->body, WaitsForGrid);
     info_->dependent =
         target_->major >= 9 && !info_->cooperative && HasStmt(launch_->body, WaitsForPreviousGrid);

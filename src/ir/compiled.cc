@@ -60,6 +60,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("block", &KernelInfoNode::block)
       .def_ro("cluster", &KernelInfoNode::cluster)
       .def_ro("dyn_smem_bytes", &KernelInfoNode::dyn_smem_bytes)
+      .def_ro("smem_at_call", &KernelInfoNode::smem_at_call)
       .def_ro("cooperative", &KernelInfoNode::cooperative)
       .def_ro("dependent", &KernelInfoNode::dependent)
       .def_ro("params", &KernelInfoNode::params)

@@ -60,12 +60,13 @@ class NamedTile : public ffi::ObjectRef {
 class KernelInfoNode : public ffi::Object {
  public:
   String name;
-  Array<Expr> grid;        // up to three extents, x first
-  Array<int64_t> block;    // threads, x first
-  Array<int64_t> cluster;  // CTAs, x first; empty without clusters
-  int64_t dyn_smem_bytes = 0;
-  bool cooperative = false;  // all blocks run at the same time: they wait for each other
-  bool dependent = false;    // may begin before the grid before it has ended, for which it waits
+  Array<Expr> grid;                  // up to three extents, x first
+  Array<int64_t> block;              // threads, x first
+  Array<int64_t> cluster;            // CTAs, x first; empty without clusters
+  int64_t dyn_smem_bytes = 0;        // at most
+  ffi::Optional<Expr> smem_at_call;  // bytes of dynamic shared memory where the call decides
+  bool cooperative = false;          // all blocks run at the same time: they wait for each other
+  bool dependent = false;  // may begin before the grid before it has ended, for which it waits
   // In the order of the kernel's parameters. Buffer: a pointer to a tensor (a parameter of the
   // function, or scratch memory that the launcher allocates). Var: a scalar, that is a parameter
   // of the function or a symbolic dimension. TensorMapInfo: a tensor map by value.

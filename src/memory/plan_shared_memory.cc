@@ -46,6 +46,7 @@ struct Block {
   bool in_loop = false;  // is allocated or used in one that waits for engines or threads
 
   bool IsUsed() const { return last >= 0; }
+  bool IsSizedAtCall() const { return buffer->attrs.count(kBytesAtCall) != 0; }
   bool IsOverlaid() const { return buffer->attrs.count(kOverlaid) != 0; }
   bool OverlapsInTime(const Block& other) const {
     bool one_side = first_side == other.first_side && last_side == other.last_side;
@@ -368,7 +369,7 @@ std::optional<int64_t> Fit(const Block& block, const std::vector<const Block*>& 
 std::optional<int64_t> PlaceBelow(std::optional<int64_t> limit, std::vector<Block>* blocks) {
   std::vector<Block*> order;
   for (Block& block : *blocks) {
-    if (block.IsUsed()) order.push_back(&block);
+    if (block.IsUsed() && !block.IsSizedAtCall()) order.push_back(&block);
   }
   std::stable_sort(order.begin(), order.end(), [](const Block* a, const Block* b) {
     return std::pair(a->align, a->bytes) > std::pair(b->align, b->bytes);
@@ -393,6 +394,26 @@ int64_t Place(std::vector<Block>* blocks) {
   std::vector<Block> apart = *blocks;
   if (PlaceBelow(total, &apart)) *blocks = std::move(apart);
   return total;
+}
+
+// Places the tile whose size is known at the call, if there is one, behind the other blocks. Each
+// version of a part of the kernel has a copy of the tile, and all copies take the same bytes. Sets
+// attrs["smem_at_call"] and returns the bytes in use at most.
+int64_t PlaceSizedAtCall(std::vector<Block>* blocks, int64_t total, Map<String, Any>* attrs) {
+  ffi::Optional<Expr> bytes;
+  int64_t end = total;
+  for (Block& block : *blocks) {
+    if (!block.IsUsed() || !block.IsSizedAtCall()) continue;
+    Expr own = block.buffer->attrs.at(kBytesAtCall).cast<Expr>();
+    TL_CHECK(!bytes.has_value() || own.same_as(bytes.value()), block.buffer->span,
+             block.buffer->name << " is not the only tile of a size known at the call");
+    bytes = own;
+    block.offset = RoundUp(total, block.align);
+    end = std::max(end, block.offset + block.bytes);
+    Expr unit = Const(dtypes::kInt64, 16);
+    attrs->Set("smem_at_call", CeilDiv(own, unit) * unit + Const(dtypes::kInt64, block.offset));
+  }
+  return end;
 }
 
 [[noreturn]] void TooMuch(const KernelLaunchNode* launch, const Target& target, int64_t total,
@@ -433,9 +454,10 @@ class SharedMemoryPlanner : public StmtMutator {
       total = Place(&ranges.blocks);
     }
     if (total > target_->shared_memory_per_block) TooMuch(op, target_, total, ranges.blocks);
+    Map<String, Any> attrs = op->attrs;
+    total = PlaceSizedAtCall(&ranges.blocks, total, &attrs);
     Map<Buffer, int64_t> offsets;
     for (const Block& block : ranges.blocks) offsets.Set(block.buffer, block.offset);
-    Map<String, Any> attrs = op->attrs;
     attrs.Set("smem_offsets", offsets);
     attrs.Set("dyn_smem_bytes", total);
     return WithAttrs(op, attrs);

@@ -12,6 +12,9 @@ inline constexpr const char* kOverlays = "overlays";
 // An attribute (true) of a buffer that only roles beside the program's threads touch. They have
 // used it for the last time when threads use a buffer with kOverlays for the first time.
 inline constexpr const char* kOverlaid = "overlaid";
+// An attribute of a shared buffer whose size is known at the call: its bytes (Expr of parameters).
+// Its shape is the most that a block may have.
+inline constexpr const char* kBytesAtCall = "bytes_at_call";
 // An attribute (bool) of functions. True: warps in roles of the program have their accesses in the
 // order of the text, so that tiles whose lives end share their bytes with later ones. Somebody must
 // prove it of the result: verify::VerifySynchronization can. False: this was tried in vain.
@@ -35,6 +38,9 @@ inline constexpr const char* kRolesShare = "roles_share_memory";
 // the attribute kOverlaid that its own threads do not touch. If memory is too small otherwise, all
 // tiles that are used only outside of loops may do so, in a kernel without barriers and waits of
 // its own; the tiles of an epilogue then take the bytes of the operands.
+//
+// The tile with the attribute kBytesAtCall lies behind all others; a launch has at most one. The
+// launch then gets attrs["smem_at_call"]: Expr, the bytes that it asks for.
 //
 // attrs["align"] of a buffer gives its alignment in bytes, 16 by default. Raises ResourceError,
 // listing every buffer, if the target has too little memory.

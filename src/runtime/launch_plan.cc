@@ -43,14 +43,16 @@ std::string Dims(const int64_t* values) {
 
 }  // namespace
 
-LaunchPlan::LaunchPlan(const LaunchSpec& spec, const Signature& signature, VarSlots* slots)
+LaunchPlan::LaunchPlan(const LaunchSpec& spec, const Signature& signature,
+                       int64_t most_shared_memory, VarSlots* slots)
     : name_(spec->kernel_name),
       grid_(CompileExtents(spec->grid, slots)),
       block_(CompileExtents(spec->block, slots)),
       cluster_(spec->cluster.begin(), spec->cluster.end()),
       cooperative_(spec->cooperative),
       dependent_(spec->dependent),
-      shared_memory_(spec->shared_memory, slots) {
+      shared_memory_(spec->shared_memory, slots),
+      most_shared_memory_(most_shared_memory) {
   if (!cluster_.empty()) cluster_.resize(3, 1);
   for (const ffi::Any& any : spec->args) {
     args_.push_back(MakeArg(any, signature, slots));
@@ -107,6 +109,13 @@ LaunchPlan::Geometry LaunchPlan::Evaluate(const CallState& state) const {
   }
   for (size_t i = 0; i < block_.size(); ++i) {
     geometry.block[i] = block_[i].Evaluate(state.values.data());
+  }
+  if (geometry.shared_memory > most_shared_memory_) {
+    throw ffi::Error("tilelang.ArgumentError",
+                     "the arguments give tiles of " + std::to_string(geometry.shared_memory) +
+                         " bytes of shared memory, but a block has at most " +
+                         std::to_string(most_shared_memory_),
+                     "");
   }
   return geometry;
 }

@@ -15,7 +15,9 @@ namespace tilelang::runtime {
 // A LaunchSpec with its expressions compiled.
 class LaunchPlan {
  public:
-  LaunchPlan(const LaunchSpec& spec, const Signature& signature, VarSlots* slots);
+  // most_shared_memory: bytes that a block may have.
+  LaunchPlan(const LaunchSpec& spec, const Signature& signature, int64_t most_shared_memory,
+             VarSlots* slots);
 
   // Launches on a stream of the current device; an empty grid does nothing.
   void Launch(driver::Kernel kernel, const CallState& state, driver::Stream stream) const;
@@ -59,6 +61,7 @@ class LaunchPlan {
   std::vector<unsigned> cluster_;
   bool cooperative_, dependent_;
   HostExpr shared_memory_;
+  int64_t most_shared_memory_;
   std::vector<Arg> args_;
   size_t tensor_map_count_ = 0;
 };

@@ -18,7 +18,7 @@ Launcher::Launcher(const KernelSpec& spec, const ffi::Array<int64_t>& outputs, f
       emulate_(std::move(emulate)),
       make_variant_(std::move(make_variant)) {
   for (const LaunchSpec& launch : spec->launches) {
-    launches_.emplace_back(launch, signature_, &slots_);
+    launches_.emplace_back(launch, signature_, target_->shared_memory_per_block, &slots_);
     for (const auto& extents : {launch->grid, launch->block}) {
       for (const ir::Expr& extent : extents) signature_.Require(extent, &slots_);
     }

@@ -108,7 +108,9 @@ LaunchSpec SpecOfKernel(const KernelInfo& kernel, VectorAccesses* accesses) {
   node->cluster = kernel->cluster;
   node->cooperative = kernel->cooperative;
   node->dependent = kernel->dependent;
-  node->shared_memory = ir::Const(ir::dtypes::kInt32, kernel->dyn_smem_bytes);
+  node->shared_memory = kernel->smem_at_call.has_value()
+                            ? kernel->smem_at_call.value()
+                            : ir::Const(ir::dtypes::kInt32, kernel->dyn_smem_bytes);
   for (const ffi::Any& param : kernel->params) {
     if (auto buffer = param.as<ir::Buffer>()) {
       node->args.push_back(Logical(*buffer));

@@ -7,6 +7,7 @@
 #include "ir/same.h"
 #include "ir/tile_op.h"
 #include "ir/visitor.h"
+#include "memory/plan_shared_memory.h"
 #include "schedule/channel.h"
 
 namespace tilelang::schedule {
@@ -53,6 +54,7 @@ int64_t SharedBytes(const ir::KernelLaunchNode* launch) {
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     const auto* alloc = s.as<ir::AllocNode>();
     if (alloc == nullptr || !alloc->buffer.IsShared()) return true;
+    if (alloc->buffer->attrs.count(memory::kBytesAtCall) != 0) return true;
     auto known = stages.find(alloc->buffer.get());
     bytes += TileBytes(alloc->buffer) * (known == stages.end() ? 1 : known->second);
     return true;

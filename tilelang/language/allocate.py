@@ -15,6 +15,7 @@ from ..ir.stmt import emit
 from .builder import Builder, current, in_block, in_kernel
 from .codec import NarrowType, narrow_type
 from .narrow_view import codes_of, extents_in_bytes, padded_of, tile_of
+from .sized_tile import allocate_at_call, is_sized_at_call
 from .tensor import check_extent
 from .variable import allocate as allocate_variable
 from .vector_tile import VectorTile, allocate_vector, vector_type
@@ -136,11 +137,12 @@ def alloc_shared(
     scope: str = "shared.dyn",
     packed: bool = False,
     padded: bool = False,
-) -> Buffer:
+) -> Any:
     """A tile in the shared memory of the thread block.
 
     Args:
-        shape: constant extents.
+        shape: extents. One tile of a kernel may have extents known at the call, expressions of
+            dimensions and integer parameters; T.copy and threads use it, T.gemm does not.
         dtype: of the elements.
         scope: shared memory; other scopes give what their own functions give.
         packed: elements of 4 bits (int4, uint4, float4_e2m1fn) lie two in a byte, as in tensors and
@@ -156,9 +158,17 @@ def alloc_shared(
         DTypeError: packed with a type that is not of 4 bits, padded with one that is no float of 4
             or 6.
     """
-    if not (packed or padded):
-        return _tile("T.alloc_shared", shape, dtype, scope)
     narrow = narrow_type(dtype)
+    if not (packed or padded):
+        plain_type = narrow is None and vector_type(dtype) is None
+        if _SCOPES.get(scope) == "shared.dyn" and plain_type and is_sized_at_call(shape):
+            kind = dtype_of(dtype)
+            return allocate_at_call(
+                shape,
+                kind,
+                lambda dims, attrs: _allocate("T.alloc_shared", dims, kind, "shared.dyn", attrs),
+            )
+        return _tile("T.alloc_shared", shape, dtype, scope)
     how, types = ("padded", _PADDED_TYPES) if padded else ("packed", _PACKED_TYPES)
     if narrow not in types or _SCOPES.get(scope) != "shared.dyn" or (packed and padded):
         also = how == "packed" and narrow in _PADDED_TYPES

@@ -298,12 +298,12 @@ def case_division_by_zero():
 
 
 def case_symbolic_tile():
-    """ShapeError: extent `n` of T.alloc_shared((n)) is not a constant integer"""
+    """ShapeError: extent `n` of T.alloc_fragment((n)) is not a constant integer"""
 
     @T.prim_func
     def main(A: T.Tensor((M,), "float16"), n: T.int32):
         with T.Kernel(1):
-            S = T.alloc_shared((n,), "float16")  # WRONG
+            S = T.alloc_fragment((n,), "float16")  # WRONG
             T.copy(A, S)
 
 
