@@ -133,7 +133,7 @@ class BoundsError(CompileError, IndexError):
     """An index or a slice outside its buffer."""
 
 
-class ScopeError(CompileError):
+class ScopeError(CompileError, ValueError):
     """A buffer in the wrong memory, or an operation at a place where it is not allowed."""
 
 

@@ -14,6 +14,7 @@ from ..ir.stmt import Stmt, emit
 from .builder import Builder, current
 from .divided_loop import Iterations, close_divided
 from .ignored import remark_ignored
+from .nested_parallel import inner_dimensions, may_open_inner
 from .pipeline_order import order_of
 from .scalar import ceildiv
 from .ws_schedule import named
@@ -92,11 +93,17 @@ class Loop:
             raise errors.ScopeError(
                 f"{self.kind} is outside of `with T.Kernel(...)`", span=span.here()
             )
-        if builder.inside("T.Parallel", "T.vectorized") and self.kind in _NEVER_NESTED:
+        joins = self.kind == "T.Parallel" and may_open_inner(builder)
+        shared = builder.inside("T.Parallel", "T.vectorized")
+        if shared and self.kind in _NEVER_NESTED and not joins:
             raise errors.ScopeError(
                 f"{self.kind} cannot stand inside T.Parallel or T.vectorized",
                 span=span.here(),
-                notes=["list all dimensions in one T.Parallel(m, n)"],
+                notes=[
+                    "list all dimensions in one T.Parallel(m, n)"
+                    if self.kind == "T.Parallel"
+                    else "make the loop around it T.serial"
+                ],
             )
         return self._open(hints)
 
@@ -381,7 +388,9 @@ def _at_once(
     variables = [var(name, size.dtype) for name, size in zip(names, sizes, strict=True)]
 
     def close(body: Stmt, where: Any) -> Stmt:
-        return _parallel(variables, sizes, body, notes, where)
+        inner = inner_dimensions(body, notes)
+        extents = [*sizes, *inner.extents]
+        return _parallel([*variables, *inner.variables], extents, inner.body, inner.notes, where)
 
     return [*variables], Iterations(variables, close)
 
@@ -419,9 +428,12 @@ def _in_chunks(
         bounds.append(values[-1] < size)
 
     def close(body: Stmt, where: Any) -> Stmt:
+        inner = inner_dimensions(body, notes)
+        body = inner.body
         for bound in bounds:
             body = _if(bound, body, None, where)
-        body = _parallel(variables, extents, body, notes, where)
+        names = [*variables, *inner.variables]
+        body = _parallel(names, [*extents, *inner.extents], body, inner.notes, where)
         marks = {"chunks_of_parallel": True} if contributes() else {}
         for index, count in reversed(serial_loops):
             body = _for(index, as_expr(0, index.dtype), count, _SERIAL, body, marks, where)

@@ -191,6 +191,7 @@ def case_nested_parallel():
     def main(A: T.Tensor((M, N), "float16")):
         with T.Kernel(1):
             for i in T.Parallel(M):
+                A[i, 0] = 1
                 for j in T.Parallel(N):  # WRONG
                     A[i, j] = 0
 
