@@ -108,11 +108,9 @@ def _name(extent: Any) -> str:
 def _symbol(name: str, symbols: Mapping[str, int]) -> int:
     if name not in symbols:
         raise ArgumentError(
-            f"the value of {name!r} is not known",
-            notes=[
-                f"give it with dynamic_symbolic_constraints={{{name!r}: ...}}, or pass "
-                "input_tensors"
-            ],
+            f"the value of {name!r} is not known: a search takes it from "
+            "tilelang.autotuner.set_autotune_inputs(...), a profiler from "
+            f"dynamic_symbolic_constraints={{{name!r}: ...}} or input_tensors"
         )
     return symbols[name]
 

@@ -486,3 +486,19 @@ def test_defaults_of_types() -> None:
 
     a = torch.randn(128).half()
     assert torch.equal(doubled.compile(M=128, block=32)(a), a * 2)
+
+
+def test_a_search_says_where_it_takes_scalars_from() -> None:
+    @tilelang.autotune(configs=[{"threads": 32}, {"threads": 64}])
+    @tilelang.jit
+    def added(n: int = 64, threads: int = 32):
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32"), s: T.float32):
+            with T.Kernel(1, threads=threads):
+                for i in T.Parallel(n):
+                    A[i] += s
+
+        return main
+
+    with pytest.raises(ConfigError, match=r"'s' is not known.*set_autotune_inputs\(\.\.\.\)"):
+        added()
