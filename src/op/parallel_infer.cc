@@ -9,6 +9,7 @@
 #include "ir/visitor.h"
 #include "op/index_eval.h"
 #include "op/vectorize.h"
+#include "target/warp.h"
 
 namespace tilelang::op {
 
@@ -172,7 +173,8 @@ int64_t WidestOfTensors(const ParallelInfo& info) {
 
 // Returns how many of `threads` share a row of `groups` vectors of so many elements, of `bytes`
 // each in a tensor: a power of two that leaves few threads idle while accesses stay coalesced. Of
-// several that are as good, it is the largest, so that a value of each column takes few registers.
+// several that are as good, it is the largest up to a warp: a value of each column then takes few
+// registers, and a reduction of rows only shuffles.
 // If elements are no vectors, it is the smallest of those that are nearly as good, so that
 // reductions of rows need few shuffles.
 int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t vector, int64_t bytes,
@@ -191,7 +193,8 @@ int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t vector, int64_t by
   };
   int64_t best = 1;
   for (int64_t along = 1; threads % along == 0; along *= 2) {
-    if (score(along) >= score(best)) best = along;
+    bool better = along > kWarp ? score(along) > score(best) : score(along) >= score(best);
+    if (better) best = along;
   }
   double least = kNearly * score(best);
   for (int64_t along = 1; vector == 1 && along < best; along *= 2) {
