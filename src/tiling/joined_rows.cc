@@ -12,6 +12,7 @@
 #include "ir/effects.h"
 #include "ir/launch_extent.h"
 #include "ir/visitor.h"
+#include "transform/stage_rows.h"
 
 namespace tilelang::tiling {
 
@@ -90,6 +91,7 @@ class Joiner : public ir::StmtMutator {
     return ir::Alloc(MutateBuffer(op->buffer), op->span);
   }
   Stmt Rewrite(const ir::CopyNode* op) override {
+    if (Stmt loop = LoadedByThreads(op); loop.defined()) return MutateStmt(loop);
     return ir::Copy(op, RegionOf(op->src, false), RegionOf(op->dst, true));
   }
   Stmt Rewrite(const ir::FillNode* op) override {
@@ -129,18 +131,22 @@ class Joiner : public ir::StmtMutator {
     return ir::Store(MutateBuffer(op->buffer), indices, Mutate(op->value), op->span);
   }
   Expr Rewrite(const ir::LoadNode* op) override {
-    // The bounds of an index are tested behind loads of it, also for rows behind the grid.
-    for (const Expr& index : op->indices) {
-      possible_ &= !rows_of_grid_.defined() || !ir::HasLoad(index);
-    }
+    bool outer = std::exchange(clamps_, clamps_ || op->buffer.IsGlobal());
     Array<Expr> indices = IndicesOf(op->buffer, op->indices);
+    clamps_ = outer;
     return ir::Load(MutateBuffer(op->buffer), indices, op->span);
   }
   Expr Rewrite(const ir::VarNode* op) override {
     Expr self = ir::ffi::GetRef<Expr>(op);
     if (!self.same_as(row_)) return self;
     possible_ &= number_.defined();
-    return number_.defined() ? first_ + number_ : self;
+    if (!number_.defined()) return self;
+    Expr number = first_ + number_;
+    if (!clamps_ || !rows_of_grid_.defined()) return number;
+    // Threads without a row load the last one again. A branch around each load would let each wait
+    // for the one before.
+    Expr last = ir::CastTo(number.dtype(), rows_of_grid_) - ir::Const(number.dtype(), 1);
+    return ir::Min(number, last);
   }
 
  protected:
@@ -205,6 +211,39 @@ class Joiner : public ir::StmtMutator {
     return false;
   }
 
+  // Returns the loop that loads a row whose place the hardware cannot copy, in the program's form;
+  // undefined where the copy may stay, because no row is behind the grid, TMA or vectors load rows,
+  // or stage_rows moves them.
+  Stmt LoadedByThreads(const ir::CopyNode* op) {
+    const Buffer& tensor = op->src->buffer;
+    const Buffer& tile = op->dst->buffer;
+    if (!rows_of_grid_.defined() || !tensor.IsGlobal() || !op->dst.IsWhole()) return Stmt();
+    auto length = ir::AsInt(tensor->shape.back());
+    int64_t bytes = length.value_or(0) * ir::Bytes(tensor->dtype);
+    if (transform::HasVectors(bytes)) return Stmt();
+    Array<Var> vars;
+    Array<Expr> extents, from, to;
+    size_t next = 0;
+    for (const Expr& extent : tile->shape) {
+      vars.push_back(Var("j", extent.dtype(), op->span));
+      extents.push_back(extent);
+      to.push_back(vars.back());
+    }
+    for (size_t d = 0; d < op->src->mins.size(); ++d) {
+      Expr at = op->src->mins[d];
+      while (next < vars.size() && IsOne(extents[next])) ++next;
+      if (!IsOne(op->src->extents[d])) {
+        bool same = next < vars.size() && ir::AsInt(extents[next]) &&
+                    ir::AsInt(extents[next]) == ir::AsInt(op->src->extents[d]);
+        if (!same) return Stmt();
+        at = at + ir::CastTo(at.dtype(), vars[next++]);
+      }
+      from.push_back(at);
+    }
+    Expr value = ir::CastTo(tile->dtype, ir::Load(tensor, from, op->span));
+    return ir::ParallelFor(vars, extents, ir::Store(tile, to, value, op->span), {}, op->span);
+  }
+
   // Returns the region of all rows.
   Region RegionOf(const Region& region, bool written) {
     const Buffer& buffer = region->buffer;
@@ -235,8 +274,9 @@ class Joiner : public ir::StmtMutator {
   Var row_;
   Expr first_;  // row of the block
   int64_t count_;
-  Expr rows_of_grid_;  // undefined: all blocks have `count_` rows
-  Expr number_;        // of a row, in a parallel loop
+  Expr rows_of_grid_;    // undefined: all blocks have `count_` rows
+  Expr number_;          // of a row, in a parallel loop
+  bool clamps_ = false;  // the indices of a load
   ir::Map<Var, Expr> names_;
   std::unordered_map<const ir::BufferNode*, Buffer> joined_;
   bool possible_ = true;

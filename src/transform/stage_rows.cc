@@ -175,6 +175,10 @@ class RowStager : public analysis::ScopedMutator {
 
 }  // namespace
 
+bool HasVectors(int64_t row_bytes) {
+  return row_bytes % kAlignedBytes == 0 || row_bytes < kNarrowBytes;
+}
+
 ir::Func StageRows(const ir::Func& func) {
   return func.WithBody(RowStager(func).MutateStmt(func->body));
 }

@@ -14,6 +14,10 @@ namespace tilelang::transform {
 // The pass leaves copies inside of pipelined loops and beside GEMMs as they are.
 ir::Func StageRows(const ir::Func& func);
 
+// Returns whether vectors can move rows of so many bytes: each by itself, or several narrow ones
+// through shared memory.
+bool HasVectors(int64_t row_bytes);
+
 }  // namespace tilelang::transform
 
 #endif  // TILELANG_TRANSFORM_STAGE_ROWS_H_
