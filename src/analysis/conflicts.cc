@@ -109,6 +109,7 @@ bool MayConflict(const MemoryAccess& earlier, const MemoryAccess& later, bool ca
   if (earlier.single_thread >= 0 && earlier.single_thread == later.single_thread) return false;
   if (earlier.proxy == Proxy::kAsync) return true;
   if (!earlier.buffer.same_as(later.buffer)) return true;
+  if (earlier.buffer->attrs.count(kOwnElements) != 0) return false;
   if (carried && &earlier == &later && !later.read && later.buffer.IsGlobal()) return false;
   if (!earlier.owners || !later.owners) return true;
   bool moved = carried && !IterationsAreApart(earlier, later);

@@ -6,6 +6,10 @@
 
 namespace tilelang::analysis {
 
+// An attribute of shared buffers (true): each thread writes its own elements, the same each time,
+// and no thread reads any.
+inline constexpr const char* kOwnElements = "own_elements";
+
 // Returns whether the value of the expression depends on memory, which other statements may change.
 bool ReadsMemory(const ir::Expr& e);
 

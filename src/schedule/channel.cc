@@ -206,6 +206,13 @@ bool Channel::HasInputOf(const ir::GemmNode* gemm) const {
 // An annotation of pipelined loops (int).
 static constexpr const char* kStages = "num_stages";
 
+Buffer Marked(const Buffer& buffer, const char* mark) {
+  ir::Map<ir::String, ir::Any> attrs = buffer->attrs;
+  attrs.Set(mark, true);
+  return Buffer(buffer->name, buffer->dtype, buffer->shape, buffer->strides, buffer->scope, attrs,
+                buffer->span);
+}
+
 int64_t StagesOf(const ir::ForNode* loop) {
   if (loop->Kind() != ir::ForKind::kPipelined) return 0;
   auto stages = loop->annotations.Get(kStages);

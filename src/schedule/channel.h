@@ -37,6 +37,9 @@ struct Channel {
   bool HasInputOf(const ir::GemmNode* gemm) const;
 };
 
+// Returns the buffer with one more attribute, which is true.
+ir::Buffer Marked(const ir::Buffer& buffer, const char* mark);
+
 // The stages of a pipelined loop; 0 for other loops.
 int64_t StagesOf(const ir::ForNode* loop);
 // Returns the loop with another number of stages. `kept`: an annotation that gets the number that

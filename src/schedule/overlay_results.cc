@@ -9,6 +9,7 @@
 #include "ir/visitor.h"
 #include "memory/plan_shared_memory.h"
 #include "op/copy_cluster.h"
+#include "schedule/channel.h"
 #include "schedule/turn_loop.h"
 #include "target/warp.h"
 
@@ -83,13 +84,6 @@ std::vector<Buffer> ResultsAfter(const ir::KernelLaunchNode* launch, const LoopP
     return true;
   });
   return results;
-}
-
-Buffer Marked(const Buffer& tile, const char* mark) {
-  ir::Map<ir::String, ir::Any> attrs = tile->attrs;
-  attrs.Set(mark, true);
-  return Buffer(tile->name, tile->dtype, tile->shape, tile->strides, tile->scope, attrs,
-                tile->span);
 }
 
 // Returns the attributes of the launch, with the layouts of the new buffers.

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "analysis/conflicts.h"
 #include "analysis/kernel_scope.h"
 #include "analysis/uniformity.h"
 #include "ir/async.h"
@@ -403,6 +404,10 @@ std::vector<Ring> OperandRingsOf(const std::vector<Channel>& operands, const Gem
     rings.back().by_tensor_core = true;
     rings.back().by_threads = true;
     rings.back().of_pair = turns.in_pairs();
+    for (Buffer& slots : rings.back().slots) {
+      // The layout of the tile gives each thread its elements, which the tensor core alone reads.
+      if (slots.IsShared()) slots = Marked(slots, analysis::kOwnElements);
+    }
   }
   return rings;
 }
