@@ -46,9 +46,12 @@ def widths(everything: bool) -> list[int]:
 
 
 def drawn(seed: int, count: int = 12, most: int = 70_000) -> list[int]:
-    """Returns widths from 1 to ``most``, drawn evenly by their logarithms, in order."""
+    """Returns different widths from 1 to ``most``, drawn evenly by their logarithms, in order."""
     draw = random.Random(seed)
-    return sorted(round(math.exp(draw.uniform(0, math.log(most)))) for _ in range(count))
+    widths: set[int] = set()
+    while len(widths) < count:
+        widths.add(round(math.exp(draw.uniform(0, math.log(most)))))
+    return sorted(widths)
 
 
 def own(name: str, rows: int, columns: int) -> Callable[..., Any]:

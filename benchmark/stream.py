@@ -78,13 +78,13 @@ def terabytes_per_second(case: Case) -> dict[str, float]:
     elements = torch.randint(0, 127, case.shape, device="cuda", dtype=torch.int32).to(bits)
     data, copied = elements.view(-1).view(torch.uint8), torch.empty_like(elements)
     torch.cuda.synchronize()
-    ingest.scatter(part, data, data.data_ptr(), count, 0)
+    ingest.filler.scatter(part, data, data.data_ptr(), count, 0)
     expected = cut(elements, case)
     torch.testing.assert_close(ingest.pools.view(bits).view(expected.shape), expected)
     del expected
     times = in_turns.milliseconds(
         {
-            "stream": lambda: ingest.scatter(part, data, data.data_ptr(), count, 0),
+            "stream": lambda: ingest.filler.scatter(part, data, data.data_ptr(), count, 0),
             "torch copy": lambda: copied.copy_(elements),
         },
         rounds=3,

@@ -52,9 +52,9 @@ class Ingest:
         self._begin = self._pending = self._end = 0
         self._readings = Readings(self._copies)
         self._joining: list[Queue] = []
-        self._filler = device.filler(plan, self.pools)
+        self.filler = device.filler(plan, self.pools)
         buffers = [("pool", pool) for pool in range(plan.pools)]
-        self._scatters.submit(self._filler.fill, writes=buffers)
+        self._scatters.submit(self.filler.fill, writes=buffers)
 
     def open(self, part: Part) -> None:
         """Lets a pool be filled once nobody reads it."""
@@ -92,7 +92,7 @@ class Ingest:
         stage.arrived = self._copies.record()
         self._scatters.wait(stage.arrived, "arrived")
         self._scatters.submit(
-            functools.partial(self._filler.scatter, part, span, offset, count, begin),
+            functools.partial(self.filler.scatter, part, span, offset, count, begin),
             reads=[("stage", turn)],
             writes=[("pool", part.pool)],
         )
@@ -107,7 +107,7 @@ class Ingest:
             self._scatters.wait(queue.record(), "joined")
         if self._plan.is_short(part, position):
             self._scatters.submit(
-                functools.partial(self._filler.pad, part, position), writes=[("pool", part.pool)]
+                functools.partial(self.filler.pad, part, position), writes=[("pool", part.pool)]
             )
         return self._scatters.record()
 
@@ -183,6 +183,6 @@ class Ingest:
             queue.wait(self._scatters.record(), "reopened")
             self._joining.append(queue)
         queue.submit(
-            functools.partial(self._filler.scatter, part, span, address, count, position),
+            functools.partial(self.filler.scatter, part, span, address, count, position),
             writes=[("pool", part.pool)],
         )
