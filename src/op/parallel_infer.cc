@@ -173,12 +173,12 @@ int64_t WidestOfTensors(const ParallelInfo& info) {
 
 // Returns how many of `threads` share a row of `groups` vectors of so many elements, of `bytes`
 // each in a tensor: a power of two that leaves few threads idle while accesses stay coalesced. Of
-// several that are as good, it is the largest up to a warp: a value of each column then takes few
-// registers, and a reduction of rows only shuffles.
+// several that are as good, it is the largest of at most `most`, so that a value of each column
+// takes few registers.
 // If elements are no vectors, it is the smallest of those that are nearly as good, so that
 // reductions of rows need few shuffles.
 int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t vector, int64_t bytes,
-                        int64_t threads) {
+                        int64_t threads, int64_t most) {
   // A warp should touch this many bytes of one row together.
   constexpr int64_t kSegment = 32;
   constexpr double kNearly = 0.9;
@@ -193,7 +193,7 @@ int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t vector, int64_t by
   };
   int64_t best = 1;
   for (int64_t along = 1; threads % along == 0; along *= 2) {
-    bool better = along > kWarp ? score(along) > score(best) : score(along) >= score(best);
+    bool better = along > most ? score(along) > score(best) : score(along) >= score(best);
     if (better) best = along;
   }
   double least = kNearly * score(best);
@@ -206,11 +206,12 @@ int64_t ThreadsAlongRow(int64_t rows, int64_t groups, int64_t vector, int64_t by
 // Places a tile of [.., rows, columns] on a grid of threads over rows and columns. Each dimension
 // then has its own map, which a reduction can follow, also if the sizes are no powers of two.
 // Leading dimensions run over registers.
-Fragment GridPartition(const Coord& extents, int64_t threads, int64_t vector, int64_t bytes) {
+Fragment GridPartition(const Coord& extents, int64_t threads, int64_t vector, int64_t bytes,
+                       int64_t most_along) {
   size_t rank = extents.size();
   int64_t rows = extents[rank - 2];
   int64_t groups = extents[rank - 1] / vector;
-  int64_t along = ThreadsAlongRow(rows, groups, vector, bytes, threads);
+  int64_t along = ThreadsAlongRow(rows, groups, vector, bytes, threads, most_along);
   int64_t down = threads / along;
   int64_t column_steps = (groups + along - 1) / along;
   int64_t row_steps = (rows + down - 1) / down;
@@ -254,8 +255,13 @@ Fragment FreeLayout(const ParallelInfo& info, Context* ctx) {
   // More threads at work are better than wider accesses.
   while (vector > 1 && size / vector < threads) vector /= 2;
   bool grid = info.extents().size() >= 2 && !Nests(info.extents(), threads * vector);
-  Fragment layout = grid ? GridPartition(info.extents(), threads, vector, WidestOfTensors(info))
-                         : Fragment::Partition(info.extents(), threads, vector);
+  // Where rows come from shared memory (tiling/stream_rows.h), instructions limit the kernel: rows
+  // in a warp are reduced by shuffles only. Elsewhere blocks wait for memory, and registers limit
+  // them.
+  int64_t most_along = ctx->target->has_tcgen05 ? kWarp : threads;
+  Fragment layout =
+      grid ? GridPartition(info.extents(), threads, vector, WidestOfTensors(info), most_along)
+           : Fragment::Partition(info.extents(), threads, vector);
   return layout.BindThreads(ctx->threads.begin);
 }
 

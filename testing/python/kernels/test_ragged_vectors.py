@@ -216,7 +216,8 @@ def test_threads_without_elements_take_no_registers(target):
     compiled(x, w, y)
     want = x.double() * torch.rsqrt(x.double().square().mean(1, keepdim=True)) * w.double()
     torch.testing.assert_close(y.double(), want, rtol=1e-2, atol=1e-2)
-    assert "tl::load_if(tx < 125, W" in compiled.get_kernel_source()
+    if target != "sm_100a":  # there, a warp has a whole row
+        assert "tl::load_if(tx < 125, W" in compiled.get_kernel_source()
     (usage,) = compiled.resource_usage.values()
     assert usage.registers <= 72 and usage.spill_stores == 0  # 77 by a branch for the threads
 
