@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,18 +24,18 @@ namespace {
 
 constexpr int64_t kChunks[] = {16, 8, 4};
 
-// A division, exact or by an approximate reciprocal (lower/approximate_functions.h).
+// A division, and the function that computes several with the same divisor.
 struct Division {
   Expr dividend;
   Expr divisor;
-  bool exact = true;
+  const char* function = "divide_by";
 };
 
 std::optional<Division> AsDivision(const Expr& e) {
   if (e.dtype() != ir::dtypes::kFloat32) return std::nullopt;
   const auto* call = e.as<ir::CallNode>();
   if (call != nullptr && call->name == "quotient")
-    return Division{call->args[0], call->args[1], false};
+    return Division{call->args[0], call->args[1], "divide_by_reciprocal"};
   const auto* op = e.as<ir::BinaryNode>();
   if (op == nullptr || op->Op() != ir::BinaryOp::kDiv) return std::nullopt;
   return Division{op->a, op->b};
@@ -67,6 +68,30 @@ bool MayMove(const Expr& operand, const ir::StoreNode* target, bool apart) {
   return moves;
 }
 
+// Returns the value that a constant limits; undefined for other expressions.
+Expr WithoutLimit(const Expr& e) {
+  const auto* op = e.as<ir::BinaryNode>();
+  const auto* call = e.as<ir::CallNode>();
+  bool limits = op != nullptr && (op->Op() == ir::BinaryOp::kMin || op->Op() == ir::BinaryOp::kMax);
+  bool calls = call != nullptr && (call->name == "min_nan" || call->name == "max_nan");
+  if (!limits && !calls) return Expr();
+  Expr a = limits ? op->a : call->args[0];
+  Expr b = limits ? op->b : call->args[1];
+  if (b->kind == ir::ExprKind::kFloatImm) return a;
+  return a->kind == ir::ExprKind::kFloatImm ? b : Expr();
+}
+
+// Returns whether a value is its division, between limits, in float16 or a type of 8 bits:
+// quotients below 2^-40 are zero there.
+bool IsNarrow(const Expr& value) {
+  const auto* cast = value.as<ir::CastNode>();
+  bool narrow =
+      cast != nullptr && (ir::IsFloat8(cast->dtype) || cast->dtype == ir::dtypes::kFloat16);
+  Expr e = narrow ? cast->value : value;
+  for (Expr inner = WithoutLimit(e); inner.defined(); inner = WithoutLimit(e)) e = inner;
+  return narrow && IsDivision(e);
+}
+
 // Returns the only division of a value, apart from those in its operands, if it can be computed
 // before the stores of the loop; nullopt otherwise. A division that is not always computed stays
 // where it is.
@@ -93,7 +118,10 @@ std::optional<Division> DivisionOf(const ir::StoreNode* store, bool apart) {
   const auto* number = found->divisor.as<ir::FloatImmNode>();
   int exponent = 0;
   bool power = number != nullptr && std::abs(std::frexp(number->value, &exponent)) == 0.5;
-  return reads_target || power ? std::nullopt : found;
+  if (reads_target || power) return std::nullopt;
+  bool exact = found->function == std::string_view("divide_by");
+  if (exact && IsNarrow(store->value)) found->function = "divide_narrowly";
+  return found;
 }
 
 // Puts a load in place of the division of the stored value.
@@ -202,10 +230,10 @@ class Divider : public ir::StmtMutator {
     Stmt gather =
         ir::Store(quotients, {first}, ir::Substitute(dividend, {{lane, first}}), store->span);
     Expr address = ir::AddressOf(quotients, {constant(0)});
-    std::string function = division.exact ? "divide_by" : "divide_by_reciprocal";
-    Stmt divide = ir::Evaluate(ir::Call(ir::dtypes::kVoid, function + std::to_string(count),
-                                        {address, divisor}, {}, store->span),
-                               store->span);
+    Stmt divide = ir::Evaluate(
+        ir::Call(ir::dtypes::kVoid, std::string(division.function) + std::to_string(count),
+                 {address, divisor}, {}, store->span),
+        store->span);
     std::vector<Stmt> stmts = {ir::Alloc(quotients, store->span), each(first, gather), divide};
     bool vector = loop->Kind() == ir::ForKind::kVectorized;
     Expr quotient = ir::Load(quotients, {vector ? loop->var : lane});

@@ -16,6 +16,8 @@ namespace tilelang::lower {
 // element and gives the same bits (math.h states why): it tests whether all elements are in the
 // range of its formula, and otherwise divides each of them.
 //
+// Quotients that become float16 or types of 8 bits, also between limits, take two instructions
+// less: small elements need no test, because their quotients are zero there (tl::divide_narrowly).
 // Quotients whose last bits do not matter (lower/approximate_functions.h) are products with the
 // reciprocal, tl::divide_by_reciprocal: one instruction an element.
 //

@@ -51,6 +51,34 @@ TL_DEVICE double max_nan(double a, double b) { return a != a ? a : b != b ? b : 
 
 namespace tl {
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+// Pairs of floats, and instructions for both.
+TL_DEVICE uint64_t pair_of(float low, float high) {
+  uint64_t both;
+  asm("mov.b64 %0, {%1, %2};" : "=l"(both) : "f"(low), "f"(high));
+  return both;
+}
+TL_DEVICE void split_pair(uint64_t both, float* low, float* high) {
+  asm("mov.b64 {%0, %1}, %2;" : "=f"(*low), "=f"(*high) : "l"(both));
+}
+TL_DEVICE uint64_t add_pairs(uint64_t a, uint64_t b) {
+  asm("add.rn.f32x2 %0, %0, %1;" : "+l"(a) : "l"(b));
+  return a;
+}
+TL_DEVICE uint64_t multiply_pairs(uint64_t a, uint64_t b) {
+  asm("mul.rn.f32x2 %0, %0, %1;" : "+l"(a) : "l"(b));
+  return a;
+}
+TL_DEVICE uint64_t fma_pairs(uint64_t a, uint64_t b, float c) {
+  asm("fma.rn.f32x2 %0, %0, %1, %2;" : "+l"(a) : "l"(b), "l"(pair_of(c, c)));
+  return a;
+}
+TL_DEVICE uint64_t fma_pairs(uint64_t a, uint64_t b, uint64_t c) {
+  asm("fma.rn.f32x2 %0, %0, %1, %2;" : "+l"(a) : "l"(b), "l"(c));
+  return a;
+}
+#endif
+
 // Divides numbers by the same r. With y = 1 / r rounded to nearest and q = x * y, the quotient is
 // q - (q * r - x) * y rounded once: two fma of which the first one is exact (Brisebarre, Muller and
 // Raina, IEEE Trans. Computers 53(8), 2004). This holds unless an intermediate number overflows or
@@ -88,6 +116,59 @@ TL_DEVICE void divide_by(float* x, float r) {
       const float q = __fmul_rn(x[i], inverse);
       x[i] = __fmaf_rn(__fmaf_rn(q, r, -x[i]), -inverse, q);
     }
+    return;
+  }
+#endif
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) x[i] = x[i] / r;
+}
+
+// The sum of numbers times a weight: infinite or no number if one of the products is.
+template <int kCount>
+TL_DEVICE float weighted_sum(const float* x, float weight) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+  uint64_t sums[2] = {};
+#pragma unroll
+  for (int i = 0; i < kCount; i += 2) {
+    sums[i / 2 % 2] = fma_pairs(pair_of(x[i], x[i + 1]), pair_of(weight, weight), sums[i / 2 % 2]);
+  }
+  float low, high;
+  split_pair(add_pairs(sums[0], sums[1]), &low, &high);
+  return low + high;
+#else
+  float sums[2] = {};
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) sums[i % 2] = __fmaf_rn(x[i], weight, sums[i % 2]);
+  return sums[0] + sums[1];
+#endif
+}
+
+// Divides numbers by the same r where quotients below 2^-40 become zero. The formula is that of
+// divide_by. Its remainder is inexact for |x| < 2^-101 alone, whose quotients by r >= 2^-60 are
+// that small. All signs are turned, so that those of zeros are kept.
+template <int kCount>
+TL_DEVICE void divide_narrowly(float* x, float r) {
+#if !__USE_FAST_MATH__
+  const float inverse = __frcp_rn(r), weight = max(inverse, 1.0f) * 4;
+  if (r >= 0x1p-60f && r <= 0x1p60f && abs(weighted_sum<kCount>(x, weight)) < INFINITY) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+    const uint64_t turned = pair_of(-inverse, -inverse), divisor = pair_of(r, r);
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2) {
+      const uint64_t dividend = pair_of(x[i], x[i + 1]);
+      const uint64_t q = multiply_pairs(dividend, turned);
+      float low, high;
+      split_pair(fma_pairs(fma_pairs(q, divisor, dividend), turned, q), &low, &high);
+      x[i] = -low;
+      x[i + 1] = -high;
+    }
+#else
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const float q = __fmul_rn(x[i], inverse);
+      x[i] = __fmaf_rn(__fmaf_rn(q, r, -x[i]), -inverse, q);
+    }
+#endif
     return;
   }
 #endif
@@ -174,28 +255,6 @@ TL_DEVICE float tanh_fma(float x) {
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-// Pairs of floats, and instructions for both.
-TL_DEVICE uint64_t pair_of(float low, float high) {
-  uint64_t both;
-  asm("mov.b64 %0, {%1, %2};" : "=l"(both) : "f"(low), "f"(high));
-  return both;
-}
-TL_DEVICE void split_pair(uint64_t both, float* low, float* high) {
-  asm("mov.b64 {%0, %1}, %2;" : "=f"(*low), "=f"(*high) : "l"(both));
-}
-TL_DEVICE uint64_t add_pairs(uint64_t a, uint64_t b) {
-  asm("add.rn.f32x2 %0, %0, %1;" : "+l"(a) : "l"(b));
-  return a;
-}
-TL_DEVICE uint64_t multiply_pairs(uint64_t a, uint64_t b) {
-  asm("mul.rn.f32x2 %0, %0, %1;" : "+l"(a) : "l"(b));
-  return a;
-}
-TL_DEVICE uint64_t fma_pairs(uint64_t a, uint64_t b, float c) {
-  asm("fma.rn.f32x2 %0, %0, %1, %2;" : "+l"(a) : "l"(b), "l"(pair_of(c, c)));
-  return a;
-}
-
 // Two exponentials.
 template <int kDegree>
 TL_DEVICE void exp2_fma_pair(float* y, float x0, float x1) {

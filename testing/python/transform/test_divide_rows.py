@@ -282,3 +282,44 @@ def test_iterations_that_divide_one_element_again(step, repeats):
             want[:, k + i * step] /= d
     tilelang.compile(main, target="sm_100a")(x, d)
     assert torch.equal(x, want)
+
+
+NARROW = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "float16": 65504.0}
+
+
+@pytest.mark.budget(6)
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a"])
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("operands", [name for name in OPERANDS if name != "bits"])
+def test_narrow_quotients(operands, dtype, target):
+    """The bits of the exact quotient between limits, which leaves out one of two tests."""
+    most = NARROW[dtype]
+    program = by_rows(lambda x, d: T.cast(T.clamp(x / d, -most, most), dtype), out=dtype)
+    # Tensors of float32 beside the result keep the exact division.
+    kernel = tilelang.compile(
+        program, target=target, pass_configs={"tl.disable_approximate_functions": True}
+    )
+    assert "tl::divide_narrowly" in kernel.get_kernel_source()
+    x, d = OPERANDS[operands]()
+    y = torch.zeros((ROWS, COLUMNS), dtype=getattr(torch, dtype))
+    kernel(x, d, y)
+    with np.errstate(all="ignore"):
+        exact = torch.from_numpy(x.numpy() / d.numpy()[:, None])
+    want = exact.clamp(-most, most).to(y.dtype)
+    numbers = ~exact.isnan()
+    bits = torch.int16 if dtype == "float16" else torch.int8
+    assert torch.equal(y.view(bits)[numbers], want.view(bits)[numbers])
+    assert y.float()[~numbers].isnan().all()
+
+
+def test_what_needs_small_quotients():
+    options = {"tl.disable_approximate_functions": True}
+    for dtype, quotient in (
+        ("float32", lambda x, d: x / d),
+        ("bfloat16", lambda x, d: x / d),  # has the exponents of float32
+        ("float16", lambda x, d: x / d * 1e30),
+    ):
+        kernel = tilelang.compile(
+            by_rows(quotient, out=dtype), target="sm_100a", pass_configs=options
+        )
+        assert "tl::divide_by<" in kernel.get_kernel_source()
