@@ -9,7 +9,9 @@
 //   tl::store(C + b, C_vec);
 #include <functional>
 
+#include "arith/host_eval.h"
 #include "arith/lazy_loads.h"
+#include "arith/structural.h"
 #include "codegen/stmt_printer.h"
 #include "ir/error.h"
 #include "ir/unaligned_vectors.h"
@@ -25,6 +27,7 @@ struct VectorLoad {
   const LoadNode* load;
   Expr guard;                         // null: always executed
   const SelectNode* whole = nullptr;  // of the load, where the guard holds, and else of a constant
+  int64_t sharing = 1;                // lanes in a row that load the same element
 };
 
 // Finds the vector loads and what guards them.
@@ -32,12 +35,16 @@ class LoadFinder : public ExprVisitor {
  public:
   using ExprVisitor::Visit;
 
-  explicit LoadFinder(const ForNode* loop) : loop_(loop) {}
+  LoadFinder(const ForNode* loop, arith::Analyzer* analyzer) : loop_(loop), analyzer_(analyzer) {}
   std::vector<VectorLoad> loads;
 
   void Visit(const LoadNode* op) override {
     ExprVisitor::Visit(op);
-    if (!IsVectorAccess(loop_, op->buffer, op->indices)) return;
+    if (!IsVectorAccess(loop_, op->buffer, op->indices)) {
+      int64_t sharing = guard_.defined() ? 1 : Sharing(op);
+      if (sharing > 1) loads.push_back({op, guard_, nullptr, sharing});
+      return;
+    }
     TL_CHECK(!guard_.defined() || !UsesVar(guard_, loop_->var), loop_->span,
              "a vector load of " << op->buffer->name << " that only some lanes execute");
     loads.push_back({op, guard_});
@@ -74,6 +81,75 @@ class LoadFinder : public ExprVisitor {
   }
 
  private:
+  // Returns how many lanes in a row load the same element of a shared tile, where all lanes
+  // together load an aligned vector: bytes with several narrow values each. Otherwise returns 1.
+  int64_t Sharing(const LoadNode* op) const {
+    const Expr& index = op->indices[0];
+    bool whole_bytes = op->dtype.bits % 8 == 0 && op->dtype.lanes == 1;
+    if (!op->buffer.IsShared() || !whole_bytes || !UsesVar(index, loop_->var)) return 1;
+    int64_t lanes = *AsInt(loop_->extent);
+    for (int64_t sharing : {2, 4, 8}) {
+      int64_t elements = lanes / sharing;
+      bool vector = lanes % sharing == 0 && elements > 1 && (elements & (elements - 1)) == 0;
+      if (!vector || elements * Bytes(op->dtype) > kMostBytes) continue;
+      const auto* swizzled = index.as<BinaryNode>();
+      if (swizzled != nullptr && swizzled->Op() != BinaryOp::kBitXor) swizzled = nullptr;
+      if (!InTurn(swizzled != nullptr ? swizzled->a : index, elements, sharing)) continue;
+      if (swizzled == nullptr || KeepsVectors(op->buffer, index, swizzled->a, elements))
+        return sharing;
+    }
+    return 1;
+  }
+  // Returns whether the place of lane i is i / sharing after that of the first one, which is a
+  // multiple of `elements`.
+  bool InTurn(const Expr& place, int64_t elements, int64_t sharing) const {
+    auto at = [&](int64_t lane) {
+      return Substitute(place, {{loop_->var, Const(loop_->var.dtype(), lane)}});
+    };
+    auto number = [&](int64_t value) { return Const(place.dtype(), value); };
+    bool in_turn = analyzer_->CanProveEqual(FloorMod(at(0), number(elements)), number(0));
+    for (int64_t lane = 1; lane < *AsInt(loop_->extent) && in_turn; ++lane) {
+      in_turn = analyzer_->CanProveEqual(at(lane), at(0) + number(lane / sharing));
+    }
+    return in_turn;
+  }
+  // Returns whether `index` is a function of `place` alone that has aligned vectors of so many
+  // elements where `place` has them, as swizzles of larger units do.
+  static bool KeepsVectors(const Buffer& buffer, const Expr& index, const Expr& place,
+                           int64_t elements) {
+    class Replacer : public ExprMutator {
+     public:
+      Replacer(const Expr& place, const Expr& by) : place_(place), by_(by) {}
+      Expr Mutate(const Expr& e) override {
+        return arith::SameStructure(e, place_) ? by_ : ExprMutator::Mutate(e);
+      }
+
+     private:
+      const Expr& place_;
+      const Expr& by_;
+    };
+    Var at("at", place.dtype());
+    Expr swizzled = Replacer(place, at).Mutate(index);
+    int64_t size = AsInt(buffer->shape[0]).value_or(kMostElements + 1);
+    bool of_place = size <= kMostElements;
+    WalkExprs(swizzled, [&](const Expr& e) {
+      bool other = e->kind == ExprKind::kVar && !e.same_as(at);
+      of_place &= !other && e->kind != ExprKind::kLoad && e->kind != ExprKind::kCall;
+      return of_place;
+    });
+    if (!of_place) return false;
+    arith::HostProgram::Columns places(1), found;
+    for (int64_t p = 0; p < size; ++p) places[0].push_back(p);
+    arith::HostProgram({swizzled}, {at}).RunMany(places, places[0].size(), &found);
+    for (int64_t p = 0; p < size; ++p) {
+      int64_t first = found[0][static_cast<size_t>(p - p % elements)];
+      bool keeps =
+          first % elements == 0 && found[0][static_cast<size_t>(p)] == first + p % elements;
+      if (!keeps) return false;
+    }
+    return true;
+  }
+
   // Returns the part of `condition` that is the same for all lanes and can be tested before its
   // loads; null if there is none.
   Expr OfAllLanes(const Expr& condition) {
@@ -93,7 +169,11 @@ class LoadFinder : public ExprVisitor {
     guard_ = outer;
   }
 
+  static constexpr int64_t kMostBytes = 16;                   // of an access
+  static constexpr int64_t kMostElements = int64_t{1} << 18;  // of a shared tile
+
   const ForNode* loop_;
+  arith::Analyzer* analyzer_;
   Expr guard_;
 };
 
@@ -149,7 +229,7 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
     return Array<Expr>{Substitute(indices[0], {{loop->var, Const(loop->var.dtype(), 0)}})};
   };
   exprs_->analyzer()->Bind(loop->var, loop->min, loop->extent);
-  LoadFinder finder(loop);
+  LoadFinder finder(loop, exprs_->analyzer());
   finder.VisitExpr(store->value);
   bool vector_store = IsVectorAccess(loop, store->buffer, store->indices);
   int64_t width = *AsInt(loop->extent);
@@ -172,14 +252,15 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
     Expr holds = access.guard.defined() ? access.guard : Expr(Const(dtypes::kBool, 1));
     arith::Analyzer::Scope scope(exprs_->analyzer(), holds);
     std::string at = exprs_->Pointer(buffer, at_first_lane(access.load->indices));
-    std::string call = Moving("load", loop, buffer) + "<" + lanes + ">(" + at + ")";
+    std::string elements = std::to_string(width / access.sharing);
+    std::string call = Moving("load", loop, buffer) + "<" + elements + ">(" + at + ")";
     std::string otherwise = access.whole == nullptr ? "" : exprs_->Print(access.whole->false_value);
     std::string key =
         call + (access.guard.defined() ? exprs_->Print(access.guard) : "") + otherwise;
     auto [it, is_new] = loaded.emplace(key, "");
     if (is_new) {
       it->second = names_->Fresh(std::string(buffer->name) + "_vec");
-      std::string type = "tl::vec<" + exprs_->Type(buffer->dtype) + ", " + lanes + "> ";
+      std::string type = "tl::vec<" + exprs_->Type(buffer->dtype) + ", " + elements + "> ";
       if (access.guard.defined()) {
         PrintGuardedLoad(loop, access.load, it->second, exprs_->Print(access.guard), at, otherwise);
       } else {
@@ -188,7 +269,9 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
     }
     const ExprNode* stands_for = access.load;
     if (access.whole != nullptr) stands_for = access.whole;
-    exprs_->Replace(stands_for, it->second + "[" + lane + "]");
+    std::string element =
+        access.sharing == 1 ? lane : lane + " / " + std::to_string(access.sharing);
+    exprs_->Replace(stands_for, it->second + "[" + element + "]");
   }
 
   std::string element =

@@ -1,0 +1,86 @@
+"""Vectorized loops some of whose lanes load the same element of a shared tile."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+
+ROWS, COLUMNS = 16, 128
+
+
+def unpacked(bits, offset=0, stride=COLUMNS, dtype="uint8", to="float16"):
+    """B = the values of so many bits in elements of A, from a place in its rows on."""
+    width = int(re.sub(r"\D", "", dtype))
+    each = width // bits
+
+    @T.prim_func
+    def main(A: T.Tensor((ROWS, stride), dtype), B: T.Tensor((ROWS, COLUMNS), to)):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_shared((ROWS, stride), dtype)
+            b = T.alloc_shared((ROWS, COLUMNS), to)
+            T.copy(A, a)
+            for i, j in T.Parallel(ROWS, COLUMNS):
+                word = T.cast(a[i, offset + j // each], "uint32")
+                b[i, j] = T.cast((word >> (bits * (j % each))) & ((1 << bits) - 1), to)
+            T.copy(b, B)
+
+    return main
+
+
+def values(a, bits, offset, width):
+    each = width // bits
+    columns = torch.arange(COLUMNS)
+    words = a.long()[:, offset + columns // each] & ((1 << width) - 1)
+    return words >> (bits * (columns % each)) & ((1 << bits) - 1)
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a", "sm_80", "sm_120a"])
+@pytest.mark.parametrize("bits", [1, 2, 4])
+@pytest.mark.parametrize(("offset", "stride"), [(0, 128), (1, 128), (2, 130), (0, 129)])
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32"])
+def test_every_alignment(bits, offset, stride, dtype, target):
+    torch.manual_seed(bits + offset)
+    width = int(re.sub(r"\D", "", dtype))
+    info = torch.iinfo(getattr(torch, dtype))
+    a = torch.randint(info.min, info.max, (ROWS, stride)).to(getattr(torch, dtype))
+    b = torch.full((ROWS, COLUMNS), torch.nan, dtype=torch.float16)
+    tilelang.compile(unpacked(bits, offset, stride, dtype), target=target)(a, b)
+    assert torch.equal(b.long(), values(a, bits, offset, width))
+
+
+def test_aligned_bytes_are_loaded_at_once():
+    source = tilelang.compile(unpacked(4), target="sm_100a").get_kernel_source()
+    assert re.search(r"a_vec = tl::load<4>", source)
+    assert (
+        "a_vec = tl::load"
+        not in tilelang.compile(unpacked(4, offset=1), target="sm_100a").get_kernel_source()
+    )
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_80"])
+def test_a_condition_keeps_its_loads_apart(target):
+    """Only columns whose condition holds may be loaded: the others are outside of the tile."""
+
+    @T.prim_func
+    def main(A: T.Tensor((ROWS, 32), "uint8"), B: T.Tensor((ROWS, COLUMNS), "float16")):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_shared((ROWS, 32), "uint8")
+            b = T.alloc_shared((ROWS, COLUMNS), "float16")
+            T.copy(A, a)
+            for i, j in T.Parallel(ROWS, COLUMNS):
+                b[i, j] = T.if_then_else(
+                    j < 64, T.cast((a[i, j // 2] >> (4 * (j % 2))) & 15, "float16"), T.float16(-1)
+                )
+            T.copy(b, B)
+
+    a = torch.randint(0, 256, (ROWS, 32), dtype=torch.uint8)
+    b = torch.full((ROWS, COLUMNS), torch.nan, dtype=torch.float16)
+    tilelang.compile(main, target=target)(a, b)
+    want = torch.full_like(b, -1)
+    want[:, 0:64:2], want[:, 1:64:2] = (a & 15).half(), (a >> 4).half()
+    assert torch.equal(b, want)
