@@ -133,7 +133,8 @@ void StmtPrinter::Print(const IfNode* op, const std::string& opening) {
 
 void StmtPrinter::Print(const ForNode* op) {
   if (op->Kind() == ForKind::kVectorized) return PrintVectorized(op, op->body);
-  PrintLoop(op, op->Kind() == ForKind::kUnrolled);
+  bool unroll = op->Kind() == ForKind::kUnrolled;
+  if (!unroll || !PrintNarrowed(op)) PrintLoop(op, unroll);
 }
 
 void StmtPrinter::PrintLoop(const ForNode* op, bool unroll) {

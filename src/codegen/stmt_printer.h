@@ -26,6 +26,8 @@ class StmtPrinter {
   void Print(const ir::ForNode* op);
   void Print(const ir::AllocNode* op);
   void PrintLoop(const ir::ForNode* op, bool unroll);
+  // Prints a loop that makes numbers of 8 bits in registers; returns false for others.
+  bool PrintNarrowed(const ir::ForNode* loop);
   // A kVectorized loop, one Store at a time; `body` is a part of its body.
   void PrintVectorized(const ir::ForNode* loop, const ir::Stmt& body);
   void PrintVectorStore(const ir::ForNode* loop, const ir::StoreNode* store);

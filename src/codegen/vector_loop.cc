@@ -276,20 +276,26 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
 
   std::string element =
       vector_store ? names_->Fresh(std::string(store->buffer->name) + "_vec") : "";
-  if (vector_store) {
-    out_->Line("tl::vec<" + exprs_->Type(store->buffer->dtype) + ", " + lanes + "> " + element +
-               ";");
+  // Numbers of 8 bits are made in pairs, by one instruction each.
+  const auto* cast = store->value.as<CastNode>();
+  bool pairs = vector_store && cast != nullptr && IsFloat8(cast->dtype) && width % 2 == 0 &&
+               cast->value.dtype() == dtypes::kFloat32;
+  std::string type = exprs_->Type(store->buffer->dtype);
+  if (pairs) {
+    out_->Line("float " + element + "[" + lanes + "];");
+  } else if (vector_store) {
+    out_->Line("tl::vec<" + type + ", " + lanes + "> " + element + ";");
   }
   out_->Line("#pragma unroll");
   out_->Open("for (int " + lane + " = 0; " + lane + " < " + lanes + "; ++" + lane + ")");
   std::string left =
       vector_store ? element + "[" + lane + "]" : exprs_->Element(store->buffer, store->indices);
-  out_->Line(left + " = " + exprs_->Print(store->value) + ";");
+  out_->Line(left + " = " + exprs_->Print(pairs ? cast->value : store->value) + ";");
   out_->Close();
   exprs_->Forget();
-  if (vector_store) {
-    out_->Line(Moving("store", loop, store->buffer) + "(" + target + ", " + element + ");");
-  }
+  if (!vector_store) return;
+  std::string stored = pairs ? "tl::narrowed<" + type + ">(" + element + ")" : element;
+  out_->Line(Moving("store", loop, store->buffer) + "(" + target + ", " + stored + ");");
 }
 
 }  // namespace tilelang

@@ -131,3 +131,49 @@ TL_DEVICE T first_nan(T a, T b, T otherwise) {
 TL_SELECTION_8(fp8_e4_t)
 TL_SELECTION_8(fp8_e5_t)
 #undef TL_SELECTION_8
+
+namespace tl {
+
+template <typename T>
+constexpr bool kIsE4m3 = false;
+template <>
+constexpr bool kIsE4m3<fp8_e4_t> = true;
+
+// Returns two numbers of 8 bits, the first one in the lower byte.
+template <typename T>
+TL_DEVICE uint16_t narrowed_pair(float first, float second) {
+#if __CUDA_ARCH__ >= 890
+  uint16_t pair;
+  if constexpr (kIsE4m3<T>) {
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
+  }
+  return pair;
+#else
+  return static_cast<uint16_t>(T(first).raw | T(second).raw << 8);
+#endif
+}
+
+// Converts an even count of floats, two by one instruction.
+template <typename T, int N>
+TL_DEVICE vec<T, N> narrowed(const float (&x)[N]) {
+  vec<T, N> v;
+#pragma unroll
+  for (int i = 0; i < N; i += 2) {
+    reinterpret_cast<uint16_t*>(v.chunks)[i / 2] = narrowed_pair<T>(x[i], x[i + 1]);
+  }
+  return v;
+}
+// The same, to elements in registers.
+template <typename T, int N>
+TL_DEVICE void narrow(T* y, const float (&x)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; i += 2) {
+    const uint16_t pair = narrowed_pair<T>(x[i], x[i + 1]);
+    y[i].raw = static_cast<uint8_t>(pair);
+    y[i + 1].raw = static_cast<uint8_t>(pair >> 8);
+  }
+}
+
+}  // namespace tl
