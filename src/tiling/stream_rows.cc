@@ -198,7 +198,7 @@ class RowStreamer : public ir::StmtMutator {
     Stmt body = stager.MutateStmt(op->body);
     if (stream.blocks == 0 || !LoadByTma(op, body, stager.staged)) {
       if (threads < given) RemarkThreads(op, given);
-      return fewer;
+      return LoadedByThreads(op);
     }
     RemarkStream(op, stream, loads.bytes, given);
     return InStream(op, body, stager.tiles, blocks, stream);
@@ -211,6 +211,19 @@ class RowStreamer : public ir::StmtMutator {
                std::to_string(given) +
                " reduce the rows of a block, which has few elements for each. The pass option "
                "tl.disable_persistent_blocks turns this off");
+  }
+
+  // Returns a launch whose threads load rows themselves, with a limit of their registers if that
+  // leaves enough for a row: ptxas otherwise loads all operands of the last loop ahead, and fewer
+  // blocks of an SM wait for memory at a time.
+  Stmt LoadedByThreads(const ir::KernelLaunchNode* op) const {
+    constexpr int64_t kRegisters = 72;
+    constexpr int64_t kMostOfRow = 40;
+    int64_t threads = analysis::ThreadsOf(op).count;
+    bool fits = LargestFragment(op) <= kMostOfRow * threads && Reduces(op);
+    int64_t blocks = target_->registers_per_sm / (kRegisters * threads);
+    if (!fits || blocks < 2 || ir::StatesMinBlocks(op)) return ir::ffi::GetRef<Stmt>(op);
+    return ir::WithMinBlocks(op, std::min<int64_t>(blocks, target_->max_blocks_per_sm));
   }
 
   bool LoadByTma(const ir::KernelLaunchNode* op, const Stmt& body,

@@ -18,6 +18,9 @@ namespace tilelang::tiling {
 //
 // Blocks that reduce rows have no more threads than their rows keep busy.
 //
+// Other blocks that reduce rows of at most 40 elements a thread get 72 registers a thread at most,
+// so that more of them wait for memory at a time.
+//
 // A launch qualifies if it has only fragments, copies, fills, reductions and parallel loops, if no
 // block can see what another one does, if TMA can load its tiles, and if its grid is more than
 // kRounds times the blocks that run at a time. For targets with tcgen05, whose HBM needs most bytes
