@@ -22,6 +22,7 @@ class KernelInfo(Object):
     block: Sequence[int]
     cluster: Sequence[int]
     dyn_smem_bytes: int
+    smem_at_call: Optional[Expr]
     cooperative: bool
     dependent: bool
     params: Sequence[Any]

@@ -137,7 +137,7 @@ def alloc_shared(
     scope: str = "shared.dyn",
     packed: bool = False,
     padded: bool = False,
-) -> Any:
+) -> Buffer:
     """A tile in the shared memory of the thread block.
 
     Args:
@@ -163,11 +163,12 @@ def alloc_shared(
         plain_type = narrow is None and vector_type(dtype) is None
         if _SCOPES.get(scope) == "shared.dyn" and plain_type and is_sized_at_call(shape):
             kind = dtype_of(dtype)
-            return allocate_at_call(
+            tile: Any = allocate_at_call(  # stands for a buffer, but knows its extents at the call
                 shape,
                 kind,
                 lambda dims, attrs: _allocate("T.alloc_shared", dims, kind, "shared.dyn", attrs),
             )
+            return tile  # type: ignore[no-any-return]
         return _tile("T.alloc_shared", shape, dtype, scope)
     how, types = ("padded", _PADDED_TYPES) if padded else ("packed", _PACKED_TYPES)
     if narrow not in types or _SCOPES.get(scope) != "shared.dyn" or (packed and padded):
