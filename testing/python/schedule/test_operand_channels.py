@@ -236,3 +236,80 @@ def test_full_shared_memory_keeps_one_slot():
     kernel = tilelang.compile(dequantised(*sizes, stages=12), target="sm_100a")
     assert "two slots" not in remarks(kernel)
     check_dequantised(kernel, *sizes)
+
+
+def computed(form, K, rows=128, columns=64):
+    """C = A' W^T, threads write W = B - 1; A' = A + 1 by threads, too, where ``form`` says "both".
+
+    "persistent": a block computes all tiles. "twice": two gemms read each tile of W. "guarded":
+    only even steps multiply. "read": threads read W behind the gemm. "before": threads also write
+    W before the loop.
+    """
+    depth = 64
+    M, N = 2 * rows, 2 * columns
+    steps = K // depth if isinstance(K, int) else T.ceildiv(K, depth)
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((M, K), "bfloat16"),
+        B: T.Tensor((N, K), "bfloat16"),
+        C: T.Tensor((M, N), "float32"),
+    ):
+        with T.Kernel(1 if form == "persistent" else 4, threads=128) as block:
+            a = T.alloc_shared((rows, depth), "bfloat16")
+            x = T.alloc_shared((rows, depth), "bfloat16")
+            b = T.alloc_shared((columns, depth), "bfloat16")
+            w = T.alloc_shared((columns, depth), "bfloat16")
+            c = T.alloc_fragment((rows, columns), "float32")
+            d = T.alloc_fragment((rows, columns), "float32")
+            seen = T.alloc_fragment((columns, depth), "bfloat16")
+            for tile in T.serial(4 if form == "persistent" else 1):
+                by, bx = (block + tile) // 2, (block + tile) % 2
+                T.clear(c)
+                T.clear(d)
+                if form == "before":
+                    T.fill(w, 7)
+                for k in T.Pipelined(steps, num_stages=3):
+                    T.copy(A[by * rows, k * depth], a)
+                    T.copy(B[bx * columns, k * depth], b)
+                    for i, j in T.Parallel(columns, depth):
+                        w[i, j] = b[i, j] - T.bfloat16(1)
+                    if form == "both":
+                        for i, j in T.Parallel(rows, depth):
+                            x[i, j] = a[i, j] + T.bfloat16(1)
+                        T.gemm(x, w, c, transpose_B=True)
+                    elif form == "guarded":
+                        if k % 2 == 0:
+                            T.gemm(a, w, c, transpose_B=True)
+                    else:
+                        T.gemm(a, w, c, transpose_B=True)
+                    if form == "twice":
+                        T.gemm(a, w, d, transpose_B=True)
+                    if form == "read":
+                        T.copy(w, seen)
+                if form == "twice":
+                    for i, j in T.Parallel(rows, columns):
+                        c[i, j] += d[i, j]
+                T.copy(c, C[by * rows, bx * columns])
+
+    return main
+
+
+FORMS = ["plain", "persistent", "twice", "both", "guarded", "read", "before"]
+
+
+@every_schedule
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_forms_of_computed_operands(form, known, steps):
+    K = 64 * steps
+    kernel = tilelang.compile(computed(form, K if known else T.dynamic("K")), target="sm_100a")
+    a, b = torch.randint(-3, 4, (256, K)).bfloat16(), torch.randint(-3, 4, (128, K)).bfloat16()
+    c = torch.full((256, 128), torch.nan)
+    kernel(a, b, c)
+    x, w = (a.float() + 1 if form == "both" else a.float()), b.float() - 1
+    if form == "guarded":
+        w.view(128, steps, 64)[:, 1::2] = 0
+    want = x @ w.T * (2 if form == "twice" else 1)
+    torch.testing.assert_close(c, want, rtol=0, atol=0)
