@@ -14,17 +14,19 @@ namespace tilelang::epilogue {
 // Results are fragments that gemms add up in, and those that threads fill from these: sums over
 // steps of products with scale factors, and results of another type.
 //
-// Of elements of 16 bits, on targets with wgmma or tcgen05.mma, where all threads copy once, at the
-// end of a block without roles of its own, and the accelerator can store the tile. With wgmma, the
-// grid must fill at least half of the GPU, or threads hold columns (op/gemm_wgmma.h): a few blocks
-// finish sooner without. Threads that load from tensor memory hold whole rows, which takes a store
-// of 32 rows at a time. The tile takes the bytes of the operands,
-// which the last gemm has read by then (memory::kOverlays); where it is larger than them, an SM
-// must still hold as many blocks. In a loop over the tiles of a block, whose next operands arrive
-// meanwhile, it takes bytes of its own, where there are so many.
+// Applies to elements of 16 bits on targets with wgmma or tcgen05.mma. All threads must copy the
+// result once, at the end of a block that has no roles of its own, and the accelerator must be able
+// to store the tile. With wgmma, the grid must also fill half of the GPU, or threads hold columns
+// (op/gemm_wgmma.h): fewer blocks finish sooner if threads store. With tcgen05.mma, each thread
+// holds a row, so that an instruction of a warp would store parts of 32 rows.
 //
-// Most results of tcgen05.mma go this way in slices (epilogue/slice_epilogue.h), and only those
-// that stay whole come here. On sm_120a eleven GEMMs take from 7 % less to 10 % more time by the
+// The tile takes the bytes of the operands, which the last gemm has read by then
+// (memory::kOverlays). If the tile is larger than the operands, an SM must still hold as many
+// blocks. In a loop over the tiles of a block, the next operands arrive meanwhile; the tile then
+// takes bytes of its own, if there are so many.
+//
+// Slices take most results of tcgen05.mma (epilogue/slice_epilogue.h); this pass takes those that
+// stay whole. On sm_120a eleven GEMMs take from 7 % less to 10 % more time by the
 // model of time: blocks that share an SM hide their stores, and staging makes them wait for their
 // operands. The launches of sm_120a and sm_80 stay.
 ir::Func StageResults(const ir::Func& func, const Target& target);

@@ -14,7 +14,7 @@ namespace tilelang::lower {
 //   sigmoid(x)  as 1 / (1 + exp(-x))
 //
 // The relative error is at most 2^-22, and that of an exponential 1.25 * 2^-24 * |x| more. Results
-// are rounded to 11 bits or fewer, so all but one of about a thousand keep every bit. On all
+// are rounded to 11 bits or fewer: about one of a thousand gets another last bit. Applies to all
 // targets, because HBM otherwise waits for the threads.
 //
 // A launch qualifies if a small error cannot become a large one: it has fragments, copies, fills,

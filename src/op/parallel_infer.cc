@@ -255,9 +255,9 @@ Fragment FreeLayout(const ParallelInfo& info, Context* ctx) {
   // More threads at work are better than wider accesses.
   while (vector > 1 && size / vector < threads) vector /= 2;
   bool grid = info.extents().size() >= 2 && !Nests(info.extents(), threads * vector);
-  // Where rows come from shared memory (tiling/stream_rows.h), instructions limit the kernel: rows
-  // in a warp are reduced by shuffles only. Elsewhere blocks wait for memory, and registers limit
-  // them.
+  // Keeps a row in one warp on targets whose rows come from shared memory (tiling/stream_rows.h):
+  // instructions limit such kernels, and a warp reduces a row by shuffles alone. On other targets
+  // blocks wait for memory, and registers limit how many wait.
   int64_t most_along = ctx->target->has_tcgen05 ? kWarp : threads;
   Fragment layout =
       grid ? GridPartition(info.extents(), threads, vector, WidestOfTensors(info), most_along)

@@ -292,7 +292,7 @@ class JITKernel:
 
     @property
     def adapter(self) -> JITKernel:
-        """What launches the kernel, an object of its own in upstream TileLang: the kernel."""
+        """Returns the kernel: it launches itself. Upstream TileLang has an adapter for that."""
         return self
 
     @functools.cached_property

@@ -26,10 +26,10 @@ class GlobalVar(str):
 
 
 class DeviceModule(NamedTuple):
-    """What runs on the GPU.
+    """The functions of a kernel that run on the GPU.
 
     Attributes:
-        functions: of the GPU, by name: how each is launched (``tl.runtime.LaunchSpec``).
+        functions: how each function is launched (``tl.runtime.LaunchSpec``), by its name.
     """
 
     functions: Mapping[GlobalVar, Any]

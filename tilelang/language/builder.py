@@ -202,7 +202,9 @@ def in_block(what: str) -> Builder:
 
 
 def at_barrier(what: str) -> Builder:
-    """As :func:`in_block`, for barriers, which divide a T.Parallel loop around them.
+    """Returns the builder for a barrier, which may stand directly in a T.Parallel loop.
+
+    The barrier divides the loop. Everywhere else the rules are those of :func:`in_block`.
 
     Raises:
         ScopeError: also under a condition or in a loop inside T.Parallel, and in T.vectorized.

@@ -16,12 +16,13 @@ _seq = _ffi.get("ir.Seq")
 
 
 class Dimensions(NamedTuple):
-    """What an inner loop adds to the one around it.
+    """The dimensions that an inner loop adds to the loop around it.
 
     Attributes:
-        variables, extents: of its dimensions.
-        body: of both loops.
-        notes: its annotations.
+        variables: one for each dimension.
+        extents: as many.
+        body: the body of both loops.
+        notes: the annotations of the inner loop.
     """
 
     variables: Sequence[Var]
