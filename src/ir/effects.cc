@@ -128,6 +128,13 @@ int CountEffects(const Stmt& s, const Buffer& buffer) {
   return count;
 }
 
+bool Writes(const Stmt& s, const Buffer& buffer) {
+  bool writes = false;
+  WalkEffects(
+      s, [&](const Effect& effect) { writes |= effect.Writes() && effect.buffer.same_as(buffer); });
+  return writes;
+}
+
 bool OverwritesFirst(const Stmt& s, const Buffer& buffer) {
   if (const auto* seq = s.as<SeqNode>()) {
     for (const Stmt& inner : seq->stmts) {

@@ -44,6 +44,8 @@ void WalkEffects(const Stmt& s, const std::function<void(const Effect&)>& fn);
 std::vector<Effect> EffectsOf(const Stmt& s);
 // Returns how many effects are on the buffer.
 int CountEffects(const Stmt& s, const Buffer& buffer);
+// Returns whether an effect of `s` may write the buffer.
+bool Writes(const Stmt& s, const Buffer& buffer);
 // Returns whether the first use of `buffer` in `s` overwrites everything that it held.
 bool OverwritesFirst(const Stmt& s, const Buffer& buffer);
 

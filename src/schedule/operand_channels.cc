@@ -22,16 +22,6 @@ namespace {
 
 constexpr int64_t kOperandSlots = 2;
 
-bool Writes(const ir::SeqNode* body, const Buffer& tile) {
-  bool writes = false;
-  for (const Stmt& s : body->stmts) {
-    ir::WalkEffects(s, [&](const ir::Effect& effect) {
-      writes |= effect.Writes() && effect.buffer.same_as(tile);
-    });
-  }
-  return writes;
-}
-
 // The operands of the gemms of a loop's body that no channel loads: A in tensor memory, and shared
 // tiles that a statement of the body writes.
 ir::Array<Buffer> OperandsOf(const ir::SeqNode* body, const std::vector<Channel>& loaded) {
@@ -43,7 +33,8 @@ ir::Array<Buffer> OperandsOf(const ir::SeqNode* body, const std::vector<Channel>
       const Buffer& tile = input->buffer();
       bool own = tile.IsTmem() && tile->attrs.count(op::kColumnsOf) == 0;
       bool shared = tile.IsShared() && ChannelOf(tile, loaded) == nullptr;
-      bool written = shared && Writes(body, tile);
+      bool written = shared && std::any_of(body->stmts.begin(), body->stmts.end(),
+                                           [&](const Stmt& t) { return ir::Writes(t, tile); });
       if (own || written) ir::AddOnce(tile, &operands);
     }
   }

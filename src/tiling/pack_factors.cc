@@ -98,7 +98,7 @@ class TileFinder {
     if (!factors->region.IsWhole() || tile.atoms->shape.size() != kAtomDims) return std::nullopt;
     for (const Stmt& s : body_->stmts) {
       const auto* pack = s.as<ir::ParallelForNode>();
-      if (pack != nullptr && Writes(s, tile.atoms)) tile.pack = pack;
+      if (pack != nullptr && ir::Writes(s, tile.atoms)) tile.pack = pack;
     }
     if (tile.pack == nullptr) return std::nullopt;
     Buffer source = SourceOf(tile);
@@ -113,13 +113,6 @@ class TileFinder {
   }
 
  private:
-  static bool Writes(const Stmt& s, const Buffer& buffer) {
-    std::vector<ir::Effect> effects = ir::EffectsOf(s);
-    return std::any_of(effects.begin(), effects.end(), [&](const ir::Effect& effect) {
-      return effect.Writes() && effect.buffer.same_as(buffer);
-    });
-  }
-
   // Returns the shared tile that the atoms are made of, or null where they are made of something
   // else, too.
   static Buffer SourceOf(const PackedTile& tile) {
