@@ -145,6 +145,10 @@ class KernelPrinter {
   bool IsRestricted(const Buffer& tensor) const;
   void PrintBody();
   void PrintIndices();
+  // The offsets in shared memory that the call decides.
+  Map<Buffer, Expr> OffsetsAtCall() const {
+    return Attr(launch_->attrs, "smem_offsets_at_call", Map<Buffer, Expr>());
+  }
   std::string Attributes();
 
   Func func_;
@@ -167,6 +171,7 @@ void KernelPrinter::CollectParams() {
   for (const Var& var : launch_->thread_vars) free.Define(var);
   for (const TensorMapInfo& map : maps) free.Define(map->var);
   free.VisitStmt(launch_->body);
+  for (const auto& [buffer, offset] : OffsetsAtCall()) free.VisitExpr(offset);
   for (const Expr& callee : free.callees) {
     if (const auto* name = callee.as<StringImmNode>()) names_.Reserve(name->value);
   }
@@ -315,7 +320,7 @@ void KernelPrinter::PrintBody() {
   }
   PrintIndices();
   auto smem_offsets = Attr(launch_->attrs, "smem_offsets", Map<Buffer, int64_t>());
-  StmtPrinter(&out_, &exprs_, &names_, smem_offsets).Print(launch_->body);
+  StmtPrinter(&out_, &exprs_, &names_, smem_offsets, OffsetsAtCall()).Print(launch_->body);
   out_.Close();
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ir/visitor.h"
+#include "memory/plan_shared_memory.h"
 
 namespace tilelang {
 
@@ -53,6 +54,7 @@ Array<NamedTile> NamedTilesOf(const ir::KernelLaunchNode* launch) {
   if (auto given = launch->attrs.Get("smem_offsets")) {
     offsets = (*given).cast<ir::Map<ir::Buffer, int64_t>>();
   }
+  bool shifted = launch->attrs.count("smem_offsets_at_call") != 0;
   TileUses found;
   found.VisitStmt(launch->body);
   for (const ir::AllocNode* op : found.allocations) {
@@ -61,6 +63,8 @@ Array<NamedTile> NamedTilesOf(const ir::KernelLaunchNode* launch) {
     node->name = buffer->name;
     node->in_registers = buffer.IsLocal();
     if (buffer.IsShared()) {
+      // Where the call decides how many bytes precede a tile, the bytes of such tiles are unknown.
+      if (shifted && buffer->attrs.count(memory::kBytesAtCall) != 0) continue;
       auto offset = offsets.find(buffer);
       if (offset == offsets.end()) continue;
       node->offset = (*offset).second;

@@ -176,8 +176,10 @@ void StmtPrinter::Print(const AllocNode* op) {
   TL_CHECK(offset != smem_offsets_.end(), op->span,
            buffer->name << " has no place in shared memory: PlanSharedMemory must run first");
   int64_t bytes = (*offset).second;
-  out_->Line(type + "* " + name + " = reinterpret_cast<" + type + "*>(smem" +
-             (bytes == 0 ? "" : " + " + std::to_string(bytes)) + ");");
+  std::string place = bytes == 0 ? "" : " + " + std::to_string(bytes);
+  auto at_call = offsets_at_call_.find(buffer);
+  if (at_call != offsets_at_call_.end()) place = " + " + exprs_->Print((*at_call).second);
+  out_->Line(type + "* " + name + " = reinterpret_cast<" + type + "*>(smem" + place + ");");
 }
 
 }  // namespace tilelang

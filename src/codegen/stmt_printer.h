@@ -10,10 +10,16 @@ namespace tilelang {
 
 class StmtPrinter {
  public:
-  // smem_offsets: bytes from the start of shared memory, of every shared buffer.
+  // smem_offsets: bytes from the start of shared memory, of every shared buffer; offsets_at_call:
+  // of the buffers for which the call decides.
   StmtPrinter(SourceWriter* out, ExprPrinter* exprs, Names* names,
-              ir::Map<ir::Buffer, int64_t> smem_offsets)
-      : out_(out), exprs_(exprs), names_(names), smem_offsets_(std::move(smem_offsets)) {}
+              ir::Map<ir::Buffer, int64_t> smem_offsets,
+              ir::Map<ir::Buffer, ir::Expr> offsets_at_call)
+      : out_(out),
+        exprs_(exprs),
+        names_(names),
+        smem_offsets_(std::move(smem_offsets)),
+        offsets_at_call_(std::move(offsets_at_call)) {}
 
   void Print(const ir::Stmt& s);
 
@@ -39,6 +45,7 @@ class StmtPrinter {
   ExprPrinter* exprs_;
   Names* names_;
   ir::Map<ir::Buffer, int64_t> smem_offsets_;
+  ir::Map<ir::Buffer, ir::Expr> offsets_at_call_;
 };
 
 }  // namespace tilelang

@@ -396,23 +396,46 @@ int64_t Place(std::vector<Block>* blocks) {
   return total;
 }
 
-// Places the tile whose size is known at the call, if there is one, behind the other blocks. Each
-// version of a part of the kernel has a copy of the tile, and all copies take the same bytes. Sets
-// attrs["smem_at_call"] and returns the bytes in use at most.
+// Places the tiles whose sizes are known at the call behind the other blocks, in the order of the
+// program, and returns the bytes in use at most. Each version of a part of the kernel has a copy of
+// a tile, and all copies take the same bytes.
+//
+// The offset of a tile behind another one depends on the call: attrs["smem_offsets_at_call"] has
+// it. The constant offset of such a tile is that for the largest tiles before it, so that constant
+// offsets still say which tiles are apart. Sets attrs["smem_at_call"], too.
 int64_t PlaceSizedAtCall(std::vector<Block>* blocks, int64_t total, Map<String, Any>* attrs) {
-  ffi::Optional<Expr> bytes;
+  struct Place {
+    Expr bytes;
+    Expr at_call;
+    int64_t offset;
+  };
+  std::vector<Place> places;
+  Expr next_at_call;
   int64_t end = total;
+  int64_t align = 16;
+  for (const Block& block : *blocks) {
+    if (block.IsUsed() && block.IsSizedAtCall()) align = std::max(align, block.align);
+  }
+  Map<Buffer, Expr> at_call;
   for (Block& block : *blocks) {
     if (!block.IsUsed() || !block.IsSizedAtCall()) continue;
     Expr own = block.buffer->attrs.at(kBytesAtCall).cast<Expr>();
-    TL_CHECK(!bytes.has_value() || own.same_as(bytes.value()), block.buffer->span,
-             block.buffer->name << " is not the only tile of a size known at the call");
-    bytes = own;
-    block.offset = RoundUp(total, block.align);
-    end = std::max(end, block.offset + block.bytes);
-    Expr unit = Const(dtypes::kInt64, 16);
-    attrs->Set("smem_at_call", CeilDiv(own, unit) * unit + Const(dtypes::kInt64, block.offset));
+    auto same = [&](const Place& place) { return place.bytes.same_as(own); };
+    auto place = std::find_if(places.begin(), places.end(), same);
+    if (place == places.end()) {
+      int64_t offset = RoundUp(end, align);
+      if (places.empty()) next_at_call = Const(dtypes::kInt64, offset);
+      place = places.insert(places.end(), {own, next_at_call, offset});
+      Expr unit = Const(dtypes::kInt64, align);
+      Expr taken = Max(own, Const(dtypes::kInt64, 0));  // an integer parameter may be negative
+      next_at_call = next_at_call + CeilDiv(taken, unit) * unit;
+      end = offset + block.bytes;
+    }
+    block.offset = place->offset;
+    if (place != places.begin()) at_call.Set(block.buffer, place->at_call);
   }
+  if (!places.empty()) attrs->Set("smem_at_call", next_at_call);
+  if (!at_call.empty()) attrs->Set("smem_offsets_at_call", at_call);
   return end;
 }
 

@@ -21,7 +21,9 @@ inline constexpr const char* kBytesAtCall = "bytes_at_call";
 inline constexpr const char* kRolesShare = "roles_share_memory";
 
 // Sets attrs["smem_offsets"] : Map<Buffer, int> and attrs["dyn_smem_bytes"] : int of each launch,
-// in bytes from the start of dynamic shared memory, which is aligned to 1024.
+// in bytes from the start of dynamic shared memory, which is aligned to 1024. If tiles have sizes
+// that are known at the call, also sets attrs["smem_at_call"] : Expr, the bytes that a launch asks
+// for, and attrs["smem_offsets_at_call"] : Map<Buffer, Expr> of the tiles behind the first of them.
 //
 // Buffers that are never live at the same time share bytes. As far as it adds no bytes, a buffer
 // takes bytes whose last use was long ago: the slices of a result lie apart in the bytes of the

@@ -44,8 +44,6 @@ class KernelFrame:
         extents = [grid_extent(extent) for extent in blocks]
         self.grid = [*extents[:2], _product(extents[2:])] if len(extents) > 3 else extents
         self.folded = extents[2:] if len(extents) > 3 else []
-        # The name of its tile whose extents are known at the call.
-        self.sized_tile: str | None = None
         self.threads = threads
         self.attrs: dict[str, Any] = attrs
         self.block_vars: list[Expr] = []

@@ -1,7 +1,8 @@
 """Shared tiles whose extents are known at the call: ``T.alloc_shared((n,), dtype)``.
 
-The compiler sees a tile as large as a block may have, which it places behind all other tiles. The
-program sees a view of its first elements, and a launch asks for the bytes of these.
+The compiler sees tiles as large as a block may have, which it places behind all other tiles, each
+one behind the bytes that the tile before it has at the call. The program sees a view of the first
+elements of a tile, and a launch asks for the bytes of these.
 """
 
 from __future__ import annotations
@@ -41,23 +42,14 @@ def allocate_at_call(
     Raises:
         DTypeError: an extent is no integer.
         ShapeError: an extent below 1, or one that only the kernel knows.
-        ResourceError: the kernel has such a tile already.
     """
     builder = in_block("T.alloc_shared")
     extents = [plain(each) for each in (shape if isinstance(shape, (tuple, list)) else (shape,))]
     for extent in extents:
         _check(builder, extent)
-    if builder.kernel.sized_tile is not None:
-        raise errors.ResourceError(
-            "a kernel has one shared tile whose extents are known at the call, and "
-            f"`{builder.kernel.sized_tile}` is one",
-            span=span.here(),
-            notes=["give the other tiles constant extents"],
-        )
     bytes_of_element = int(dtype.bits) // 8
     size: Any = reduce(lambda a, b: a * cast(b, INT64), extents, as_expr(bytes_of_element, INT64))
     tile = allocate([_MOST_BYTES // bytes_of_element], {"bytes_at_call": size})
-    builder.kernel.sized_tile = tile.name
     return View(tile, extents, dtype, None)
 
 

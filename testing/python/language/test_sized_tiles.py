@@ -11,7 +11,7 @@ import tilelang
 import tilelang.language as T
 from tilelang import errors
 
-n, m = T.dynamic("n"), T.dynamic("m")
+n, m, p = T.dynamic("n"), T.dynamic("m"), T.dynamic("p")
 TARGETS = ["sm_100a", "sm_90a", "sm_80"]
 
 
@@ -120,6 +120,149 @@ def test_a_launch_asks_for_the_bytes_of_the_call(target: str) -> None:
         kernel(data(most + 1, dtype=torch.int32))
 
 
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+def test_several_tiles_of_unknown_extents(target: str) -> None:
+    """Tiles of different types, in another order than their uses, beside a tile of the compiler."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((n, m), "float32"),
+        B: T.Tensor((p,), "int8"),
+        W: T.Tensor((64, 64), "float16"),
+        C: T.Tensor((m, n), "float32"),
+        D: T.Tensor((p,), "int8"),
+    ):
+        with T.Kernel(1, threads=64):
+            w = T.alloc_shared((64, 64), "float16")
+            b = T.alloc_shared((p,), "int8")
+            a = T.alloc_shared((n, m), "float32")
+            c = T.alloc_shared((m, n), "float32")
+            T.copy(W, w)
+            T.copy(A, a)
+            T.copy(B, b)
+            for i, j in T.Parallel(m, n):
+                c[i, j] = a[j, i] + w[i % 64, j % 64]
+            for i in T.Parallel(p):
+                D[i] = b[p - 1 - i]
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target=target)
+    w = data(64, 64, dtype=torch.float16)
+    for rows, columns, size in ((3, 5, 7), (33, 17, 1000), (1, 1, 1), (64, 64, 129)):
+        a, b = data(rows, columns), data(size, dtype=torch.int8)
+        c, d = torch.zeros(columns, rows), torch.zeros_like(b)
+        kernel(a, b, w, c, d)
+        i, j = torch.arange(columns)[:, None] % 64, torch.arange(rows) % 64
+        assert torch.equal(c, a.T + w[i, j].float())
+        assert torch.equal(d, b.flip(0))
+    with pytest.raises(errors.ArgumentError, match="bytes of shared memory, but a block has"):
+        kernel(data(200, 200), b, w, torch.zeros(200, 200), d)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_tiles_that_take_turns_in_a_loop(target: str) -> None:
+    """Every round reads from one tile what the round before wrote to it."""
+
+    @T.prim_func
+    def rotated(A: T.Tensor((n,), "int32"), B: T.Tensor((n,), "int32"), rounds: T.int32):
+        with T.Kernel(1, threads=64):
+            front = T.alloc_shared((n,), "int32")
+            back = T.alloc_shared((n,), "int32")
+            T.copy(A, front)
+            for _ in T.serial(rounds):
+                for i in T.Parallel(n):
+                    back[i] = front[(i + 1) % n]
+                for i in T.Parallel(n):
+                    front[i] = back[i] + 1
+            T.copy(front, B)
+
+    kernel = tilelang.compile(rotated, target=target)
+    for size, rounds in ((1, 3), (65, 4), (500, 2), (64, 0)):
+        a, b = data(size, dtype=torch.int32), torch.zeros(size, dtype=torch.int32)
+        kernel(a, b, rounds)
+        assert torch.equal(b, a.roll(-rounds) + rounds)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_slices_of_constant_extents_are_operands(target: str) -> None:
+    @T.prim_func
+    def product(
+        A: T.Tensor((64, m), "float16"),
+        B: T.Tensor((m, 64), "float16"),
+        C: T.Tensor((64, 64), "float32"),
+        R: T.Tensor((64,), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, m), "float16")
+            b = T.alloc_shared((m, 64), "float16")
+            row = T.alloc_fragment((64, 64), "float32")
+            c = T.alloc_fragment((64, 64), "float32")
+            total = T.alloc_fragment((64,), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(c)
+            for k in T.serial(m // 64):
+                T.gemm(a[:, k * 64 : k * 64 + 64], b[k * 64 : k * 64 + 64, :], c)
+            T.copy(a[:, m - 64 : m], row)
+            T.reduce_sum(row, total, dim=1)
+            T.copy(c, C)
+            T.copy(total, R)
+
+    kernel = tilelang.compile(product, target=target)
+    for size in (64, 192):
+        a, b = torch.randn(64, size).half(), torch.randn(size, 64).half()
+        c, r = torch.zeros(64, 64), torch.zeros(64)
+        kernel(a, b, c, r)
+        torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(r, a[:, -64:].float().sum(1), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_tiles_of_a_pipelined_loop(target: str) -> None:
+    @T.prim_func
+    def reversed_rows(A: T.Tensor((n, m), "float32"), B: T.Tensor((n, m), "float32")):
+        with T.Kernel(1, threads=128):
+            row = T.alloc_shared((m,), "float32")
+            turned = T.alloc_shared((m,), "float32")
+            for i in T.Pipelined(n, num_stages=2):
+                T.copy(A[i, 0:m], row)
+                for j in T.Parallel(m):
+                    turned[j] = row[m - 1 - j]
+                T.copy(turned, B[i, 0:m])
+
+    kernel = tilelang.compile(reversed_rows, target=target)
+    for shape in ((5, 70), (1, 1), (3, 256)):
+        a, b = data(*shape), torch.zeros(shape)
+        kernel(a, b)
+        assert torch.equal(b, a.flip(1))
+
+
+@pytest.mark.parametrize("copies", [0, -3])
+def test_a_tile_of_no_elements_takes_no_bytes(copies: int) -> None:
+    """Tiles before and behind it keep their elements."""
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "int32"), copies: T.int32):
+        with T.Kernel(1, threads=32):
+            before = T.alloc_shared((n,), "int32")
+            empty = T.alloc_shared((copies, 64), "int32")
+            behind = T.alloc_shared((n,), "int32")
+            T.copy(A, before)
+            for i in T.Parallel(n):
+                behind[i] = before[n - 1 - i]
+            for c, i in T.Parallel(copies, 64):
+                empty[c, i] = 0
+            for i in T.Parallel(n):
+                A[i] = before[i] * 1000 + behind[i]
+
+    kernel = tilelang.compile(main, target="sm_100a")
+    a = data(77, dtype=torch.int32)
+    expected = a * 1000 + a.flip(0)
+    kernel(a, copies)
+    assert torch.equal(a, expected)
+
+
 def test_elements_behind_the_tile_are_reported() -> None:
     @T.prim_func
     def beyond(A: T.Tensor((n,), "int32")):
@@ -137,10 +280,7 @@ def _wrong(kind: str) -> Any:
     @T.prim_func
     def main(A: T.Tensor((n, 64), "float16"), B: T.Tensor((64, 64), "float16"), x: T.float32):
         with T.Kernel(n, threads=128) as bx:
-            if kind == "two":
-                T.alloc_shared((n,), "float16")
-                T.alloc_shared((2 * n,), "float16")
-            elif kind == "of the block":
+            if kind == "of the block":
                 T.alloc_shared((bx + 1,), "float16")
             elif kind == "computed":
                 size = A[0, 0].astype("int32")
@@ -163,7 +303,6 @@ def _wrong(kind: str) -> Any:
 @pytest.mark.parametrize(
     ("kind", "error", "text"),
     [
-        ("two", errors.ResourceError, "a kernel has one shared tile whose extents are known at"),
         ("of the block", errors.ShapeError, "`bx` is known in the kernel only"),
         ("computed", errors.ShapeError, "is known in the kernel only"),
         ("float", errors.DTypeError, "has type float32; extents are integers"),
