@@ -165,5 +165,11 @@ _KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     ),
 )
 
-# Settings of TileLang that ask for nothing here.
-_WITHOUT_EFFECT = frozenset({"backend"})
+# Settings of TileLang that ask for nothing here. Candidates are compiled beside each other in any
+# case, and one GPU measures all of them.
+_WITHOUT_EFFECT = frozenset(
+    {
+        *("backend", "use_pipeline", "enable_grouped_compile", "group_compile_size"),
+        *("benchmark_multi_gpu", "benchmark_devices"),
+    }
+)

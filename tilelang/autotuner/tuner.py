@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -11,14 +12,12 @@ from ..ir.stmt import ir_function
 from ..jit import EagerFunction, JITFunction
 from . import candidates
 from .inputs import get_autotune_inputs
+from .param import CompileArgs
 from .result import AutotuneResult
 from .search import Search
 from .settings import ProfileArgs
 
-_COMPILE_OPTIONS = (
-    *("out_idx", "execution_backend", "target", "target_host", "verbose", "pass_configs"),
-    "compile_flags",
-)
+_COMPILE_OPTIONS = {field.name for field in dataclasses.fields(CompileArgs)}
 
 
 class AutoTuner:
@@ -70,24 +69,17 @@ class AutoTuner:
         warmup: float | None = None,
         rep: float | None = None,
         timeout: float | None = None,
-        enable_grouped_compile: bool = False,
-        early_stop: bool | float | None = None,
-        early_stop_factor: float | None = None,
+        **others: Any,
     ) -> AutotuneResult:
-        """Searches; arguments as in :class:`ProfileArgs`.
+        """Searches.
 
-        ``enable_grouped_compile`` is accepted: candidates are compiled beside each other anyway.
+        Args:
+            warmup, rep, timeout, others: settings as in :class:`ProfileArgs`.
 
         Raises:
-            ConfigError: none of the configurations can be used.
+            ConfigError: none of the configurations can be used, or there is no such setting.
         """
-        settings = self._settings.but(
-            warmup=warmup,
-            rep=rep,
-            timeout=timeout,
-            early_stop=early_stop,
-            early_stop_factor=early_stop_factor,
-        )
+        settings = self._settings.but(warmup=warmup, rep=rep, timeout=timeout, **others)
         configs = candidates.resolve(self.configs, {})
         names = _parameter_names(self.function)
         if names is not None:
