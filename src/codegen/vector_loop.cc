@@ -238,7 +238,8 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
 
   const auto* copied = store->value.as<LoadNode>();
   if (vector_store && copied != nullptr && finder.loads.size() == 1 &&
-      finder.loads[0].load == copied && copied->dtype == store->buffer->dtype) {
+      finder.loads[0].load == copied && finder.loads[0].sharing == 1 &&
+      copied->dtype == store->buffer->dtype) {
     std::string source = exprs_->Pointer(copied->buffer, at_first_lane(copied->indices), width);
     out_->Line(Moving("store", loop, store->buffer) + "(" + target + ", " +
                Moving("load", loop, copied->buffer) + "<" + lanes + ">(" + source + "));");

@@ -84,3 +84,30 @@ def test_a_condition_keeps_its_loads_apart(target):
     want = torch.full_like(b, -1)
     want[:, 0:64:2], want[:, 1:64:2] = (a & 15).half(), (a >> 4).half()
     assert torch.equal(b, want)
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a", "sm_80", "sm_120a"])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("times", [2, 4])
+@pytest.mark.parametrize("directly", [False, True])
+def test_repeated_elements(directly, times, dtype, target):
+    """B = each element of A so many times: the lanes share elements, and nothing changes them."""
+
+    @T.prim_func
+    def main(A: T.Tensor((ROWS, COLUMNS // times), dtype), B: T.Tensor((ROWS, COLUMNS), dtype)):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_shared((ROWS, COLUMNS // times), dtype)
+            b = T.alloc_shared((ROWS, COLUMNS), dtype)
+            T.copy(A, a)
+            if directly:
+                for i, j in T.Parallel(ROWS, COLUMNS):
+                    B[i, j] = a[i, j // times]
+            else:
+                for i, j in T.Parallel(ROWS, COLUMNS):
+                    b[i, j] = a[i, j // times]
+                T.copy(b, B)
+
+    a = torch.randint(0, 200, (ROWS, COLUMNS // times)).to(getattr(torch, dtype))
+    b = torch.zeros(ROWS, COLUMNS, dtype=a.dtype)
+    tilelang.compile(main, target=target)(a, b)
+    assert torch.equal(b, a.repeat_interleave(times, dim=1))
