@@ -11,6 +11,7 @@
 #include "ir/intrinsics.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
+#include "lower/limited_functions.h"
 #include "lower/powers_of_two.h"
 
 namespace tilelang::lower {
@@ -71,6 +72,19 @@ bool KeepsErrorsSmall(const Stmt& s) {
   }
 }
 
+// Constants stay: divide_rows divides by them, and ptxas by powers of two.
+bool IsQuotient(const Expr& e) {
+  const auto* op = e.as<ir::BinaryNode>();
+  return op != nullptr && op->Op() == ir::BinaryOp::kDiv && op->b->kind != ir::ExprKind::kFloatImm;
+}
+
+bool IsApproximated(const Expr& e) {
+  if (!IsFloat32(e)) return false;
+  const auto* call = e.as<ir::CallNode>();
+  return IsQuotient(e) || (call != nullptr && (call->name == "exp" || call->name == "exp2" ||
+                                               call->name == "sigmoid"));
+}
+
 // Returns whether all results of a launch are rounded to 16 bits, and all of it keeps errors small.
 bool Qualifies(const ir::KernelLaunchNode* launch) {
   bool qualifies = true;
@@ -82,7 +96,7 @@ bool Qualifies(const ir::KernelLaunchNode* launch) {
   });
   ir::WalkStmts(launch->body, [&](const Stmt& s) { return qualifies &= KeepsErrorsSmall(s); });
   ir::WalkExprs(launch->body, [&](const Expr& e) { return qualifies &= KeepsErrorsSmall(e); });
-  return qualifies;
+  return qualifies && !HasErrorAtLimit(launch->body, IsApproximated);
 }
 
 class Approximator : public ir::StmtMutator {
@@ -100,13 +114,12 @@ class Approximator : public ir::StmtMutator {
 
   Expr Mutate(const Expr& e) override {
     Expr self = StmtMutator::Mutate(e);
-    if (!IsFloat32(self)) return self;
-    if (const auto* op = self.as<ir::BinaryNode>(); op != nullptr && IsQuotient(op)) {
+    if (!IsApproximated(self)) return self;
+    if (const auto* op = self.as<ir::BinaryNode>()) {
       replaced_.insert("quotients");
       return Quotient(op->a, op->b, op->span);
     }
     const auto* call = self.as<ir::CallNode>();
-    if (call == nullptr) return self;
     if (call->name == "sigmoid") {
       replaced_.insert("exponentials");
       const Expr& x = call->args[0];
@@ -115,16 +128,11 @@ class Approximator : public ir::StmtMutator {
                            {}, call->span);
       return Quotient(one, one + PowerOfTwo(exponential.get()), call->span);
     }
-    if (call->name != "exp" && call->name != "exp2") return self;
     replaced_.insert("exponentials");
     return PowerOfTwo(call);
   }
 
  private:
-  // Constants stay: divide_rows divides by them, and ptxas by powers of two.
-  static bool IsQuotient(const ir::BinaryNode* op) {
-    return op->Op() == ir::BinaryOp::kDiv && op->b->kind != ir::ExprKind::kFloatImm;
-  }
   static Expr Quotient(const Expr& a, const Expr& b, const ir::Span& span) {
     return ir::Call(a.dtype(), "quotient", {a, b}, {}, span);
   }

@@ -116,14 +116,61 @@ def stored(dtype):
         rows_of(lambda x, most, d: T.if_then_else(x / d > 1.0, x, d)),
         rows_of(lambda x, most, d: T.cast(T.cast(x / d, "int32"), "float32")),
         rows_of(lambda x, most, d: T.cast(T.cast(T.exp(x), "float8_e4m3fn"), "float32")),
+        rows_of(lambda x, most, d: T.sqrt(1.0 - x / most)),
+        rows_of(lambda x, most, d: T.log(1.0 - T.exp(x - most))),
+        rows_of(lambda x, most, d: T.pow(x / d, 0.5)),
         rows_of(lambda x, most, d: x / 3.7),
         rows_of(lambda x, most, d: x * d),
     ],
-    ids=["float32", "float8", "floor", "round", "compared", "integers", "narrow", "constant",
-         "none"],
+    ids=["float32", "float8", "floor", "round", "compared", "integers", "narrow", "root",
+         "logarithm", "power", "constant", "none"],
 )  # fmt: skip
 def test_what_stays_exact(program):
     assert not approximates(tilelang.compile(program, target="sm_100a"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_logarithms_of_equal_numbers(target):
+    """The quotient of equal numbers is 1, and the logarithm of 0 infinite."""
+    program = rows_of(lambda x, most, d: T.log(1.0 - x / most), columns=64, rows=512)
+    x = torch.randn(512, 64).bfloat16()
+    got = run(tilelang.compile(program, target=target), x, torch.ones(512))
+    want = (1 - x.float() / x.float().amax(1, keepdim=True)).log()
+    torch.testing.assert_close(got.float(), want, rtol=2.0**-7, atol=1e-3)
+    assert got.isinf().any(1).all()
+
+
+def sums_of_rows(term, function):
+    """Y = function(sum of term(X)) of each row."""
+
+    @T.prim_func
+    def main(X: T.Tensor((8, 64), "bfloat16"), Y: T.Tensor((8, 64), "bfloat16")):
+        with T.Kernel(8, threads=32) as row:
+            x, y = (T.alloc_fragment((1, 64), "float32") for _ in range(2))
+            total = T.alloc_fragment((1,), "float32")
+            T.copy(X[row, 0], x)
+            for i, j in T.Parallel(1, 64):
+                y[i, j] = term(x[i, j])
+            T.reduce_sum(y, total, dim=1)
+            for i, j in T.Parallel(1, 64):
+                x[i, j] = x[i, j] - function(total[i])
+            T.copy(x, Y[row, 0])
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("term", "function", "approximated"),
+    [
+        (T.exp, T.log, True),
+        (lambda x: T.exp(x) * T.exp(x) + 0.5, lambda s: T.rsqrt(s / 64 + 1e-5), True),
+        (T.exp, lambda s: T.log(s - 1.0), False),
+        (lambda x: T.exp(x) - 1.0, T.sqrt, False),
+    ],
+)
+def test_sums_that_are_never_negative(term, function, approximated):
+    kernel = tilelang.compile(sums_of_rows(term, function), target="sm_100a")
+    assert approximates(kernel) == approximated
 
 
 def test_statistics_of_rows_stay_exact():
