@@ -12,6 +12,16 @@ using ir::Expr;
 
 namespace {
 
+Expr Folded(const Expr& e);
+
+// Returns a factor times log2(e); undefined if it is then above 1: the lowest finite number, as a
+// mask, would become infinite, and the difference of two of them no number.
+Expr FoldedFactor(const Expr& e) {
+  Expr folded = Folded(e);
+  const auto* number = folded.defined() ? folded.as<ir::FloatImmNode>() : nullptr;
+  return number != nullptr && std::abs(number->value) > 1 ? Expr() : folded;
+}
+
 // Returns `e` times log2(e) if this takes no operation more: in sums, differences and products, of
 // which each term has a constant. Undefined for others, and where a constant would become infinite:
 // the lowest finite number, as a mask, times 0 is 0.
@@ -26,9 +36,9 @@ Expr Folded(const Expr& e) {
   if (op == nullptr) return Expr();
   bool sum = op->Op() == ir::BinaryOp::kAdd || op->Op() == ir::BinaryOp::kSub;
   if (!sum && op->Op() != ir::BinaryOp::kMul) return Expr();
-  Expr a = Folded(op->a);
+  Expr a = sum ? Folded(op->a) : FoldedFactor(op->a);
   if (!sum && a.defined()) return ir::MakeBinary(op->Op(), a, op->b, op->span);
-  Expr b = Folded(op->b);
+  Expr b = sum ? Folded(op->b) : FoldedFactor(op->b);
   if (!b.defined() || (sum && !a.defined())) return Expr();
   return ir::MakeBinary(op->Op(), sum ? a : op->a, b, op->span);
 }

@@ -173,6 +173,21 @@ def test_sums_that_are_never_negative(term, function, approximated):
     assert approximates(kernel) == approximated
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("factor", [0.9, 0.25])
+def test_masks_times_a_factor(factor, target):
+    """The lowest finite number times the factor and log2(e) would be infinite."""
+    program = rows_of(lambda x, most, d: T.exp(x * factor - most * factor), dtype="float32",
+                      out="bfloat16")  # fmt: skip
+    x = torch.randn(33, 200)
+    x[3], x[4, 100:] = (torch.finfo(torch.float32).min,) * 2
+    kernel = tilelang.compile(program, target=target)
+    assert approximates(kernel)
+    got = run(kernel, x, torch.ones(33), out=torch.bfloat16)
+    want = ((x - x.amax(1, keepdim=True)) * factor).exp()
+    torch.testing.assert_close(got.float(), want, rtol=2.0**-7, atol=1e-7)
+
+
 def test_statistics_of_rows_stay_exact():
     """A float32 result beside those of 16 bits shows every bit."""
 
