@@ -4,6 +4,7 @@ See ``docs/layouts.md``. Every layout maps logical coordinates (last dimension f
 hardware coordinates; :class:`Layout` to one integer, :class:`Fragment` to (thread, register).
 """
 
+from tilelang.layout import cute
 from tilelang.layout.formula import FormulaLayout
 from tilelang.layout.fragment import (
     Conversion,
@@ -72,6 +73,7 @@ __all__ = [
     "composition",
     "concatenate",
     "conversion",
+    "cute",
     "left_inverse",
     "logical_divide",
     "logical_product",

@@ -8,9 +8,29 @@ from typing import Any
 from .. import _ffi
 from ..ir.expr import Expr as PrimExpr
 from ..ir.stmt import Func
-from ..language.raw.expressions import Range
+from ..layout import cute
 
 tvm_ffi = _ffi.tvm_ffi
+
+
+class Range:
+    """A range of integers: from 0 to ``begin``, or from ``begin`` to ``end``.
+
+    Attributes:
+        min: the first one.
+        extent: how many there are.
+    """
+
+    def __init__(self, begin: Any, end: Any = None) -> None:
+        self.min: Any = 0 if end is None else begin
+        self.extent: Any = begin if end is None else end - begin
+
+    @classmethod
+    def from_min_extent(cls, min_value: Any, extent: Any) -> Range:
+        """Returns the range of ``extent`` integers from ``min_value`` on."""
+        found = cls(extent)
+        found.min = min_value
+        return found
 
 
 class IRModule:
@@ -57,6 +77,8 @@ def _plain(node: Any) -> Any:
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Returns whether two pieces of IR are the same but for the names of what they define."""
     a, b = _plain(lhs), _plain(rhs)
+    if isinstance(a, cute.Layout | cute.IntTuple):
+        return a == b
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(
             structural_equal(a[name], b[name], map_free_vars) for name in a

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import _ffi
 from ..ir.buffer import Buffer
 from ..ir.buffer import Region as BufferRegion
-from ..ir.expr import Expr
+from ..ir.expr import Expr, as_expr
 from ..ir.stmt import Func, Stmt
 from ..layout import Fragment, Layout
 
@@ -63,4 +63,14 @@ def ir_transform(
     return _ffi.tvm_ffi.structural_mutate(node, replaced)
 
 
-__all__ = ["ir_transform", "post_order_visit"]
+def substitute(node: Any, values: Mapping[Any, Any]) -> Any:
+    """Returns a piece of IR with values in place of variables."""
+
+    def value_of(part: Any) -> Any:
+        found = [value for name, value in values.items() if part.same_as(name)]
+        return as_expr(found[0]) if found else None
+
+    return ir_transform(node, value_of, None, ["tir.Var"])
+
+
+__all__ = ["ir_transform", "post_order_visit", "substitute"]
