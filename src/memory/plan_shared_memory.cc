@@ -11,6 +11,7 @@
 #include "ir/changed_launch.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
 #include "op/issue.h"
@@ -298,13 +299,18 @@ class LiveRanges : public StmtVisitor {
     }
   }
   void Await(const Buffer& barrier) {
+    Array<Buffer>& ended = ended_[barrier.get()];
     for (auto it = pending_.begin(); it != pending_.end();) {
       Use(it->first);
       auto& [uses, by_tensor_core, commits] = it->second;
-      std::erase(uses, static_cast<const Object*>(barrier.get()));
-      by_tensor_core &= std::find(commits.begin(), commits.end(), barrier.get()) == commits.end();
+      bool committed = std::find(commits.begin(), commits.end(), barrier.get()) != commits.end();
+      bool ends = std::erase(uses, static_cast<const Object*>(barrier.get())) > 0 || committed;
+      if (ends && divergent_ > 0) AddOnce(it->first, &ended);
+      by_tensor_core &= !committed;
       it = uses.empty() && !by_tensor_core ? pending_.erase(it) : std::next(it);
     }
+    // Warps of another branch, whose text ends before, use these again until the next phase.
+    for (const Buffer& buffer : ended) Use(buffer);
   }
 
   struct Enclosing {
@@ -325,6 +331,8 @@ class LiveRanges : public StmtVisitor {
   std::unordered_map<const Object*, size_t> index_;
   std::unordered_map<const Object*, std::vector<Buffer>> aliases_;
   std::unordered_map<Buffer, Pending, ffi::ObjectPtrHash, ffi::ObjectPtrEqual> pending_;
+  // The buffers whose uses ended with a wait inside a branch, by the barrier of the wait.
+  std::unordered_map<const Object*, Array<Buffer>> ended_;
 };
 
 // Returns how long bytes that two blocks share are idle between their uses: negative if both live
