@@ -118,8 +118,9 @@ class ResultStager : public analysis::ScopedMutator {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     if (!IsResult(op)) return self;
     const Buffer& c = op->src->buffer;
+    bool beside = in_tiles_ || PrecedesGemm(op);
     ir::Map<ir::String, ir::Any> attrs;
-    if (!in_tiles_) attrs.Set(memory::kOverlays, true);
+    if (!beside) attrs.Set(memory::kOverlays, true);
     Buffer tile(ir::String(std::string(c->name) + "_tile"), op->dst->buffer->dtype,
                 op->src->extents, {}, "shared.dyn", attrs, op->span);
     ir::Region whole = ir::Region::Whole(tile);
@@ -128,9 +129,10 @@ class ResultStager : public analysis::ScopedMutator {
                     threads_.linear, threads_.count,
                     nullptr,         &analyzer_};
     bool all = ctx.threads.begin == 0 && ctx.threads.count == threads_.count;
-    if (!all || !op::TmaStore()->Obstacle(store.get(), &ctx).empty() || !Fits(op)) return self;
+    if (!all || !op::TmaStore()->Obstacle(store.get(), &ctx).empty() || !Fits(op, beside))
+      return self;
     RemarkCopy(op, std::string("is staged in shared memory, ") +
-                       (in_tiles_ ? "beside" : "in the bytes of") +
+                       (beside ? "beside" : "in the bytes of") +
                        " the operands, because TMA then stores whole rows. The pass option "
                        "tl.disable_result_staging turns this off");
     return ir::Seq({ir::Alloc(tile, op->span), ir::Copy(op->src, whole, op->span), store},
@@ -145,13 +147,24 @@ class ResultStager : public analysis::ScopedMutator {
     return op->IsPlain() && result && stored &&
            ir::CountEffects(ir::ffi::GetRef<Stmt>(launch_), to) == 1;
   }
-  // An SM holds as many blocks as without the tile.
-  bool Fits(const ir::CopyNode* op) const {
+  // Returns whether a gemm follows, whose operands may be under way.
+  bool PrecedesGemm(const ir::CopyNode* op) const {
+    bool behind = false, found = false;
+    ir::WalkStmts(launch_->body, [&](const Stmt& s) {
+      behind |= s.get() == op;
+      found |= behind && s->kind == ir::StmtKind::kGemm;
+      return !found;
+    });
+    return found;
+  }
+  // Returns whether an SM holds as many blocks as without the tile, which has bytes of its own if
+  // it lies beside the operands.
+  bool Fits(const ir::CopyNode* op, bool beside) const {
     int64_t tile = ir::Bytes(op->dst->buffer->dtype);
     for (const ir::Expr& extent : op->src->extents) tile *= *ir::AsInt(extent);
     int64_t operands = schedule::SharedBytes(launch_);
-    if (!in_tiles_ && tile <= operands) return true;
-    int64_t bytes = in_tiles_ ? tile + operands + tiling::kBlockBytes : tile;
+    if (!beside && tile <= operands) return true;
+    int64_t bytes = beside ? tile + operands + tiling::kBlockBytes : tile;
     auto blocks = [&](int64_t each) { return tiling::BlocksPerSm(launch_, target_, each); };
     return bytes <= target_->shared_memory_per_block && blocks(bytes) == blocks(operands);
   }

@@ -132,3 +132,63 @@ def test_partial_sums_start_in_tensor_memory(steps):
     kernel(a, b, c)
     factors = torch.arange(1, steps + 1).repeat_interleave(128)
     torch.testing.assert_close(c, (a.float() * factors) @ b.float().T, rtol=0, atol=0)
+
+
+def two_results(rows, columns, depth, steps, stages=3, tile="float16"):
+    """C = A B^T and D = 2 A B^T: another loop loads operands while threads store C.
+
+    ``tile``: the type of a shared tile for C; None: the compiler stages C.
+    """
+    K = depth * steps
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, K), "bfloat16"),
+        B: T.Tensor((columns, K), "bfloat16"),
+        C: T.Tensor((rows, columns), tile or "float16"),
+        D: T.Tensor((rows, columns), "float16"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((rows, depth), "bfloat16")
+            b = T.alloc_shared((columns, depth), "bfloat16")
+            c_tile = T.alloc_shared((rows, columns), tile or "float16")
+            c = T.alloc_fragment((rows, columns), "float32")
+            narrow = T.alloc_fragment((rows, columns), "float16")
+            T.clear(c)
+            for k in T.Pipelined(steps, num_stages=stages):
+                T.copy(A[0, k * depth], a)
+                T.copy(B[0, k * depth], b)
+                T.gemm(a, b, c, transpose_B=True)
+            if tile:
+                T.copy(c, c_tile)
+                T.copy(c_tile, C)
+            else:
+                for i, j in T.Parallel(rows, columns):
+                    narrow[i, j] = c[i, j]
+                T.copy(narrow, C)
+            for k in T.Pipelined(steps, num_stages=stages):
+                T.copy(A[0, k * depth], a)
+                T.copy(B[0, k * depth], b)
+                T.gemm(a, b, c, transpose_B=True)
+            for i, j in T.Parallel(rows, columns):
+                narrow[i, j] = c[i, j]
+            T.copy(narrow, D)
+
+    return main
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("steps", [1, 5])
+@pytest.mark.parametrize("depth", [64, 128])
+def test_results_before_another_loop(depth, steps, target):
+    """Tiles of the second loop arrive early. With a depth of 128, memory is short."""
+    program = two_results(128, 128, depth, steps, tile="float32" if depth == 128 else None)
+    kernel = tilelang.compile(program, target=target)
+    a, b = (torch.randint(-2, 3, (128, depth * steps)).bfloat16() for _ in range(2))
+    c = torch.full((128, 128), torch.nan, dtype=torch.float32 if depth == 128 else torch.float16)
+    d = torch.full((128, 128), torch.nan, dtype=torch.float16)
+    kernel(a, b, c, d)
+    want = a.float() @ b.float().T
+    assert torch.equal(c.float(), want)
+    assert torch.equal(d.float(), 2 * want)
