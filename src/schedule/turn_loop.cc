@@ -40,25 +40,27 @@ bool IsLoadByTma(const ir::CopyNode* copy) {
 
 namespace {
 
-// Returns whether the statement fills a tile of a channel: as another role, or by threads.
-bool IsLoad(const Stmt& s, const std::vector<Channel>& channels) {
-  const auto* copy = s.as<ir::CopyNode>();
-  if (copy != nullptr) return ChannelOf(copy->dst->buffer, channels) != nullptr;
-  if (s.as<ir::ParallelForNode>() == nullptr) return false;
-  std::vector<ir::Effect> effects = ir::EffectsOf(s);
-  return std::any_of(effects.begin(), effects.end(), [&](const ir::Effect& effect) {
-    return effect.Writes() && ChannelOf(effect.buffer, channels) != nullptr;
+// Returns whether the statement fills the slots of a channel: as another role, or by threads.
+bool Fills(const Stmt& s, const Channel& channel) {
+  return std::any_of(channel.handovers.begin(), channel.handovers.end(), [&](const auto& handover) {
+    return std::any_of(handover.loads.begin(), handover.loads.end(),
+                       [&](size_t i) { return handover.seq->stmts[i].same_as(s); });
   });
 }
 
-// The threads touch what some of the gemms write, or write what they read.
-bool TakesPart(const Stmt& s, const std::vector<size_t>& gemms, const ir::SeqNode* body) {
+// The threads touch what some of the gemms write, or write what they read, other than by filling a
+// slot of a channel.
+bool TakesPart(const Stmt& s, const std::vector<size_t>& gemms, const ir::SeqNode* body,
+               const std::vector<Channel>& channels) {
   std::vector<ir::Effect> effects = ir::EffectsOf(s);
   return std::any_of(gemms.begin(), gemms.end(), [&](size_t i) {
     const auto* gemm = body->stmts[i].as<ir::GemmNode>();
     return std::any_of(effects.begin(), effects.end(), [&](const ir::Effect& effect) {
       const Buffer& b = effect.buffer;
-      return b.same_as(gemm->result()->buffer) || (gemm->HasInput(b) && effect.Writes());
+      if (b.same_as(gemm->result()->buffer)) return true;
+      if (!gemm->HasInput(b) || !effect.Writes()) return false;
+      const Channel* channel = ChannelOf(b, channels);
+      return channel == nullptr || !Fills(s, *channel);
     });
   });
 }
@@ -162,8 +164,8 @@ TurnStream MakeStream(std::vector<size_t> gemms, const ir::SeqNode* body,
   stream.gemms = std::move(gemms);
   for (size_t i = 0; i < body->stmts.size(); ++i) {
     const Stmt& s = body->stmts[i];
-    bool threads = AsTurnGemm(s) == nullptr && !IsLoad(s, channels);
-    stream.part.push_back(threads && TakesPart(s, stream.gemms, body));
+    bool is_gemm = AsTurnGemm(s) != nullptr;
+    stream.part.push_back(!is_gemm && TakesPart(s, stream.gemms, body, channels));
   }
   DivideIntoTurns(&stream);
   stream.tensor_memory = TensorMemoryOf(stream.gemms, body, channels);
@@ -262,9 +264,8 @@ const ir::SeqNode* GuardedBody(const ir::ForNode* loop, const std::vector<Channe
     if (!LoadsOperands(seq, seq->stmts[i].as<ir::GemmNode>(), channels)) return nullptr;
   }
   *reason = "threads work between the gemms of an iteration, which a condition may skip";
-  bool apart = std::none_of(others.begin(), others.end(), [&](const Stmt& s) {
-    return !IsLoad(s, channels) && TakesPart(s, gemms, seq);
-  });
+  bool apart = std::none_of(others.begin(), others.end(),
+                            [&](const Stmt& s) { return TakesPart(s, gemms, seq, channels); });
   return apart ? seq : nullptr;
 }
 

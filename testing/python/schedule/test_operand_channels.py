@@ -243,7 +243,8 @@ def computed(form, K, rows=128, columns=64):
 
     "persistent": a block computes all tiles. "twice": two gemms read each tile of W. "guarded":
     only even steps multiply. "read": threads read W behind the gemm. "before": threads also write
-    W before the loop.
+    W before the loop. "updated": the loop that writes W also writes B, which TMA has loaded;
+    "updated, guarded": the same where only even steps multiply.
     """
     depth = 64
     M, N = 2 * rows, 2 * columns
@@ -273,12 +274,16 @@ def computed(form, K, rows=128, columns=64):
                     T.copy(A[by * rows, k * depth], a)
                     T.copy(B[bx * columns, k * depth], b)
                     for i, j in T.Parallel(columns, depth):
-                        w[i, j] = b[i, j] - T.bfloat16(1)
+                        if "updated" in form:
+                            b[i, j] = b[i, j] - T.bfloat16(1)
+                            w[i, j] = b[i, j]
+                        else:
+                            w[i, j] = b[i, j] - T.bfloat16(1)
                     if form == "both":
                         for i, j in T.Parallel(rows, depth):
                             x[i, j] = a[i, j] + T.bfloat16(1)
                         T.gemm(x, w, c, transpose_B=True)
-                    elif form == "guarded":
+                    elif "guarded" in form:
                         if k % 2 == 0:
                             T.gemm(a, w, c, transpose_B=True)
                     else:
@@ -295,7 +300,10 @@ def computed(form, K, rows=128, columns=64):
     return main
 
 
-FORMS = ["plain", "persistent", "twice", "both", "guarded", "read", "before"]
+FORMS = [
+    *("plain", "persistent", "twice", "both", "guarded", "read", "before"),
+    *("updated", "updated, guarded"),
+]
 
 
 @every_schedule
@@ -309,7 +317,7 @@ def test_forms_of_computed_operands(form, known, steps):
     c = torch.full((256, 128), torch.nan)
     kernel(a, b, c)
     x, w = (a.float() + 1 if form == "both" else a.float()), b.float() - 1
-    if form == "guarded":
+    if "guarded" in form:
         w.view(128, steps, 64)[:, 1::2] = 0
     want = x @ w.T * (2 if form == "twice" else 1)
     torch.testing.assert_close(c, want, rtol=0, atol=0)
