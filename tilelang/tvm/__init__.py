@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from .. import _ffi, errors
@@ -16,6 +17,8 @@ tirx = tir
 
 
 def __getattr__(name: str) -> Any:
+    if name == "testing":  # needs numpy and pytest, which kernels do not
+        return importlib.import_module(f"{__name__}.testing")
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     raise errors.UnknownNameError(
