@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 #include "ir/build.h"
 #include "ir/effects.h"
@@ -113,6 +114,7 @@ class Approximator : public ir::StmtMutator {
   }
 
   Expr Mutate(const Expr& e) override {
+    NoteSum(e);
     Expr self = StmtMutator::Mutate(e);
     if (!IsApproximated(self)) return self;
     if (const auto* op = self.as<ir::BinaryNode>()) {
@@ -126,18 +128,31 @@ class Approximator : public ir::StmtMutator {
       Expr one = ir::FloatImm(x.dtype(), 1.0, call->span);
       ir::Call exponential(call->dtype, "exp", {ir::MakeUnary(ir::UnaryOp::kNeg, x, call->span)},
                            {}, call->span);
-      return Quotient(one, one + PowerOfTwo(exponential.get()), call->span);
+      return Quotient(one, one + PowerOfTwo(exponential.get(), "__exp2"), call->span);
     }
     replaced_.insert("exponentials");
-    return PowerOfTwo(call);
+    bool small = in_sums_.count(e.get()) != 0 || IsDifference(call->args[0]);
+    return PowerOfTwo(call, small ? "__exp2" : "exp2");
   }
 
  private:
   static Expr Quotient(const Expr& a, const Expr& b, const ir::Span& span) {
     return ir::Call(a.dtype(), "quotient", {a, b}, {}, span);
   }
-  static Expr PowerOfTwo(const ir::CallNode* exponential) {
-    return ir::Call(exponential->dtype, "__exp2", {PowerOf(exponential)}, {}, exponential->span);
+  static Expr PowerOfTwo(const ir::CallNode* exponential, const char* function) {
+    return ir::Call(exponential->dtype, function, {PowerOf(exponential)}, {}, exponential->span);
+  }
+  // Returns whether a number of memory is subtracted, such as the largest one of a row.
+  static bool IsDifference(const Expr& e) {
+    const auto* op = e.as<ir::BinaryNode>();
+    return op != nullptr && op->Op() == ir::BinaryOp::kSub && ir::HasLoad(op->b);
+  }
+  // Notes the exponential in the sum of one and a constant, beside which it may be zero.
+  void NoteSum(const Expr& e) {
+    const auto* op = e.as<ir::BinaryNode>();
+    if (op == nullptr || op->Op() != ir::BinaryOp::kAdd) return;
+    if (op->a->kind == ir::ExprKind::kFloatImm) in_sums_.insert(op->b.get());
+    if (op->b->kind == ir::ExprKind::kFloatImm) in_sums_.insert(op->a.get());
   }
 
   void RemarkFunctions(const ir::KernelLaunchNode* op) const {
@@ -150,6 +165,7 @@ class Approximator : public ir::StmtMutator {
   }
 
   std::set<std::string> replaced_;
+  std::unordered_set<const ir::ffi::Object*> in_sums_;
 };
 
 }  // namespace

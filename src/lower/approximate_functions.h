@@ -8,7 +8,10 @@ namespace tilelang::lower {
 // Computes exponentials and quotients of float32 by fewer instructions in launches whose results
 // are all bfloat16 or float16, such as a softmax of rows:
 //
-//   exp(x)       8 instructions -> 2: ex2.approx.ftz(x * log2(e)), zero below 2^-126
+//   exp(x - m)   8 instructions -> 2: ex2.approx.ftz(x * log2(e)), zero below 2^-126; also in
+//                                  sums with a constant
+//   exp(x)       8 instructions -> 5: ex2.approx, since the exponentials of a whole row may be
+//                                  below 2^-126
 //   a / b       14 instructions -> 1 where several elements share b, otherwise 5: a times the
 //                                  reciprocal of b (tl::divide_by_reciprocal, tl::quotient)
 //   sigmoid(x)  as 1 / (1 + exp(-x))

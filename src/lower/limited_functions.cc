@@ -23,6 +23,10 @@ bool IsOneOf(const ir::CallNode* call, const std::set<std::string_view>& names) 
   return names.count(std::string_view(call->name.data(), call->name.size())) != 0;
 }
 
+bool IsExponential(const ir::CallNode* call) {
+  return IsOneOf(call, {"exp", "exp2", "exp10", "__exp", "__exp2", "sigmoid"});
+}
+
 // Returns whether a function is defined from 0 on only, or infinite there.
 bool IsLimited(const ir::CallNode* call) {
   static const std::set<std::string_view> kLimited = {"sqrt",   "rsqrt",  "log",    "log2",
@@ -57,22 +61,31 @@ class Errors {
     });
   }
 
-  bool IsNonNegative(const Expr& e) const {
-    if (auto name = names_.find(e.get()); name != names_.end()) return IsNonNegative(name->second);
-    if (const auto* number = e.as<ir::FloatImmNode>()) return number->value >= 0;
-    if (const auto* cast = e.as<ir::CastNode>()) return IsNonNegative(cast->value);
-    if (const auto* load = e.as<ir::LoadNode>()) return sums_.count(load->buffer.get()) != 0;
+  // Returns whether `e` is never negative. `positive`: nor next to 0, as exponentials, squares and
+  // magnitudes may be.
+  bool IsNonNegative(const Expr& e, bool positive) const {
+    if (auto name = names_.find(e.get()); name != names_.end()) {
+      return IsNonNegative(name->second, positive);
+    }
+    if (const auto* number = e.as<ir::FloatImmNode>()) {
+      return positive ? number->value > 0 : number->value >= 0;
+    }
+    if (const auto* cast = e.as<ir::CastNode>()) return IsNonNegative(cast->value, positive);
+    if (const auto* load = e.as<ir::LoadNode>()) {
+      auto sum = sums_.find(load->buffer.get());
+      return sum != sums_.end() && (sum->second || !positive);
+    }
     if (const auto* call = e.as<ir::CallNode>()) {
-      static const std::set<std::string_view> kNonNegative = {
-          "exp", "exp2", "exp10", "__exp", "__exp2", "abs", "fabs", "sqrt", "rsqrt", "sigmoid"};
-      return IsOneOf(call, kNonNegative);
+      return !positive && (IsExponential(call) || IsOneOf(call, {"abs", "fabs", "sqrt"}));
     }
     const auto* op = e.as<ir::BinaryNode>();
     if (op == nullptr) return false;
     bool product = op->Op() == ir::BinaryOp::kMul || op->Op() == ir::BinaryOp::kDiv;
-    if (product && arith::SameStructure(op->a, op->b)) return true;
-    bool keeps = product || op->Op() == ir::BinaryOp::kAdd || op->Op() == ir::BinaryOp::kMax;
-    return keeps && IsNonNegative(op->a) && IsNonNegative(op->b);
+    if (product && !positive && arith::SameStructure(op->a, op->b)) return true;
+    if (product) return IsNonNegative(op->a, positive) && IsNonNegative(op->b, positive);
+    bool keeps = op->Op() == ir::BinaryOp::kAdd || op->Op() == ir::BinaryOp::kMax;
+    return keeps && IsNonNegative(op->a, false) && IsNonNegative(op->b, false) &&
+           (!positive || IsNonNegative(op->a, true) || IsNonNegative(op->b, true));
   }
 
  private:
@@ -91,48 +104,52 @@ class Errors {
   }
 
   // Finds the fragments that only sums over numbers from 0 on write, which the statement before
-  // has stored.
+  // has stored. Sums of exponentials are not next to 0.
   void CollectSums(const Stmt& body) {
-    std::unordered_map<const ir::ffi::Object*, int> sums;
+    std::unordered_map<const ir::ffi::Object*, int> adders, writes;
     ir::WalkStmts(body, [&](const Stmt& s) {
       const auto* seq = s.as<ir::SeqNode>();
       for (size_t i = 1; seq != nullptr && i < seq->stmts.size(); ++i) {
         const auto* reduce = seq->stmts[i].as<ir::ReduceNode>();
         bool adds = reduce != nullptr && reduce->clear && reduce->op == "sum";
-        if (adds && StoresNonNegative(seq->stmts[i - 1], reduce->src->buffer)) {
-          ++sums[reduce->dst->buffer.get()];
-        }
+        auto value = adds ? StoredBy(seq->stmts[i - 1], reduce->src->buffer) : Expr();
+        if (!value.defined() || !IsNonNegative(value, false)) continue;
+        const ir::ffi::Object* sum = reduce->dst->buffer.get();
+        const auto* call = value.as<ir::CallNode>();
+        bool positive = (call != nullptr && IsExponential(call)) || IsNonNegative(value, true);
+        bool first = adders[sum]++ == 0;
+        sums_[sum] = positive && (first || sums_[sum]);
       }
       return true;
     });
-    std::unordered_map<const ir::ffi::Object*, int> writes;
     ir::WalkEffects(body, [&](const ir::Effect& effect) {
       writes[effect.buffer.get()] += effect.Writes() ? 1 : 0;
     });
-    for (const auto& [buffer, count] : sums) {
-      if (writes.at(buffer) == count) sums_.insert(buffer);
+    for (const auto& [buffer, count] : adders) {
+      if (writes.at(buffer) != count) sums_.erase(buffer);
     }
   }
-  bool StoresNonNegative(const Stmt& s, const ir::Buffer& tile) const {
+  // Returns the value that a parallel loop stores to all elements of a tile; null for other
+  // statements.
+  static Expr StoredBy(const Stmt& s, const ir::Buffer& tile) {
     const auto* loop = s.as<ir::ParallelForNode>();
-    if (loop == nullptr) return false;
+    if (loop == nullptr) return Expr();
     auto extents = ir::AsInts(loop->extents), shape = ir::AsInts(tile->shape);
-    if (!extents || !shape || layout::Product(*extents) != layout::Product(*shape)) return false;
-    bool stores = false, positive = true;
-    ir::WalkStmts(loop->body, [&](const Stmt& inner) {
-      const auto* store = inner.as<ir::StoreNode>();
-      if (store == nullptr || !store->buffer.same_as(tile)) return true;
-      stores = true;
-      positive &= IsNonNegative(store->value);
-      return true;
+    if (!extents || !shape || layout::Product(*extents) != layout::Product(*shape)) return Expr();
+    const auto* seq = loop->body.as<ir::SeqNode>();
+    const auto* store = (seq != nullptr ? seq->stmts.back() : loop->body).as<ir::StoreNode>();
+    int writes = 0;
+    ir::WalkEffects(s, [&](const ir::Effect& effect) {
+      writes += effect.Writes() && effect.buffer.same_as(tile) ? 1 : 0;
     });
-    return stores && positive;
+    bool only = store != nullptr && store->buffer.same_as(tile) && writes == 1;
+    return only ? store->value : Expr();
   }
 
   const std::function<bool(const Expr&)>& has_error_;
   std::unordered_map<const ir::ffi::Object*, Expr> names_;
   std::unordered_set<const ir::ffi::Object*> inexact_;
-  std::unordered_set<const ir::ffi::Object*> sums_;
+  std::unordered_map<const ir::ffi::Object*, bool> sums_;  // whether they are not next to 0
 };
 
 }  // namespace
@@ -143,7 +160,7 @@ bool HasErrorAtLimit(const Stmt& body, const std::function<bool(const Expr&)>& h
     const auto* call = e.as<ir::CallNode>();
     if (call == nullptr || !IsLimited(call)) return false;
     const Expr& x = call->args[0];
-    return errors.IsInexact(x) && !errors.IsNonNegative(x);
+    return errors.IsInexact(x) && !errors.IsNonNegative(x, call->name != "sqrt");
   });
 }
 
