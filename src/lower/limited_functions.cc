@@ -35,7 +35,8 @@ bool IsLimited(const ir::CallNode* call) {
   return IsOneOf(call, kLimited);
 }
 
-// The memory and names of a launch that depend on errors, and sums that are never negative.
+// Walks statements in their order, and knows which memory depends on errors so far, and which
+// fragments hold sums that are never negative.
 class Errors {
  public:
   Errors(const Stmt& body, const std::function<bool(const Expr&)>& has_error)
@@ -44,14 +45,35 @@ class Errors {
       if (const auto* bind = s.as<ir::BindNode>()) names_[bind->var.get()] = bind->value;
       return true;
     });
-    size_t before;
-    do {
-      before = inexact_.size();
-      ir::WalkStmts(body, [&](const Stmt& s) { return Spread(s); });
-    } while (inexact_.size() != before);
-    CollectSums(body);
   }
 
+  // Returns whether a function of the statement or one in it gets an error near its limit.
+  bool ReachLimit(const Stmt& s) {
+    if (const auto* seq = s.as<ir::SeqNode>()) {
+      bool reach = false;
+      for (size_t i = 0; i < seq->stmts.size() && !reach; ++i) {
+        reach = ReachLimit(seq->stmts[i]);
+        if (i > 0) NoteSum(seq->stmts[i - 1], seq->stmts[i].as<ir::ReduceNode>());
+      }
+      return reach;
+    }
+    for (size_t before = inexact_.size() + 1; before != inexact_.size();) {
+      before = inexact_.size();
+      ir::WalkStmts(s, [&](const Stmt& inner) { return Spread(inner); });
+    }
+    ir::WalkEffects(s, [&](const ir::Effect& effect) {
+      if (effect.Writes()) sums_.erase(effect.buffer.get());
+    });
+    if (const auto* loop = s.as<ir::ForNode>()) return ReachLimit(loop->body);
+    return ir::HasExpr(s, [&](const Expr& e) {
+      const auto* call = e.as<ir::CallNode>();
+      if (call == nullptr || !IsLimited(call)) return false;
+      const Expr& x = call->args[0];
+      return IsInexact(x) && !IsNonNegative(x, call->name != "sqrt");
+    });
+  }
+
+ private:
   bool IsInexact(const Expr& e) const {
     return ir::HasExpr(e, [&](const Expr& part) {
       const auto* load = part.as<ir::LoadNode>();
@@ -88,7 +110,6 @@ class Errors {
            (!positive || IsNonNegative(op->a, true) || IsNonNegative(op->b, true));
   }
 
- private:
   // Marks what a statement writes if it depends on errors; returns whether to go on inside of it.
   bool Spread(const Stmt& s) {
     if (s->kind == ir::StmtKind::kSeq || s->kind == ir::StmtKind::kFor) return true;
@@ -103,31 +124,15 @@ class Errors {
     return false;
   }
 
-  // Finds the fragments that only sums over numbers from 0 on write, which the statement before
-  // has stored. Sums of exponentials are not next to 0.
-  void CollectSums(const Stmt& body) {
-    std::unordered_map<const ir::ffi::Object*, int> adders, writes;
-    ir::WalkStmts(body, [&](const Stmt& s) {
-      const auto* seq = s.as<ir::SeqNode>();
-      for (size_t i = 1; seq != nullptr && i < seq->stmts.size(); ++i) {
-        const auto* reduce = seq->stmts[i].as<ir::ReduceNode>();
-        bool adds = reduce != nullptr && reduce->clear && reduce->op == "sum";
-        auto value = adds ? StoredBy(seq->stmts[i - 1], reduce->src->buffer) : Expr();
-        if (!value.defined() || !IsNonNegative(value, false)) continue;
-        const ir::ffi::Object* sum = reduce->dst->buffer.get();
-        const auto* call = value.as<ir::CallNode>();
-        bool positive = (call != nullptr && IsExponential(call)) || IsNonNegative(value, true);
-        bool first = adders[sum]++ == 0;
-        sums_[sum] = positive && (first || sums_[sum]);
-      }
-      return true;
-    });
-    ir::WalkEffects(body, [&](const ir::Effect& effect) {
-      writes[effect.buffer.get()] += effect.Writes() ? 1 : 0;
-    });
-    for (const auto& [buffer, count] : adders) {
-      if (writes.at(buffer) != count) sums_.erase(buffer);
-    }
+  // Notes the sum of numbers from 0 on, which the statement before stores. A sum of exponentials is
+  // not next to 0.
+  void NoteSum(const Stmt& before, const ir::ReduceNode* reduce) {
+    bool adds = reduce != nullptr && reduce->clear && reduce->op == "sum";
+    Expr value = adds ? StoredBy(before, reduce->src->buffer) : Expr();
+    if (!value.defined() || !IsNonNegative(value, false)) return;
+    const auto* call = value.as<ir::CallNode>();
+    bool positive = (call != nullptr && IsExponential(call)) || IsNonNegative(value, true);
+    sums_[reduce->dst->buffer.get()] = positive;
   }
   // Returns the value that a parallel loop stores to all elements of a tile; null for other
   // statements.
@@ -155,13 +160,7 @@ class Errors {
 }  // namespace
 
 bool HasErrorAtLimit(const Stmt& body, const std::function<bool(const Expr&)>& has_error) {
-  Errors errors(body, has_error);
-  return ir::HasExpr(body, [&](const Expr& e) {
-    const auto* call = e.as<ir::CallNode>();
-    if (call == nullptr || !IsLimited(call)) return false;
-    const Expr& x = call->args[0];
-    return errors.IsInexact(x) && !errors.IsNonNegative(x, call->name != "sqrt");
-  });
+  return Errors(body, has_error).ReachLimit(body);
 }
 
 }  // namespace tilelang::lower

@@ -191,6 +191,27 @@ def test_masks_times_a_factor(factor, target):
     torch.testing.assert_close(got.float(), want, rtol=2.0**-7, atol=1e-7)
 
 
+def test_norms_in_place_are_approximated():
+    """The root is taken of exact sums, before the quotients overwrite what they are sums of."""
+
+    @T.prim_func
+    def main(X: T.Tensor((8, 64), "bfloat16"), Y: T.Tensor((8, 64), "bfloat16")):
+        with T.Kernel(8, threads=32) as row:
+            x, square = (T.alloc_fragment((1, 64), "float32") for _ in range(2))
+            root = T.alloc_fragment((1,), "float32")
+            T.copy(X[row, 0], x)
+            for i, j in T.Parallel(1, 64):
+                square[i, j] = x[i, j] * x[i, j]
+            T.reduce_sum(square, root, dim=1)
+            for i in T.Parallel(1):
+                root[i] = T.sqrt(root[i] / 64 - 1e-3)
+            for i, j in T.Parallel(1, 64):
+                x[i, j] /= root[i]
+            T.copy(x, Y[row, 0])
+
+    assert approximates(tilelang.compile(main, target="sm_100a"))
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_rows_of_small_exponentials(target):
     """All exponentials of a row are below 2^-126: their sum is not zero."""
