@@ -25,6 +25,37 @@ using namespace ir;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
+// Finds a comparison of a constant with an index of the launch's threads and the variable of an
+// unrolled loop: whether a register of the thread holds an element.
+class RegisterTestFinder : public StmtVisitor {
+ public:
+  using StmtVisitor::Visit;
+
+  explicit RegisterTestFinder(const KernelLaunchNode* launch) : threads_(launch->thread_vars) {
+    VisitStmt(launch->body);
+  }
+  bool found() const { return found_; }
+
+  void Visit(const ForNode* op) override {
+    if (op->Kind() == ForKind::kUnrolled) unrolled_.push_back(op->var);
+    StmtVisitor::Visit(op);
+  }
+  void Visit(const BinaryNode* op) override {
+    bool compares = op->Op() == BinaryOp::kLt || op->Op() == BinaryOp::kLe;
+    if (compares && AsInt(op->b) && !found_) {
+      auto used = [&](const Var& var) { return UsesVar(op->a, var); };
+      found_ = std::any_of(threads_.begin(), threads_.end(), used) &&
+               std::any_of(unrolled_.begin(), unrolled_.end(), used);
+    }
+    StmtVisitor::Visit(op);
+  }
+
+ private:
+  Array<Var> threads_;
+  std::vector<Var> unrolled_;
+  bool found_ = false;
+};
+
 // Collects the names that the body of a kernel uses and does not define.
 class FreeNames : public StmtVisitor {
  public:
@@ -296,6 +327,14 @@ void KernelPrinter::PrintIndices() {
   }
   for (size_t i = 0; i < launch_->thread_vars.size(); ++i) {
     declare(launch_->thread_vars[i], std::string("threadIdx") + kAxes[i]);
+  }
+  // Not all versions of nvcc know this from the launch bounds, and each test that always holds
+  // would be a branch, behind which loads wait for those before it.
+  if (!RegisterTestFinder(launch_).found()) return;
+  for (size_t i = 0; i < launch_->thread_vars.size(); ++i) {
+    const std::string& name = names_.Of(launch_->thread_vars[i]);
+    std::string extent = std::to_string(*AsInt(launch_->threads[i]));
+    out_.Line("__builtin_assume(0 <= " + name + " && " + name + " < " + extent + ");");
   }
 }
 
