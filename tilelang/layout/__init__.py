@@ -43,6 +43,7 @@ from tilelang.layout.shared import (
     plain_byte_offset,
     shared_access_cost,
 )
+from tilelang.layout.swizzle_mode import SwizzleMode
 from tilelang.layout.tmem import (
     TmemAtom,
     TmemCopyPlan,
@@ -62,6 +63,7 @@ __all__ = [
     "Fragment",
     "Layout",
     "MatrixOperand",
+    "SwizzleMode",
     "TmemAtom",
     "TmemCopyPlan",
     "TmemCpInstruction",

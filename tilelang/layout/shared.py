@@ -10,6 +10,7 @@ from tilelang.errors import LayoutError
 from tilelang.layout._tabulate import checked_shape
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.layout import Layout
+from tilelang.layout.swizzle_mode import SwizzleMode
 
 
 def _call(name: str, *args: Any) -> Any:
@@ -208,6 +209,11 @@ class MatrixOperand(NamedTuple):
     leading_bytes: int
     stride_bytes: int
     atomicity_bytes: int = 16
+
+    @property
+    def swizzle_mode(self) -> SwizzleMode:
+        """The swizzle by its name."""
+        return SwizzleMode.of_bytes(self.swizzle_bytes)
 
 
 def matrix_operand(layout: Layout, element_bits: int, k_major: bool = True) -> MatrixOperand:

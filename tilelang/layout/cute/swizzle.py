@@ -8,11 +8,14 @@ from typing import Any
 
 from ...errors import LayoutError
 from ..layout import Layout as MemoryLayout
+from ..swizzle_mode import SwizzleMode
 from . import int_tuple as ints
 from .int_tuple import ScaledBasis, is_int, mul
 from .layout import Layout
 from .recovery import digits, pitches, recovered
 
+#: Bytes that swizzles of the hardware move together.
+_CHUNK = 16
 #: Values that tell most wrong swizzles from the right one.
 _SAMPLES = 64
 
@@ -59,6 +62,16 @@ class Swizzle:
         if base < 0:
             raise LayoutError(f"{self} of {old_bits} bits moves parts of {new_bits} bits")
         return Swizzle(self.b_bits, base, self.s_shift)
+
+    def to_swizzle_mode(self) -> SwizzleMode:
+        """Returns the mode of TMA and descriptors; of numbers that count bytes.
+
+        Raises:
+            LayoutError: the hardware has no such swizzle.
+        """
+        if self.is_swizzled and (self.m_base, self.s_shift) != (4, 3):
+            raise LayoutError(f"TMA has no swizzle {self}: it permutes chunks of 16 bytes by rows")
+        return SwizzleMode.of_bytes(_CHUNK << self.b_bits)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Swizzle) and str(self) == str(other)

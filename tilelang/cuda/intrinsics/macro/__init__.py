@@ -1,0 +1,1 @@
+"""Operands of instructions of the tensor core. ``T.gemm`` issues the instructions."""
