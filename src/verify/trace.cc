@@ -6,6 +6,7 @@
 
 #include "arith/analyzer.h"
 #include "ir/async.h"
+#include "ir/launch_extent.h"
 #include "ir/next_tile.h"
 #include "ir/padded.h"
 #include "ir/visitor.h"
@@ -373,8 +374,43 @@ std::vector<std::optional<int64_t>> GridFor(const Program& program, int64_t size
   return grid;
 }
 
+// Returns whether the host leaves a launch out by its condition, if all parameters have this size.
+bool IsLeftOut(const Program& program, int64_t size) {
+  ir::Map<ir::Var, Expr> sizes;
+  for (const ir::Var& var : program.parameters()) sizes.Set(var, ir::Const(var.dtype(), size));
+  arith::Analyzer analyzer;
+  const auto& grid = program.launch()->grid;
+  return std::any_of(grid.begin(), grid.end(), [&](const Expr& extent) {
+    Expr one = ir::Const(extent.dtype(), 1);
+    Expr exists = ir::Substitute(ir::EmptyLike(extent, one), sizes);
+    return ir::IsConst(analyzer.Simplify(exists), 0);
+  });
+}
+
 bool IsEmpty(const std::vector<std::optional<int64_t>>& grid) {
   return std::any_of(grid.begin(), grid.end(), [](auto extent) { return extent && *extent <= 0; });
+}
+
+// Returns the size of a call that has blocks of the launch, next to the wanted one: a launch that
+// the host leaves out in calls of that size is for smaller or larger ones, or for multiples of a
+// number and a rest.
+int64_t SizeFor(const Program& program, int64_t wanted) {
+  constexpr int64_t kLargest = 1 << 16;
+  constexpr int64_t kRests = 16;
+  bool exists = !IsEmpty(GridFor(program, wanted));
+  if (exists || (wanted <= 1 && !IsLeftOut(program, wanted))) return wanted;
+  auto near = [&](int64_t size) {
+    int64_t rest = 0;
+    while (rest < kRests && IsEmpty(GridFor(program, size + rest))) ++rest;
+    return rest < kRests ? std::optional(size + rest) : std::nullopt;
+  };
+  for (int64_t size = wanted; size > 1; size /= 2) {
+    if (auto found = near(size)) return *found;
+  }
+  for (int64_t size = std::max<int64_t>(wanted, 1) * 2; size <= kLargest; size *= 2) {
+    if (auto found = near(size)) return *found;
+  }
+  return std::min<int64_t>(wanted, 1);
 }
 
 }  // namespace
@@ -415,10 +451,8 @@ int64_t LeftOut::Of(const ir::Span& loop, uint64_t around, int64_t extent, int64
 
 std::vector<std::pair<ir::Var, int64_t>> ConstantsOf(const Program& program,
                                                      const Scenario& scenario) {
-  // A launch that the host leaves out in calls of this size is that of smaller ones.
-  int64_t size = scenario.size;
+  int64_t size = SizeFor(program, scenario.size);
   std::vector<std::optional<int64_t>> grid = GridFor(program, size);
-  while (IsEmpty(grid) && size > 1) grid = GridFor(program, size /= 2);
   std::vector<std::pair<ir::Var, int64_t>> constants;
   const ir::KernelLaunchNode* launch = program.launch();
   for (size_t i = 0; i < launch->block_vars.size(); ++i) {

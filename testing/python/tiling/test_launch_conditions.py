@@ -58,3 +58,33 @@ def test_the_verifier_runs_blocks_that_exist():
         target=with_sm_count(resolve("sm_90a"), 16),
         pass_configs={"tl.verify_synchronization": True},
     )
+
+
+def test_the_verifier_calls_launches_with_sizes_that_they_are_for():
+    """The version for long K loads without conditions, and is for N of a certain rest."""
+    N, K = T.dynamic("N"), T.dynamic("K")
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((192, K), "float16"),
+        B: T.Tensor((K, N), "float16"),
+        C: T.Tensor((192, N - 5), "bfloat16"),
+    ):
+        with T.Kernel(T.ceildiv(N, 128), 2, threads=128) as (bx, by):
+            a = T.alloc_shared((128, 64), "float16")
+            b = T.alloc_shared((64, 128), "float16")
+            c = T.alloc_fragment((128, 128), "float32")
+            c_tile = T.alloc_shared((128, 128), "bfloat16")
+            T.clear(c)
+            for k in T.Pipelined(T.ceildiv(K, 64), num_stages=4):
+                T.copy(A[by * 128, k * 64], a)
+                T.copy(B[k * 64, bx * 128], b)
+                T.gemm(a, b, c)
+            T.copy(c, c_tile)
+            T.copy(c_tile, C[by * 128, bx * 128])
+
+    tilelang.compile(
+        main,
+        target=with_sm_count(resolve("sm_80"), 1),
+        pass_configs={"tl.verify_synchronization": True},
+    )
