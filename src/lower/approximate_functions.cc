@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "ir/build.h"
@@ -113,6 +114,11 @@ class Approximator : public ir::StmtMutator {
     return result;
   }
 
+  Stmt Rewrite(const ir::BindNode* op) override {
+    names_[op->var.get()] = op->value;
+    return StmtMutator::Rewrite(op);
+  }
+
   Expr Mutate(const Expr& e) override {
     NoteSum(e);
     Expr self = StmtMutator::Mutate(e);
@@ -142,10 +148,18 @@ class Approximator : public ir::StmtMutator {
   static Expr PowerOfTwo(const ir::CallNode* exponential, const char* function) {
     return ir::Call(exponential->dtype, function, {PowerOf(exponential)}, {}, exponential->span);
   }
-  // Returns whether a number of memory is subtracted, such as the largest one of a row.
-  static bool IsDifference(const Expr& e) {
+  // Returns whether a number of memory is subtracted, such as the largest one of a row, also under
+  // a name or times a constant.
+  bool IsDifference(const Expr& e) const {
+    if (auto name = names_.find(e.get()); name != names_.end()) return IsDifference(name->second);
     const auto* op = e.as<ir::BinaryNode>();
-    return op != nullptr && op->Op() == ir::BinaryOp::kSub && ir::HasLoad(op->b);
+    if (op == nullptr) return false;
+    if (op->Op() == ir::BinaryOp::kMul) return IsDifference(op->a) || IsDifference(op->b);
+    return op->Op() == ir::BinaryOp::kSub && ir::HasExpr(op->b, [&](const Expr& part) {
+             auto name = names_.find(part.get());
+             return part->kind == ir::ExprKind::kLoad ||
+                    (name != names_.end() && ir::HasLoad(name->second));
+           });
   }
   // Notes the exponential in the sum of one and a constant, beside which it may be zero.
   void NoteSum(const Expr& e) {
@@ -166,6 +180,7 @@ class Approximator : public ir::StmtMutator {
 
   std::set<std::string> replaced_;
   std::unordered_set<const ir::ffi::Object*> in_sums_;
+  std::unordered_map<const ir::ffi::Object*, Expr> names_;
 };
 
 }  // namespace

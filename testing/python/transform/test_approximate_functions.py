@@ -191,6 +191,30 @@ def test_masks_times_a_factor(factor, target):
     torch.testing.assert_close(got.float(), want, rtol=2.0**-7, atol=1e-7)
 
 
+def named(x, most, d):
+    highest = most
+    difference = x - highest
+    return T.exp(difference)
+
+
+@pytest.mark.parametrize(
+    ("body", "flushes"),
+    [
+        (lambda x, most, d: T.exp(x - most), True),
+        (named, True),
+        (lambda x, most, d: T.exp((x - most) * 0.5), True),
+        (lambda x, most, d: T.exp2(x * 0.5 - most * 0.5), True),
+        (lambda x, most, d: 1.0 / (1.0 + T.exp(-x)), True),
+        (lambda x, most, d: T.exp(x * 0.5), False),
+        (lambda x, most, d: T.exp(x - 1.0), False),
+    ],
+)
+def test_which_exponentials_may_be_zero(body, flushes):
+    ptx = tilelang.compile(rows_of(body), target="sm_100a").get_ptx()
+    assert ("ex2.approx.ftz.f32" in ptx) == flushes
+    assert ("ex2.approx.f32" in ptx) != flushes
+
+
 def test_norms_in_place_are_approximated():
     """The root is taken of exact sums, before the quotients overwrite what they are sums of."""
 
