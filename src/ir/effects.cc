@@ -1,5 +1,7 @@
 #include "ir/effects.h"
 
+#include <algorithm>
+
 #include "ir/async.h"
 #include "ir/visitor.h"
 
@@ -112,6 +114,30 @@ class EffectWalker : public StmtVisitor {
 
 }  // namespace
 
+namespace {
+
+// Returns whether the loop stores each element of the buffer, at the place of its variables.
+bool StoresAll(const ParallelForNode* loop, const Buffer& buffer) {
+  Stmt last = loop->body;
+  if (const auto* seq = last.as<SeqNode>()) {
+    bool names = std::all_of(seq->stmts.begin(), seq->stmts.end() - 1,
+                             [](const Stmt& s) { return s->kind == StmtKind::kBind; });
+    if (!names) return false;
+    last = seq->stmts.back();
+  }
+  const auto* store = last.as<StoreNode>();
+  if (store == nullptr || !store->buffer.same_as(buffer)) return false;
+  if (loop->vars.size() != store->indices.size()) return false;
+  for (size_t i = 0; i < loop->vars.size(); ++i) {
+    auto extent = AsInt(loop->extents[i]);
+    bool all = extent && extent == AsInt(buffer->shape[i]);
+    if (!all || !store->indices[i].same_as(loop->vars[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void WalkEffects(const Stmt& s, const std::function<void(const Effect&)>& fn) {
   EffectWalker(fn).VisitStmt(s);
 }
@@ -141,6 +167,9 @@ bool OverwritesFirst(const Stmt& s, const Buffer& buffer) {
       if (CountEffects(inner, buffer) > 0) return OverwritesFirst(inner, buffer);
     }
     return false;
+  }
+  if (const auto* loop = s.as<ParallelForNode>()) {
+    return CountEffects(s, buffer) == 1 && StoresAll(loop, buffer);
   }
   if (s.as<TileOpNode>() == nullptr) return false;
   for (const Effect& effect : EffectsOf(s)) {

@@ -46,7 +46,8 @@ std::vector<Effect> EffectsOf(const Stmt& s);
 int CountEffects(const Stmt& s, const Buffer& buffer);
 // Returns whether an effect of `s` may write the buffer.
 bool Writes(const Stmt& s, const Buffer& buffer);
-// Returns whether the first use of `buffer` in `s` overwrites everything that it held.
+// Returns whether the first use of `buffer` in `s` overwrites everything that it held: a tile
+// operator that writes all of it, or a parallel loop that stores each element and reads none.
 bool OverwritesFirst(const Stmt& s, const Buffer& buffer);
 
 }  // namespace tilelang::ir

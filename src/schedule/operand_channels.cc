@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "analysis/grid_blocks.h"
 #include "ir/effects.h"
 #include "ir/remark.h"
 #include "ir/same.h"
@@ -41,36 +42,13 @@ ir::Array<Buffer> OperandsOf(const ir::SeqNode* body, const std::vector<Channel>
   return operands;
 }
 
-// Returns whether the loop stores each element of the tile, at the place of its variables.
-bool StoresAll(const ir::ParallelForNode* loop, const Buffer& tile) {
-  Stmt last = loop->body;
-  if (const auto* seq = last.as<ir::SeqNode>()) {
-    bool names = std::all_of(seq->stmts.begin(), seq->stmts.end() - 1,
-                             [](const Stmt& s) { return s->kind == ir::StmtKind::kBind; });
-    if (!names) return false;
-    last = seq->stmts.back();
-  }
-  const auto* store = last.as<ir::StoreNode>();
-  if (store == nullptr || !store->buffer.same_as(tile)) return false;
-  if (loop->vars.size() != store->indices.size()) return false;
-  for (size_t i = 0; i < loop->vars.size(); ++i) {
-    auto extent = ir::AsInt(loop->extents[i]);
-    bool all = extent && extent == ir::AsInt(tile->shape[i]);
-    if (!all || !store->indices[i].same_as(loop->vars[i])) return false;
-  }
-  return true;
-}
-
 // Returns whether threads overwrite the whole operand by the statement, and do not read it.
 bool Fills(const Stmt& s, const Buffer& operand) {
   if (ir::CountEffects(s, operand) != 1) return false;
   const auto* copy = s.as<ir::CopyNode>();
-  if (copy != nullptr) {
-    return copy->dst->buffer.same_as(operand) && copy->dst.IsWhole() &&
-           copy->src->buffer.IsFragment();
-  }
-  const auto* loop = s.as<ir::ParallelForNode>();
-  return loop != nullptr && operand.IsShared() && StoresAll(loop, operand);
+  bool by_threads = copy != nullptr ? copy->src->buffer.IsFragment()
+                                    : s->kind == ir::StmtKind::kParallelFor && operand.IsShared();
+  return by_threads && ir::OverwritesFirst(s, operand);
 }
 
 // The channel of an operand; nothing where other statements than one that fills it and gemms use
@@ -131,8 +109,8 @@ int64_t BytesOfSecondSlots(const std::vector<Channel>& operands) {
 }
 
 // Returns whether shared memory has room for so many bytes more, and an SM then still holds two
-// blocks, if it holds two or more without them. Tiles that the loop does not use, as those of an
-// epilogue, may take bytes of those that it uses.
+// blocks, if it holds two or more without them and the grid has so many. Tiles that the loop does
+// not use, as those of an epilogue, may take bytes of those that it uses.
 bool HasRoom(const ir::KernelLaunchNode* launch, const ir::ForNode* loop, int64_t more,
              const Target& target) {
   if (more == 0) return true;
@@ -148,7 +126,8 @@ bool HasRoom(const ir::KernelLaunchNode* launch, const ir::ForNode* loop, int64_
   });
   int64_t before = target->shared_memory_per_sm / (all - unused);
   int64_t after = target->shared_memory_per_sm / (all - unused + more);
-  return after >= std::min<int64_t>(before, 2);
+  int64_t most = analysis::BlocksOf(launch) > target->sm_count ? 2 : 1;
+  return after >= std::min(before, most);
 }
 
 void RemarkOperandSlots(const std::vector<Channel>& channels) {

@@ -47,6 +47,7 @@ bool BeginsWithZero(const ir::KernelLaunchNode* launch, const PlainGemm& plain) 
 // Returns whether iterations beyond the end of the loop would multiply zeros: each iteration loads
 // the next elements of the tensors, which end with the loop.
 bool EndsWithTensors(const PlainGemm& plain) {
+  if (!plain.computes.empty()) return false;
   int64_t depth = *ir::AsInt(plain.gemms[0]->Depth());
   int64_t end = *ir::AsInt(plain.loop->extent) * depth;
   arith::Analyzer analyzer;
@@ -284,6 +285,9 @@ class PartWriter {
   void AppendLoop(const Buffer& c, std::vector<Stmt>* body) const {
     std::unordered_set<const ir::ffi::Object*> tiles = {c.get()};
     for (const ir::CopyNode* load : plain_.loads) tiles.insert(load->dst->buffer.get());
+    for (const Stmt& compute : plain_.computes) {
+      ir::WalkEffects(compute, [&](const ir::Effect& e) { tiles.insert(e.buffer.get()); });
+    }
     for (const Stmt& s : launch_->body.as<ir::SeqNode>()->stmts) {
       const auto* alloc = s.as<ir::AllocNode>();
       const auto* fill = s.as<ir::FillNode>();
@@ -321,7 +325,7 @@ class PartWriter {
 
 Stmt WithParts(const ir::Func& func, const ir::KernelLaunchNode* launch, int64_t parts,
                ir::GemmDim along) {
-  PlainGemm plain = FindPlainGemm(launch);
+  PlainGemm plain = FindPlainGemm(launch, Operands::kComputed);
   bool possible = plain.loop != nullptr && launch->grid.size() <= 2 && plain.gemms.size() == 1 &&
                   ComputesByElement(launch, plain) && plain.gemms[0]->result().IsWhole() &&
                   BeginsWithZero(launch, plain);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/grid_blocks.h"
 #include "arith/analyzer.h"
 #include "ir/changed_launch.h"
 #include "ir/launch_extent.h"
@@ -55,10 +56,12 @@ class TileChooser : public ir::StmtMutator {
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     ir::KernelLaunch launch = WithLoopOnce(op);
-    PlainGemm plain = FindPlainGemm(launch.operator->());
+    PlainGemm plain = FindPlainGemm(launch.operator->(), Operands::kComputed);
     if (plain.loop == nullptr || op->threads.size() != 1) return self;
     auto problem = Describe(launch.operator->(), plain);
-    if (!problem || (problem->products > 1 && !target_->has_tcgen05)) return self;
+    bool wgmma = problem && problem->products == 1 && !problem->IsComputed();
+    bool tcgen05 = problem && !(problem->IsComputed() && problem->IsDynamic());
+    if (!(target_->has_tcgen05 ? tcgen05 : wgmma)) return self;
     auto rules = target_->has_tcgen05
                      ? Tcgen05Rules(func_, launch.operator->(), *problem, plain, target_)
                      : WgmmaRules(func_, launch.operator->(), *problem, plain, target_);
@@ -160,7 +163,7 @@ class TileChooser : public ir::StmtMutator {
     const auto* op = version.kernel.tiled.launch.as<ir::KernelLaunchNode>();
     if (!version.kernel.in_one_wave) return ir::ffi::GetRef<ir::KernelLaunch>(op);
     const Candidate& candidate = version.kernel.candidate;
-    return ir::WithAttr(op, kMostBlocks, candidate.wave * candidate.form.parts);
+    return ir::WithAttr(op, analysis::kMostBlocks, candidate.wave * candidate.form.parts);
   }
 
   // Sets the condition of each version: the first one that fits in a wave runs, else the one whose

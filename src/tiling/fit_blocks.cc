@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "analysis/grid_blocks.h"
 #include "analysis/kernel_scope.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
@@ -47,7 +48,8 @@ class BlockFitter : public ir::StmtMutator {
   // Returns the launch with two warpgroups, where a multiprocessor has one block at most: one alone
   // leaves the tensor core idle between its gemms.
   Stmt ShareRows(const ir::KernelLaunchNode* op) const {
-    if (threads_.count != kWarpgroup || !DivideRows(2) || BlocksOf(op) > target_->sm_count) {
+    if (threads_.count != kWarpgroup || !DivideRows(2) ||
+        analysis::BlocksOf(op) > target_->sm_count) {
       return ir::ffi::GetRef<Stmt>(op);
     }
     Remark(op->span, "threads",
@@ -60,8 +62,8 @@ class BlockFitter : public ir::StmtMutator {
   // Returns the launch with one warpgroup, where two blocks then have room.
   Stmt Narrow(const ir::KernelLaunchNode* op, const LoopStages& stages) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    bool possible =
-        threads_.count == 2 * kWarpgroup && DivideRows(1) && BlocksOf(op) > target_->sm_count;
+    bool possible = threads_.count == 2 * kWarpgroup && DivideRows(1) &&
+                    analysis::BlocksOf(op) > target_->sm_count;
     if (!possible || stages.Room(2, target_) < std::min(kFewestStages, stages.given)) return self;
     Stmt narrow = WithThreads(op, kWarpgroup);
     const auto* launch = narrow.as<ir::KernelLaunchNode>();

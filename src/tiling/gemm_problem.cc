@@ -54,6 +54,38 @@ int64_t TilesOf(const std::vector<const ir::GemmNode*>& gemms, ir::GemmOperandKi
   return static_cast<int64_t>(tiles.size());
 }
 
+int64_t ElementsOf(const ir::Buffer& tile) {
+  int64_t elements = 1;
+  for (const ir::Expr& extent : tile->shape) elements *= ir::AsInt(extent).value_or(1);
+  return elements;
+}
+
+// Describes what threads compute for the operands of a gemm.
+void DescribeComputed(const PlainGemm& plain, const ir::Buffer& a, const ir::Buffer& b,
+                      GemmProblem* problem) {
+  std::unordered_set<const ir::ffi::Object*> written;
+  double computed = 0, bytes = 0;
+  for (const ir::Stmt& s : plain.computes) {
+    ir::WalkEffects(s, [&](const ir::Effect& effect) {
+      if (!effect.Writes() || !written.insert(effect.buffer.get()).second) return;
+      computed += static_cast<double>(ElementsOf(effect.buffer));
+    });
+  }
+  for (const ir::CopyNode* load : plain.loads) {
+    const ir::Buffer& tile = load->dst->buffer;
+    if (tile.same_as(a) || tile.same_as(b)) continue;
+    bytes += static_cast<double>(ElementsOf(tile) * tile->dtype.bits * tile->dtype.lanes) / 8;
+  }
+  problem->a_computed = written.count(a.get()) != 0;
+  problem->b_computed = written.count(b.get()) != 0;
+  double elements = 0;
+  if (problem->a_computed) elements += static_cast<double>(ElementsOf(a));
+  if (problem->b_computed) elements += static_cast<double>(ElementsOf(b));
+  if (elements == 0) return;
+  problem->computed_elements = computed / elements;
+  problem->computed_bytes = bytes / elements;
+}
+
 }  // namespace
 
 std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
@@ -94,6 +126,7 @@ std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const Pl
   problem.tiles_of_a = TilesOf(plain.gemms, ir::GemmOperandKind::kA);
   problem.tiles_of_b = TilesOf(plain.gemms, ir::GemmOperandKind::kB);
   problem.sums = TilesOf(plain.gemms, ir::GemmOperandKind::kC);
+  DescribeComputed(plain, a->buffer(), b->buffer(), &problem);
   problem.a_by_threads = gemm->annotations.count(op::kByTensorMemory) != 0;
   return problem;
 }

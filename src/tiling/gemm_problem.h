@@ -28,13 +28,20 @@ struct GemmProblem {
   int64_t tiles_of_b = 1;
   int64_t sums = 1;           // tiles of results
   bool a_by_threads = false;  // threads bring A to tensor memory
-  bool a_along_m = false;     // the rows of A in memory are contiguous along M; of B, along N
+  bool a_computed = false;    // by threads, in shared memory: such as weights of few bits
+  bool b_computed = false;
+  // For an element of a computed operand: elements that threads compute, with those of tiles
+  // between, and bytes that an iteration loads.
+  double computed_elements = 0;
+  double computed_bytes = 0;
+  bool a_along_m = false;  // the rows of A in memory are contiguous along M; of B, along N
   bool b_along_n = false;
   bool dynamic_m = false;  // m is known only at launch; the same of others
   bool dynamic_n = false;
   bool dynamic_k = false;
 
   int64_t Iterations() const { return CeilDiv(k, depth); }
+  bool IsComputed() const { return a_computed || b_computed; }
   bool IsDynamic() const { return dynamic_m || dynamic_n; }
 };
 

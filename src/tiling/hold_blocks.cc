@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "analysis/grid_blocks.h"
 #include "ir/min_blocks.h"
 #include "ir/visitor.h"
 #include "schedule/shared_bytes.h"
@@ -24,7 +25,7 @@ class BlockHolder : public ir::StmtMutator {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     bool multiplies =
         ir::HasStmt(op->body, [](const Stmt& s) { return s->kind == ir::StmtKind::kGemm; });
-    bool several = BlocksOf(op) > target_->sm_count &&
+    bool several = analysis::BlocksOf(op) > target_->sm_count &&
                    BlocksPerSm(op, target_, schedule::SharedBytes(op)) == kTwoBlocks;
     if (!multiplies || !several || ir::StatesMinBlocks(op)) return self;
     return ir::WithMinBlocks(op, kTwoBlocks);

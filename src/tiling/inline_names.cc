@@ -29,7 +29,8 @@ class NameInliner : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
-    bool gemms = FindPlainGemm(op).loop != nullptr || FindGemmChain(op).loop != nullptr;
+    bool gemms =
+        FindPlainGemm(op, Operands::kComputed).loop != nullptr || FindGemmChain(op).loop != nullptr;
     return gemms ? StmtMutator::Rewrite(op) : ir::ffi::GetRef<Stmt>(op);
   }
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <string>
 
+#include "analysis/grid_blocks.h"
 #include "analysis/kernel_scope.h"
 #include "arith/analyzer.h"
 #include "ir/effects.h"
@@ -65,7 +66,7 @@ class BlockJoiner : public ir::StmtMutator {
     RowsOfBlock rows = !target_->has_tcgen05 ? kLoaded : AreByVectors(op) ? kStreamed : kUnaligned;
     if (elements == 0 || elements > rows.longest) return self;
     int64_t most = std::min(kElements, rows.elements_of_thread * threads) / elements;
-    most = std::min(most, BlocksOf(op) / (kRoundsLeft * target_->sm_count));
+    most = std::min(most, analysis::BlocksOf(op) / (kRoundsLeft * target_->sm_count));
     if (most < 2) return self;
     auto count = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(most)));
     for (size_t axis = 0; axis < op->grid.size(); ++axis) {

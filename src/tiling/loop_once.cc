@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "analysis/grid_blocks.h"
 #include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "schedule/channel.h"
@@ -55,7 +56,7 @@ bool CanComeFirst(const Stmt& s, const std::vector<Stmt>& before) {
 ir::KernelLaunch WithLoopOnce(const ir::KernelLaunchNode* launch) {
   auto self = ir::ffi::GetRef<ir::KernelLaunch>(launch);
   const auto* body = launch->body.as<ir::SeqNode>();
-  if (body == nullptr || BlocksOf(launch) < kLeastBlocks) return self;
+  if (body == nullptr || analysis::BlocksOf(launch) < kLeastBlocks) return self;
   std::vector<Stmt> stmts(body->stmts.begin(), body->stmts.end());
   auto tiles = OperandsOf(stmts);
   auto belongs = [&](const Stmt& s) { return s->kind == StmtKind::kGemm || IsLoadOf(s, tiles); };

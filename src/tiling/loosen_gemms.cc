@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "analysis/grid_blocks.h"
 #include "analysis/kernel_scope.h"
 #include "arith/analyzer.h"
 #include "ir/async.h"
@@ -269,7 +270,7 @@ class GemmLoosener : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    if (BlocksOf(op) < target_->sm_count) return self;
+    if (analysis::BlocksOf(op) < target_->sm_count) return self;
     PlainGemm chain = FindGemmChain(op);
     if (chain.loop != nullptr) return WithPipelinedLoop(op, chain);
     NamedGemm named;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/grid_blocks.h"
 #include "analysis/independent_blocks.h"
 #include "arith/analyzer.h"
 #include "ir/changed_launch.h"
@@ -128,7 +129,7 @@ class BlockOrderer : public ir::StmtMutator {
     if (loads.by_row == 0 || loads.by_column == 0 || !analysis::AreIndependent(op)) return self;
     int64_t wave = target_->sm_count * BlocksPerSm(op, target_, schedule::SharedBytes(op));
     GridExtents grid = ExtentsOf(op);
-    if (std::min(grid.columns * grid.rows, BlocksOf(op)) <= wave) return OneWave(op);
+    if (std::min(grid.columns * grid.rows, analysis::BlocksOf(op)) <= wave) return OneWave(op);
     Panel panel = ChoosePanel(loads, grid, wave);
     if (panel.rows < 2) return self;
     return ByPanels(op, panel.rows,
@@ -140,7 +141,7 @@ class BlockOrderer : public ir::StmtMutator {
   // Blocks that are neighbours share tiles of the tensor of which there are more.
   Stmt OneWave(const ir::KernelLaunchNode* op) const {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    int64_t blocks = BlocksOf(op);
+    int64_t blocks = analysis::BlocksOf(op);
     int64_t rows = arith::Analyzer().ConstBounds(op->grid[1]).hi;
     // Rows of the call that nothing bounds: as if there were as many columns.
     if (!ir::AsInt(ir::ExtentInside(op->grid[1])) && rows > blocks) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/grid_blocks.h"
 #include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "ir/fresh_copy.h"
@@ -383,7 +384,7 @@ class FactorPacker : public ir::StmtMutator {
 
   static bool Pays(const ScaledLoop& scaled) {
     int64_t steps = ir::AsInt(scaled.loop->extent).value_or(kFewestSteps);
-    return steps * BlocksOf(scaled.launch) >= kFewestSteps;
+    return steps * analysis::BlocksOf(scaled.launch) >= kFewestSteps;
   }
 
   std::vector<Buffer> packed_;

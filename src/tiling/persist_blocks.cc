@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/grid_blocks.h"
 #include "analysis/kernel_scope.h"
 #include "ir/async.h"
 #include "ir/changed_launch.h"
@@ -45,7 +46,7 @@ class BlockPersister : public ir::StmtMutator {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     PlainGemm plain = FindPlainGemm(op);
     bool possible = plain.loop != nullptr && op->grid.size() == 2 && ComputesByElement(op, plain);
-    if (!possible || BlocksOf(op) <= target_->sm_count || !TakesMultiprocessor(op) ||
+    if (!possible || analysis::BlocksOf(op) <= target_->sm_count || !TakesMultiprocessor(op) ||
         !CanTakeTurns(op, plain)) {
       return self;
     }
@@ -91,7 +92,7 @@ class BlockPersister : public ir::StmtMutator {
     std::string which = known ? "the " + std::to_string(*known) + " tiles" : "the tiles of a call";
     std::string more;
     if (rest != nullptr) {
-      int64_t all = BlocksOf(op);
+      int64_t all = analysis::BlocksOf(op);
       TileExtents tile = GridOf(op, FindPlainGemm(op)).tile;
       tile.columns /= plan.tail.parts;
       int64_t blocks = (all - *known) * plan.tail.parts * plan.tail.blocks;

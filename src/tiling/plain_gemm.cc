@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "analysis/grid_blocks.h"
 #include "ir/aliases.h"
 #include "ir/async.h"
 #include "ir/effects.h"
@@ -34,27 +35,53 @@ bool AddsUp(const ir::Expr& e) {
 bool HasOnlyOrder(const ir::KernelLaunchNode* launch) {
   return std::all_of(launch->attrs.begin(), launch->attrs.end(), [](const auto& attr) {
     const auto& key = attr.first;
-    return key == "swizzle_panel" || key == "swizzle_order" || key == kMostBlocks ||
+    return key == "swizzle_panel" || key == "swizzle_order" || key == analysis::kMostBlocks ||
            key == kFewCalls || key == schedule::kEpilogueNotes || key == schedule::kTileCandidates;
   });
 }
 
 // Returns whether blocks may change what other blocks load.
-bool Writes(const ir::KernelLaunchNode* launch, const std::vector<const ir::CopyNode*>& loads) {
+bool Writes(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  std::vector<ir::Buffer> read;
+  for (const ir::CopyNode* load : plain.loads) read.push_back(load->src->buffer);
+  for (const Stmt& s : plain.computes) {
+    ir::WalkEffects(s, [&](const ir::Effect& effect) {
+      if (effect.buffer.IsGlobal()) read.push_back(effect.buffer);
+    });
+  }
   bool writes = false;
   ir::WalkEffects(launch->body, [&](const ir::Effect& effect) {
-    writes = writes || (effect.Writes() && std::any_of(loads.begin(), loads.end(), [&](auto* load) {
-                          return ir::MayOverlap(load->src->buffer, effect.buffer);
+    writes = writes || (effect.Writes() && std::any_of(read.begin(), read.end(), [&](auto& buffer) {
+                          return ir::MayOverlap(buffer, effect.buffer);
                         }));
   });
   return writes;
 }
 
-// Collects the loads and gemms of a loop. Returns false if the loop does anything else.
-bool Collect(const Stmt& body, PlainGemm* plain) {
+// Returns whether threads compute tiles, by elements, from tiles and tensors.
+bool ComputesTiles(const Stmt& s) {
+  const auto* copy = s.as<ir::CopyNode>();
+  if (copy != nullptr) return IsTile(copy->src->buffer) && IsTile(copy->dst->buffer);
+  if (s->kind != StmtKind::kParallelFor) return false;
+  bool tiles = true;
+  ir::WalkEffects(s, [&](const ir::Effect& effect) {
+    bool reads = effect.kind == ir::EffectKind::kRead;
+    tiles = tiles && (reads || effect.kind == ir::EffectKind::kWrite) &&
+            (IsTile(effect.buffer) || (reads && effect.buffer.IsGlobal()));
+  });
+  return tiles;
+}
+
+// Collects the loads and gemms of a loop, and what threads compute for them if they may. Returns
+// false if the loop does anything else.
+bool Collect(const Stmt& body, Operands operands, PlainGemm* plain) {
   if (const auto* seq = body.as<ir::SeqNode>()) {
     return std::all_of(seq->stmts.begin(), seq->stmts.end(),
-                       [&](const Stmt& s) { return Collect(s, plain); });
+                       [&](const Stmt& s) { return Collect(s, operands, plain); });
+  }
+  if (operands == Operands::kComputed && ComputesTiles(body)) {
+    plain->computes.push_back(body);
+    return true;
   }
   if (const auto* copy = body.as<ir::CopyNode>()) {
     plain->loads.push_back(copy);
@@ -65,6 +92,32 @@ bool Collect(const Stmt& body, PlainGemm* plain) {
     return gemm->result()->buffer.IsFragment() && !gemm->IsSparse() && !ir::HasPaddedInput(gemm);
   }
   return body->kind == StmtKind::kBind;
+}
+
+// Returns whether the loop has all uses of its tiles, and overwrites them before it reads them.
+bool KeepsIterationsApart(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  const Stmt& body = plain.loop->body;
+  bool apart = true;
+  ir::WalkEffects(body, [&](const ir::Effect& effect) {
+    const ir::Buffer& tile = effect.buffer;
+    bool sum = std::any_of(plain.gemms.begin(), plain.gemms.end(), [&](const ir::GemmNode* gemm) {
+      return gemm->result()->buffer.same_as(tile);
+    });
+    if (!apart || tile.IsGlobal() || (sum && effect.By<ir::GemmNode>() != nullptr)) return;
+    apart = !sum && ir::OverwritesFirst(body, tile) &&
+            ir::CountEffects(body, tile) == ir::CountEffects(launch->body, tile);
+  });
+  return apart;
+}
+
+// Returns whether the loop loads the whole tile, or threads compute it there.
+bool IsBrought(const ir::Buffer& tile, const PlainGemm& plain) {
+  return std::any_of(plain.loads.begin(), plain.loads.end(),
+                     [&](const ir::CopyNode* load) {
+                       return load->dst->buffer.same_as(tile) && load->dst.IsWhole();
+                     }) ||
+         std::any_of(plain.computes.begin(), plain.computes.end(),
+                     [&](const Stmt& s) { return ir::Writes(s, tile); });
 }
 
 }  // namespace
@@ -101,7 +154,7 @@ bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch) {
   return open;
 }
 
-PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
+PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch, Operands operands) {
   PlainGemm found;
   int loops = 0;
   bool alone = true;
@@ -122,16 +175,15 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch) {
     });
     return false;
   });
-  if (loops != 1 || !alone || !Collect(found.loop->body, &found) || found.gemms.empty()) return {};
+  if (loops != 1 || !alone || !Collect(found.loop->body, operands, &found)) return {};
+  if (found.gemms.empty()) return {};
   for (const ir::GemmNode* gemm : found.gemms) {
     for (const ir::GemmOperandNode* input : gemm->Inputs()) {
-      bool loaded = std::any_of(found.loads.begin(), found.loads.end(), [&](const auto* load) {
-        return load->dst->buffer.same_as(input->buffer()) && load->dst.IsWhole();
-      });
-      if (!loaded) return {};
+      if (!IsBrought(input->buffer(), found)) return {};
     }
   }
-  return HasOnlyOrder(launch) && LeavesThreadsOpen(launch) && !Writes(launch, found.loads)
+  bool apart = found.computes.empty() || KeepsIterationsApart(launch, found);
+  return apart && HasOnlyOrder(launch) && LeavesThreadsOpen(launch) && !Writes(launch, found)
              ? found
              : PlainGemm{};
 }
@@ -159,8 +211,7 @@ PlainGemm FindGemmChain(const ir::KernelLaunchNode* launch) {
                  std::all_of(found.gemms.begin(), found.gemms.end(), [](const auto* gemm) {
                    return gemm->result()->buffer.IsFragment() && gemm->operands.size() == 3;
                  });
-  return chained && HasOnlyOrder(launch) && LeavesThreadsOpen(launch) &&
-                 !Writes(launch, found.loads)
+  return chained && HasOnlyOrder(launch) && LeavesThreadsOpen(launch) && !Writes(launch, found)
              ? found
              : PlainGemm{};
 }
@@ -203,13 +254,61 @@ std::optional<size_t> DimOfTensor(const ir::CopyNode* load, size_t dim_of_tile) 
   return at < of_tensor.size() ? std::optional<size_t>(of_tensor[at]) : std::nullopt;
 }
 
+namespace {
+
+// A dimension of a tile.
+struct TileDim {
+  ir::Buffer tile;
+  size_t dim;
+};
+
+// Returns the dimension of a tile that the statement reads for that of a tile that it writes; none
+// where it writes another tile, or reads none by the same index.
+std::optional<TileDim> ReadFor(const TileDim& written, const Stmt& s) {
+  if (const auto* copy = s.as<ir::CopyNode>()) {
+    if (!copy->dst->buffer.same_as(written.tile)) return std::nullopt;
+    auto dim = DimOfTensor(copy, written.dim);
+    return dim ? std::optional<TileDim>({copy->src->buffer, *dim}) : std::nullopt;
+  }
+  ir::Expr var;
+  std::optional<TileDim> read;
+  std::vector<ir::Effect> effects = ir::EffectsOf(s);
+  for (const ir::Effect& effect : effects) {
+    bool here = effect.kind == ir::EffectKind::kWrite && effect.buffer.same_as(written.tile);
+    if (here) var = effect.indices[written.dim];
+  }
+  for (const ir::Effect& effect : effects) {
+    if (!var.defined() || effect.kind != ir::EffectKind::kRead || !IsTile(effect.buffer)) continue;
+    for (size_t dim = 0; dim < effect.indices.size(); ++dim) {
+      if (effect.indices[dim].same_as(var)) read = TileDim{effect.buffer, dim};
+    }
+  }
+  return read;
+}
+
+// Returns the loaded tile from whose rows or columns those of a tile are computed; the tile itself
+// where the loop loads it.
+std::optional<TileDim> SourceOf(TileDim of, const PlainGemm& plain) {
+  for (auto s = plain.computes.rbegin(); s != plain.computes.rend(); ++s) {
+    if (!ir::Writes(*s, of.tile)) continue;
+    std::optional<TileDim> read = ReadFor(of, *s);
+    if (!read) return std::nullopt;
+    of = *read;
+  }
+  return of;
+}
+
+}  // namespace
+
 ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along) {
   for (const ir::GemmOperandNode* input : plain.gemms[0]->Inputs()) {
     auto dim = input->DimAlong(along);
     if (!dim) continue;
+    std::optional<TileDim> source = SourceOf({input->buffer(), *dim}, plain);
+    if (!source) continue;
     for (const ir::CopyNode* load : plain.loads) {
-      if (!load->dst->buffer.same_as(input->buffer())) continue;
-      auto of_tensor = DimOfTensor(load, *dim);
+      if (!load->dst->buffer.same_as(source->tile)) continue;
+      auto of_tensor = DimOfTensor(load, source->dim);
       return of_tensor ? load->src->buffer->shape[*of_tensor] : ir::Expr();
     }
   }

@@ -19,13 +19,15 @@ struct PlainGemm {
   const ir::ForNode* loop = nullptr;       // pipelined, in no other loop, of two stages or more
   std::vector<const ir::CopyNode*> loads;  // in the loop: of tensors to shared tiles
   std::vector<const ir::GemmNode*> gemms;  // in the loop: of those tiles, into fragments
+  std::vector<ir::Stmt> computes;          // in the loop: of tiles, by threads, for the gemms
 };
+
+// What a plain gemm multiplies: tiles that its loop loads, or also tiles that threads compute from
+// what it loads, such as weights of few bits.
+enum class Operands : uint8_t { kLoaded, kComputed };
 
 // Returns whether a block has the buffer for itself, in shared memory or registers.
 inline bool IsTile(const ir::Buffer& buffer) { return buffer.IsShared() || buffer.IsFragment(); }
-
-// An attribute (int) of launches that run only where their grid has no more blocks.
-inline constexpr const char* kMostBlocks = "most_blocks";
 
 // An attribute (bool) of launches that few calls run, because another one computes the same in the
 // others: fewer kernels are made of them.
@@ -35,11 +37,12 @@ inline constexpr const char* kFewCalls = "few_calls";
 // are: thread indices, barriers, arrays of a thread, calls with effects.
 bool LeavesThreadsOpen(const ir::KernelLaunchNode* launch);
 
-// The gemm of a launch whose loop does nothing else, and which has no other pipelined loop and no
-// gemm outside of it, whose operands would keep the program's extents; no loop otherwise. The
-// launch leaves its threads open, and sets no layouts, registers and blocks of an SM. Nor does it
-// write a tensor that it loads.
-PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch);
+// The gemm of a launch whose loop does nothing else than to bring its operands, and which has no
+// other pipelined loop and no gemm outside of it, whose operands would keep the program's extents;
+// no loop otherwise. The launch leaves its threads open, and sets no layouts, registers and blocks
+// of an SM. Nor does it write a tensor that it loads. If threads compute operands, an iteration
+// depends on others by its sums alone: it overwrites each tile before it reads it.
+PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch, Operands operands = Operands::kLoaded);
 
 // Two gemms or more that are all gemms of a launch and stand in the body of one loop, such as those
 // of attention, where one multiplies what is computed from the result of another; no loop
@@ -62,8 +65,8 @@ bool IsContiguousAlong(const ir::GemmNode* gemm, ir::GemmDim dim);
 // has one element along it.
 std::optional<size_t> DimOfTensor(const ir::CopyNode* load, size_t dim_of_tile);
 
-// The extent, along M or N of its first gemm, of the tensor that the operand is loaded from; null
-// where none is found.
+// The extent, along M or N of its first gemm, of the tensor that the operand is loaded from, or
+// computed from row by row or column by column; null where none is found.
 ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along);
 
 // Returns whether the statement fills all of the tile with zeros.

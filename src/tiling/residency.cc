@@ -1,17 +1,14 @@
 #include "tiling/residency.h"
 
-#include <tvm/ffi/cast.h>
-
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "analysis/grid_blocks.h"
 #include "analysis/kernel_scope.h"
-#include "arith/analyzer.h"
 #include "ir/effects.h"
 #include "ir/tile_op.h"
 #include "ir/visitor.h"
@@ -35,20 +32,6 @@ bool HasGemms(const ir::KernelLaunchNode* launch) {
 // Registers that remain beside sums of 128 x 256 (of 232) and of 192 x 192 (of 160), and beside
 // values of rows and columns.
 int64_t MostBesideLoader(int64_t threads) { return threads > 2 * kWarpgroup ? 96 : 144; }
-
-int64_t BlocksOf(const ir::KernelLaunchNode* launch) {
-  constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
-  auto known = launch->attrs.Get(kMostBlocks);
-  if (known) return (*known).cast<int64_t>();
-  arith::Analyzer analyzer;
-  int64_t blocks = 1;
-  for (const ir::Expr& extent : launch->grid) {
-    int64_t most = analyzer.ConstBounds(extent).hi;
-    if (most >= kMany) return kMany;
-    blocks *= most;
-  }
-  return blocks;
-}
 
 int64_t FragmentRegisters(const ir::KernelLaunchNode* launch) {
   constexpr int64_t kRegisterBytes = 4;
@@ -99,7 +82,7 @@ int64_t BlocksPerSm(const ir::KernelLaunchNode* launch, const Target& target,
   needs.runs_ahead = schedule::LoadsAhead(launch);
   needs.multiplies = HasGemms(launch);
   // A grid of few blocks, such as that of a persistent kernel, leaves an SM with fewer.
-  int64_t of_grid = (BlocksOf(launch) + target->sm_count - 1) / target->sm_count;
+  int64_t of_grid = (analysis::BlocksOf(launch) + target->sm_count - 1) / target->sm_count;
   return std::max<int64_t>(std::min(BlocksPerSm(needs, target), of_grid), 1);
 }
 

@@ -8,9 +8,6 @@
 
 namespace tilelang::tiling {
 
-// Blocks of the grid, at most; very many where a launch says how many.
-int64_t BlocksOf(const ir::KernelLaunchNode* launch);
-
 // Registers of a thread beside its elements of fragments: addresses, conversions.
 inline constexpr int64_t kOtherRegisters = 48;
 // Registers for fragments that threads of two or three warpgroups have beside one that loads.

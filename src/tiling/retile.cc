@@ -84,7 +84,8 @@ Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileE
   auto cut = [&](ir::GemmDim dim, int64_t before, int64_t after) {
     if (before == after || !launch.defined()) return;
     const auto* whole = launch.as<ir::KernelLaunchNode>();
-    launch = CutTile(func, whole, FindPlainGemm(whole), dim, before, after, obstacle);
+    launch = CutTile(func, whole, FindPlainGemm(whole, Operands::kComputed), dim, before, after,
+                     obstacle);
   };
   cut(ir::GemmDim::kN, from.columns, to.columns);
   cut(ir::GemmDim::kM, from.rows, to.rows);

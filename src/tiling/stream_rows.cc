@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/grid_blocks.h"
 #include "analysis/kernel_scope.h"
 #include "ir/aliases.h"
 #include "ir/effects.h"
@@ -193,7 +194,7 @@ class RowStreamer : public ir::StmtMutator {
     Stream stream = ChooseStream(op, loads.bytes, target_);
     int64_t resident = stream.blocks != 0 ? stream.blocks : kThreadsOfSm / threads;
     int64_t blocks = resident * target_->sm_count;
-    if (BlocksOf(op) <= kRounds * blocks) return self;
+    if (analysis::BlocksOf(op) <= kRounds * blocks) return self;
     LoadStager stager(loads);
     Stmt body = stager.MutateStmt(op->body);
     if (stream.blocks == 0 || !LoadByTma(op, body, stager.staged)) {

@@ -65,16 +65,16 @@ class RulesOfTcgen05 : public TileRules {
   TiledLaunch Apply(const Candidate& candidate, bool in_one_wave,
                     Exclusion* excluded) const override {
     const TileForm& form = candidate.form;
-    Stmt cut =
-        WithTiles(func_, launch_, problem_.tile, form.tile, problem_.threads, &excluded->span);
+    int64_t threads = ThreadsOfTcgen05(problem_, form);
+    Stmt cut = WithTiles(func_, launch_, problem_.tile, form.tile, threads, &excluded->span);
     if (!cut.defined()) {
       excluded->reason = "the elements of this statement do not each belong to one row or column";
       return {};
     }
     const auto* launch = cut.as<ir::KernelLaunchNode>();
-    PlainGemm plain = FindPlainGemm(launch);
+    PlainGemm plain = FindPlainGemm(launch, Operands::kComputed);
     if (plain.loop == nullptr || !LoadsByTma(func_, launch, plain, target_) ||
-        !AreByTcgen05(plain, problem_.threads, target_)) {
+        !AreByTcgen05(plain, threads, target_)) {
       return {};
     }
     if (form.pairs && !CanPair(func_, launch, plain, target_)) {
@@ -144,7 +144,7 @@ class RulesOfTcgen05 : public TileRules {
   // Returns the stages of a loop that a block runs for each of its `tiles` tiles.
   int64_t StagesFor(const ir::KernelLaunchNode* launch, const Candidate& candidate,
                     int64_t tiles) const {
-    LoopStages loop = StagesOf(launch, FindPlainGemm(launch));
+    LoopStages loop = StagesOf(launch, FindPlainGemm(launch, Operands::kComputed));
     int64_t iterations = CeilDiv(loop.iterations, candidate.form.parts) * tiles;
     int64_t most = given_stages_ ? loop.given : iterations;
     return std::max<int64_t>(2, std::min(candidate.stages, most));

@@ -7,6 +7,7 @@
 #include "op/cta_pair.h"
 #include "op/gemm_scale_factors.h"
 #include "target/rates.h"
+#include "target/warp.h"
 #include "tiling/loop_stages.h"
 #include "tiling/pair_blocks.h"
 #include "tiling/tile_cutter.h"
@@ -45,6 +46,13 @@ constexpr int64_t kSliceColumns = 64;
 constexpr double kExchangeClocks = 3400;
 constexpr double kExchangeBytes = 14.5;
 constexpr int64_t kMostParts = 8;
+// Clocks until threads that compute operands have what they read from memory, and clocks of a
+// thread for an element; columns of the narrowest tile of such operands.
+constexpr double kComputeLatency = 250;
+constexpr double kComputeClocks = 12;
+constexpr int64_t kNarrowestComputed = 32;
+// Slots of computed operands in shared memory (schedule/operand_channels.h).
+constexpr int64_t kComputedSlots = 2;
 
 // Returns the bytes of shared memory that an epilogue leaves to barriers and reductions, and, if
 // the operands of another tile arrive meanwhile, of the slices that the result goes through: two
@@ -61,6 +69,25 @@ int64_t ColumnsLoaded(const TileForm& form) {
 // Returns the bytes of the scale factors of a step: of the rows, and of all columns of the tile.
 int64_t FactorBytes(const GemmProblem& problem, const TileForm& form) {
   return problem.factor_bytes * (1 + CeilDiv(form.tile.columns, op::kScaleAtomRows));
+}
+
+// Bytes of A and of B that a step of a tile loads.
+struct LoadedBytes {
+  double of_row;     // of A
+  double of_column;  // of B
+};
+
+LoadedBytes BytesLoaded(const GemmProblem& problem) {
+  auto depth = static_cast<double>(problem.depth);
+  double whole = depth * static_cast<double>(problem.operand_bits) / 8;
+  double computed = depth * problem.computed_bytes;
+  return {problem.a_computed ? computed : whole, problem.b_computed ? computed : whole};
+}
+
+// Returns the elements of operands that threads compute in a step.
+int64_t ElementsComputed(const GemmProblem& problem, const TileForm& form) {
+  return problem.depth *
+         ((problem.a_computed ? form.tile.rows : 0) + (problem.b_computed ? form.tile.columns : 0));
 }
 
 // Returns the columns of tensor memory that the sums of a tile take.
@@ -95,12 +122,18 @@ Blocks BlocksOf(const GemmProblem& problem, const TileForm& form, const Target& 
 int64_t StagesThatFit(const GemmProblem& problem, const TileForm& form, bool only,
                       const Target& target) {
   int64_t rows = form.tile.rows;
-  int64_t loaded = problem.tiles_of_a * rows + problem.tiles_of_b * ColumnsLoaded(form);
-  int64_t step = loaded * problem.depth * problem.operand_bits / 8 + FactorBytes(problem, form);
-  // Sums that other blocks send. Those that the block sends take the bytes of its operands.
+  LoadedBytes bytes = BytesLoaded(problem);
+  auto loaded = static_cast<int64_t>(static_cast<double>(problem.tiles_of_a * rows) * bytes.of_row +
+                                     static_cast<double>(problem.tiles_of_b * ColumnsLoaded(form)) *
+                                         bytes.of_column);
+  int64_t step = loaded + FactorBytes(problem, form);
+  int64_t computed = kComputedSlots * ElementsComputed(problem, form) * problem.operand_bits / 8;
+  // Sums that other blocks send. Those that the block sends take the bytes of its operands, as
+  // slices of the only tile do, if no threads compute operands.
+  only = only && !problem.IsComputed();
   int64_t received = 4 * rows * form.tile.columns * (form.parts - 1) / form.parts;
   int64_t exchange = only ? received : 2 * received;
-  int64_t room = target->shared_memory_per_block - EpilogueBytes(form, only) - exchange;
+  int64_t room = target->shared_memory_per_block - EpilogueBytes(form, only) - exchange - computed;
   return std::min(kMostStages, room / step);
 }
 
@@ -109,10 +142,11 @@ double ClocksOfHbm(const GemmProblem& problem, const Blocks& blocks, const Rates
   auto elements = [](int64_t a, int64_t b) {
     return static_cast<double>(a) * static_cast<double>(b);
   };
+  LoadedBytes loaded = BytesLoaded(problem);
+  auto depth = static_cast<double>(problem.depth);
   double bytes = static_cast<double>(problem.batches) *
-                 ((elements(problem.tiles_of_a * problem.m, problem.k) +
-                   elements(problem.tiles_of_b * problem.n, problem.k)) *
-                      static_cast<double>(problem.operand_bits) / 8 +
+                 (elements(problem.tiles_of_a * problem.m, problem.k) * loaded.of_row / depth +
+                  elements(problem.tiles_of_b * problem.n, problem.k) * loaded.of_column / depth +
                   elements(problem.m, problem.n) * static_cast<double>(problem.result_bytes));
   double uneven =
       static_cast<double>(blocks.waves) * blocks.active / static_cast<double>(blocks.count);
@@ -154,6 +188,14 @@ struct TileClocks {
   double turn = 0;  // from the beginning of a tile to that of the next
 };
 
+// Clocks in which threads compute operands of a step.
+double ClocksOfThreads(const GemmProblem& problem, const TileForm& form) {
+  double elements =
+      problem.computed_elements * static_cast<double>(ElementsComputed(problem, form));
+  return kComputeLatency +
+         kComputeClocks * elements / static_cast<double>(ThreadsOfTcgen05(problem, form));
+}
+
 TileClocks ClocksOfTile(const GemmProblem& problem, const TileForm& form, int64_t stages,
                         double active, bool in_one_wave, const Target& target) {
   Rates rates = RatesOf(target);
@@ -167,7 +209,8 @@ TileClocks ClocksOfTile(const GemmProblem& problem, const TileForm& form, int64_
   of.tensor = units * 2 * static_cast<double>(problem.products * form.tile.columns);
   double shared = (rows + loaded) * row_bytes / rates.shared_bytes;
   double share = rates.l2_bytes * target->sm_count / active;
-  of.l2_bytes = (exist + loaded) * row_bytes;
+  LoadedBytes bytes = BytesLoaded(problem);
+  of.l2_bytes = exist * bytes.of_row + loaded * bytes.of_column;
   double l2 = of.l2_bytes / std::min(rates.l2_alone, share);
   double boxes = static_cast<double>(problem.tiles_of_a) *
                      BoxRows(problem, form.tile.rows, problem.a_along_m) +
@@ -179,6 +222,7 @@ TileClocks ClocksOfTile(const GemmProblem& problem, const TileForm& form, int64_
   double turn = trip + of.tensor / static_cast<double>(stages);
   double step =
       std::max({of.tensor, std::max({shared, l2, trip}) + kStepClocks, turn, kRowClocks * boxes});
+  if (problem.IsComputed()) step = std::max(step, ClocksOfThreads(problem, form));
   of.steps = static_cast<double>(CeilDiv(problem.Iterations(), form.parts));
   bool slices = form.tile.columns >= 2 * kSliceColumns;
   of.epilogue =
@@ -193,7 +237,24 @@ TileClocks ClocksOfTile(const GemmProblem& problem, const TileForm& form, int64_
   return of;
 }
 
+// Returns whether blocks may have this tile if threads compute operands: each whole tile of them
+// lies in the tensors, or has the program's extent, so that no further element needs a branch.
+// More blocks than multiprocessors keep the program's tiles: several of them share one, and hide
+// the time in which threads compute.
+bool CanCompute(const GemmProblem& problem, const TileForm& form, const Target& target) {
+  auto divides = [](int64_t extent, int64_t tile, int64_t given) {
+    return tile == given || extent % tile == 0;
+  };
+  return !form.pairs && BlocksOf(problem, form, target).waves == 1 &&
+         (!problem.a_computed || divides(problem.m, form.tile.rows, problem.tile.rows)) &&
+         (!problem.b_computed || divides(problem.n, form.tile.columns, problem.tile.columns));
+}
+
 }  // namespace
+
+int64_t ThreadsOfTcgen05(const GemmProblem& problem, const TileForm& form) {
+  return form.parts > 1 ? kWarpgroup : std::max<int64_t>(problem.threads, kWarpgroup);
+}
 
 Candidate PredictTcgen05(const GemmProblem& problem, const TileForm& form, bool in_one_wave,
                          const Target& target) {
@@ -225,6 +286,7 @@ std::vector<Candidate> ProposeTcgen05(const GemmProblem& problem, const Target& 
     TileForm form{.tile = tile, .pairs = pairs, .parts = parts};
     if (problem.factor_bytes > 0 && (tile.columns % op::kScaleAtomRows != 0 || parts > 1)) return;
     if (problem.products > 1 && parts > 1) return;
+    if (problem.IsComputed() && !CanCompute(problem, form, target)) return;
     if (!HasWholeUnits(problem, form) || ColumnsOfSums(problem, form) > target->tmem_columns) {
       return;
     }
@@ -233,7 +295,8 @@ std::vector<Candidate> ProposeTcgen05(const GemmProblem& problem, const Target& 
   };
   int64_t pair_unit = PairColumnUnit(problem.b_along_n, problem.a_by_threads);
   bool few = problem.m <= kShortTileRows && problem.factor_bytes == 0;
-  for (int64_t columns = kNarrowestTile; columns <= kWidestTile; columns += kTileStep) {
+  int64_t narrowest = problem.IsComputed() ? kNarrowestComputed : kNarrowestTile;
+  for (int64_t columns = narrowest; columns <= kWidestTile; columns += kTileStep) {
     // First: of two that HBM limits alike, the one with more stages.
     if (few) propose({kShortTileRows, columns}, false, 1);
     propose({kTileRows, columns}, false, 1);

@@ -28,7 +28,16 @@ namespace tilelang::tiling {
 // wave, exchange their sums through shared memory. Tiles of block-scaled GEMMs have whole atoms of
 // scale factors, and blocks do not share their iterations. Nor do they if an iteration has several
 // gemms, whose sums lie side by side in tensor memory.
+//
+// If threads compute operands, a step takes at least the time in which they do: a latency, and
+// clocks for each element. Tiles may then have 32 columns, and the grid at most one block for each
+// multiprocessor: other programs keep their tiles.
 std::vector<Candidate> ProposeTcgen05(const GemmProblem& problem, const Target& target);
+
+// Returns the threads of a block: those of the program, at least a warpgroup, whose warps reach all
+// lanes of tensor memory. It is one warpgroup where blocks exchange their sums: its threads hold
+// whole rows of them.
+int64_t ThreadsOfTcgen05(const GemmProblem& problem, const TileForm& form);
 
 // Returns the candidate of one form; `stages` below 2 where shared memory has no room for it.
 // `in_one_wave`: if the GEMM's tiles are at most a wave, the kernel computes no others.

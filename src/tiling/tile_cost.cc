@@ -6,6 +6,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "analysis/grid_blocks.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
 #include "tiling/residency.h"
@@ -129,7 +130,7 @@ TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
   ir::Expr rows = ExtentOfTensor(plain, ir::GemmDim::kM);
   auto iterations = static_cast<double>(ir::AsInt(plain.loop->extent).value_or(kManyIterations));
   int64_t depth = ExtentAlong(gemm->Inputs().front(), ir::GemmDim::kK);
-  return {BlocksOf(launch),
+  return {analysis::BlocksOf(launch),
           {ExtentAlong(c, ir::GemmDim::kM), ExtentAlong(c, ir::GemmDim::kN)},
           LinesOf(plain),
           iterations * static_cast<double>(depth) / kDepthOfStep,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "analysis/grid_blocks.h"
 #include "analysis/kernel_scope.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
@@ -32,7 +33,7 @@ class RowWidener : public ir::StmtMutator {
     if (chain.loop == nullptr || op->threads.size() != 1) return self;
     int64_t rows = ExtentAlong(chain.gemms[0]->Operand(ir::GemmOperandKind::kC), ir::GemmDim::kM);
     bool narrow = rows > 0 && rows < kLanes && kLanes % rows == 0;
-    if (!narrow || BlocksOf(op) * rows < kLanes * target_->sm_count) return self;
+    if (!narrow || analysis::BlocksOf(op) * rows < kLanes * target_->sm_count) return self;
     int64_t threads = std::max<int64_t>(analysis::ThreadsOf(op).count, kWarpgroup);
     ir::KernelLaunch launch = WithThreads(op, threads);
     Stmt wide = CutTile(func_, launch.operator->(), chain, ir::GemmDim::kM, rows, kLanes);

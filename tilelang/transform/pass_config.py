@@ -135,7 +135,7 @@ _NOT_BOOLEAN = {
 }
 #: The values of options that choose tiles (src/tiling/tcgen05_tiles.h).
 _ONE_OF = {
-    PassConfigKey.TL_TILE_COLUMNS: range(64, 257, 16),
+    PassConfigKey.TL_TILE_COLUMNS: range(32, 257, 16),
     PassConfigKey.TL_TILE_PARTS: range(1, 9),
 }
 _LAST_HONOURED = PassConfigKey.TL_DEVICE_COMPILE_FLAGS
