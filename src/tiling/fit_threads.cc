@@ -49,9 +49,8 @@ class ThreadFitter : public ir::StmtMutator {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
     int64_t given = analysis::ThreadsOf(op).count;
     if (op->threads.size() == 1 && LoadsBesideSums(op, given)) return Widen(op);
-    bool possible = op->threads.size() == 1 && given % kWarp == 0 && Lack(op, given) > 1 &&
-                    !ir::StatesMinBlocks(op) && op->attrs.count("set_max_nreg") == 0 &&
-                    !HasGivenFragments(op) && !UsesTensorMemory(op) && LeavesThreadsOpen(op);
+    bool possible =
+        op->threads.size() == 1 && given % kWarp == 0 && Lack(op, given) > 1 && HasOpenThreads(op);
     if (!possible) return self;
     int64_t best = given;
     for (int64_t threads = 2 * given; threads <= kMostThreads && Lack(op, best) > 1; threads *= 2) {
@@ -117,6 +116,11 @@ class ThreadFitter : public ir::StmtMutator {
 };
 
 }  // namespace
+
+bool HasOpenThreads(const ir::KernelLaunchNode* op) {
+  return !ir::StatesMinBlocks(op) && op->attrs.count("set_max_nreg") == 0 &&
+         !HasGivenFragments(op) && !UsesTensorMemory(op) && LeavesThreadsOpen(op);
+}
 
 ir::Func FitThreads(const ir::Func& func, const Target& target) {
   return func.WithBody(ThreadFitter(func, target).MutateStmt(func->body));

@@ -7,6 +7,10 @@
 
 namespace tilelang::tiling {
 
+// Returns whether a launch computes the same with any number of threads: nothing in it depends on
+// them, and the program states no layouts or registers of theirs.
+bool HasOpenThreads(const ir::KernelLaunchNode* op);
+
 // Doubles the threads of a launch, once or several times, where its fragments would be spilled to
 // local memory, which takes several times as long as all else. Attention of 128 rows, 128 keys and
 // 128 dimensions needs 344 registers of each of 128 threads, and half of these of each of 256.
