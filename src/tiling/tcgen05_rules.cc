@@ -32,10 +32,6 @@ bool HasSharedInputs(const ir::GemmNode* gemm) {
   });
 }
 
-// The least rows and columns of a GEMM that tcgen05.mma computes although the program's own tile is
-// none of its.
-constexpr int64_t kLeastExtent = 64;
-
 class RulesOfTcgen05 : public TileRules {
  public:
   RulesOfTcgen05(const ir::Func& func, const ir::KernelLaunchNode* launch,
@@ -186,9 +182,7 @@ std::unique_ptr<TileRules> Tcgen05Rules(const ir::Func& func, const ir::KernelLa
   bool possible = std::all_of(plain.gemms.begin(), plain.gemms.end(), HasSharedInputs) &&
                   launch->attrs.count("cluster_dims") == 0 &&
                   LoadsByTma(func, launch, plain, target);
-  // mma.sync computes few rows or columns while HBM brings the other operand.
-  bool few = problem.m < kLeastExtent || problem.n < kLeastExtent;
-  if (!possible || (few && !AreByTcgen05(plain, problem.threads, target))) return nullptr;
+  if (!possible) return nullptr;
   return std::make_unique<RulesOfTcgen05>(func, launch, problem, target);
 }
 
