@@ -17,6 +17,7 @@
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/by_tensor_memory.h"
+#include "op/gemm_wgmma.h"
 #include "schedule/channel.h"
 #include "tiling/loop_stages.h"
 #include "tiling/plain_gemm.h"
@@ -29,6 +30,9 @@ using ir::Region;
 using ir::Stmt;
 
 namespace {
+
+// Smaller grids are compiled as written.
+constexpr int64_t kLeastGrid = 8;
 
 // A GEMM, and the statements and buffers that its launch names beside the product.
 struct NamedGemm {
@@ -263,6 +267,12 @@ class LooseWriter : public ir::StmtMutator {
   const NamedGemm& named_;
 };
 
+// Returns whether the program names a barrier or tensor memory.
+bool NamesMore(const NamedGemm& named) {
+  return named.gemm->mbar.defined() || named.a.defined() || named.sums.defined() ||
+         !named.dropped.empty();
+}
+
 class GemmLoosener : public ir::StmtMutator {
  public:
   explicit GemmLoosener(const Target& target) : target_(target) {}
@@ -270,24 +280,33 @@ class GemmLoosener : public ir::StmtMutator {
   using StmtMutator::Rewrite;
   Stmt Rewrite(const ir::KernelLaunchNode* op) override {
     Stmt self = ir::ffi::GetRef<Stmt>(op);
-    if (analysis::BlocksOf(op) < target_->sm_count) return self;
+    int64_t blocks = analysis::BlocksOf(op);
+    if (blocks < std::min<int64_t>(kLeastGrid, target_->sm_count)) return self;
+    // Other programs than those of a plain serial loop.
+    bool others = blocks >= target_->sm_count && target_->has_tcgen05;
     PlainGemm chain = FindGemmChain(op);
-    if (chain.loop != nullptr) return WithPipelinedLoop(op, chain);
+    if (chain.loop != nullptr) return others ? WithPipelinedLoop(op, chain) : self;
     NamedGemm named;
     if (FindPlainGemm(op).loop != nullptr || !FindLoop(op, &named) || !DropBarrier(op, &named) ||
         !DropCopies(op, &named) || !MoveSums(op, &named)) {
       return self;
     }
+    if (!others && NamesMore(named)) return self;
     DropUnused(op, &named);
     Stmt loose = Write(op, named);
     PlainGemm plain = FindPlainGemm(loose.as<ir::KernelLaunchNode>());
     if (plain.loop == nullptr) return self;
-    if (!AreByTcgen05(plain, analysis::ThreadsOf(op).count, target_)) return self;
+    if (!AreByWarpgroups(plain, analysis::ThreadsOf(op).count)) return self;
     RemarkRewrite(op, named);
     return loose;
   }
 
  private:
+  bool AreByWarpgroups(const PlainGemm& plain, int64_t threads) const {
+    if (target_->has_tcgen05) return AreByTcgen05(plain, threads, target_);
+    return op::MultipliesByWgmma(plain.gemms[0], threads);
+  }
+
   static Stmt WithPipelinedLoop(const ir::KernelLaunchNode* op, const PlainGemm& chain) {
     const ir::ForNode* loop = chain.loop;
     if (loop->Kind() != ir::ForKind::kSerial || chain.loads.empty()) {
@@ -322,7 +341,8 @@ class GemmLoosener : public ir::StmtMutator {
 }  // namespace
 
 ir::Func LoosenGemms(const ir::Func& func, const Target& target) {
-  if (!target->has_tcgen05 || !target->has_tma) return func;
+  bool warpgroups = target->has_tcgen05 || target->has_wgmma;
+  if (!warpgroups || !target->has_tma) return func;
   return func.WithBody(GemmLoosener(target).MutateStmt(func->body));
 }
 

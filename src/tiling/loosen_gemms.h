@@ -26,8 +26,9 @@ namespace tilelang::tiling {
 // operands.
 //
 // Other launches of which this makes no plain GEMM stay as they are, and so do grids of fewer
-// blocks than multiprocessors. For targets with tcgen05; on sm_80, sm_90a and sm_120a the program
-// is compiled as written. A remark says what is the compiler's to choose. The pass option
+// blocks than multiprocessors, and all programs on sm_90a. GEMMs of a serial loop that name nothing
+// else are rewritten on both targets, in grids of eight blocks or more. On sm_80 and sm_120a the
+// program is compiled as written. A remark says what is the compiler's to choose. The pass option
 // tl.disable_tile_choice turns the pass off.
 ir::Func LoosenGemms(const ir::Func& func, const Target& target);
 
