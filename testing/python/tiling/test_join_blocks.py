@@ -100,7 +100,8 @@ def check(kernel, M, N, dtype="float32", tensor_rows=None):
 )
 def test_results(M, N, options, flat, target):
     kernel = on(norm(M, N, flat=flat, **options), target)
-    assert rows_of(kernel) > 1
+    # a reduction of the only dimension keeps its row if that has one element
+    assert (rows_of(kernel) > 1) != (flat and N == 1)
     options.pop("threads", None)
     check(kernel, M, N, **options)
 
