@@ -56,6 +56,7 @@
 #include "sync/place_synchronization.h"
 #include "tiling/choose_tiles.h"
 #include "tiling/divide_blocks.h"
+#include "tiling/drop_layouts.h"
 #include "tiling/fill_warpgroup.h"
 #include "tiling/fit_blocks.h"
 #include "tiling/fit_threads.h"
@@ -189,6 +190,7 @@ const std::vector<Step>& Pipeline() {
       {"order_pairs", ForAll(sync::OrderPairs)},
       {"pad_operands", lower::PadOperands},
       {"split_fragments", lower::SplitFragments},
+      Optional("drop_layouts", ForAll(tiling::DropLayouts), "tl.disable_tile_choice"),
       Optional("fill_warpgroup", tiling::FillWarpgroup, "tl.disable_block_fitting"),
       Optional("loosen_gemms", tiling::LoosenGemms, "tl.disable_tile_choice"),
       {"inline_names", ForAll(tiling::InlineNames)},

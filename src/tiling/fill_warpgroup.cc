@@ -1,5 +1,7 @@
 #include "tiling/fill_warpgroup.h"
 
+#include <tvm/ffi/cast.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -12,8 +12,8 @@ namespace tilelang::tiling {
 // threads mma.sync computes the GEMMs, and takes about three times as long.
 //
 // Applies to launches in which nothing depends on the number of threads (tiling/plain_gemm.h). On
-// sm_80 and sm_120a, whose instruction is mma.sync, launches stay as they are. A remark says it, and
-// the pass option tl.disable_block_fitting turns it off.
+// sm_80 and sm_120a, whose instruction is mma.sync, launches stay as they are. A remark says it,
+// and the pass option tl.disable_block_fitting turns it off.
 ir::Func FillWarpgroup(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::tiling
