@@ -64,6 +64,7 @@
 #include "tiling/inline_names.h"
 #include "tiling/join_blocks.h"
 #include "tiling/load_early.h"
+#include "tiling/load_rows.h"
 #include "tiling/loosen_gemms.h"
 #include "tiling/order_blocks.h"
 #include "tiling/pack_factors.h"
@@ -213,6 +214,7 @@ const std::vector<Step>& Pipeline() {
       Optional("fit_threads", tiling::FitThreads, "tl.disable_block_fitting"),
       Optional("fit_blocks", tiling::FitBlocks, "tl.disable_block_fitting"),
       Optional("divide_blocks", tiling::DivideBlocks, "tl.disable_block_fitting"),
+      Optional("load_rows", tiling::LoadRows, "tl.disable_load_early"),
       Optional("stream_rows", tiling::StreamRows, "tl.disable_persistent_blocks"),
       Optional("trim_loads", tiling::TrimLoads, "tl.disable_load_trimming"),
       Optional("order_blocks", tiling::OrderBlocks, "tl.disable_block_order"),
