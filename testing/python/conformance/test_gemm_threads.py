@@ -50,7 +50,7 @@ def test_tiles_and_threads(block: tuple[int, int, int], threads: int, target: st
 @pytest.mark.parametrize(
     ("block", "threads", "reason"),
     [
-        ((64, 64, 32), 64, "its 64 threads are not whole warpgroups of 128"),
+        ((64, 64, 32), 192, "its 192 threads are not whole warpgroups of 128"),
         ((96, 64, 32), 128, "M must be 32, 64 or a multiple of 128"),
     ],
 )

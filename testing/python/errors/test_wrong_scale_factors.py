@@ -225,8 +225,8 @@ def case_six_bits_beside_bytes():
 
 
 def case_six_bits_of_few_threads():
-    """ShapeError: T.gemm of padded tiles: its 64 threads are not whole warpgroups of 128"""
-    six_bits_into(threads=64)
+    """ShapeError: T.gemm of padded tiles: its 192 threads are not whole warpgroups of 128"""
+    six_bits_into(threads=192)
 
 
 def case_six_bits_of_few_rows():

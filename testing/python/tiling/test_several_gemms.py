@@ -154,11 +154,11 @@ def test_tiles_without_an_instruction_give_way_to_others(tile):
     check(kernel, 400, 200, 264, ((0, 0, 0),), combine=False)
 
 
-def test_few_rows_stay_with_mma_sync():
+def test_few_rows_are_computed_by_tcgen05():
     kernel = tilelang.compile(
         several(16, 512, 256, ((0, 0, 0),), (16, 64, 64), combine=False), target="sm_100a"
     )
-    assert instruction(kernel) == "mma.sync"
+    assert instruction(kernel) == "tcgen05"
     check(kernel, 16, 512, 256, ((0, 0, 0),), combine=False)
 
 
