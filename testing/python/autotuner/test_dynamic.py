@@ -49,9 +49,9 @@ def test_a_kernel_of_any_rows_has_a_tile_for_each_class():
 
 def test_a_choice_takes_less_than_a_second():
     kernel = gemm(T.dynamic("m"), 4096, 4096)
-    start = time.process_time()
+    start = time.thread_time()  # without threads that earlier tests left
     kernel.at(m=777)
-    assert time.process_time() - start < 1
+    assert time.thread_time() - start < 1
 
 
 @tilelang.autotune
