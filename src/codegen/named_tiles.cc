@@ -63,7 +63,7 @@ Array<NamedTile> NamedTilesOf(const ir::KernelLaunchNode* launch) {
     node->name = buffer->name;
     node->in_registers = buffer.IsLocal();
     if (buffer.IsShared()) {
-      // Where the call decides how many bytes precede a tile, the bytes of such tiles are unknown.
+      // The bytes of a tile that the call sizes are unknown if another such tile may precede it.
       if (shifted && buffer->attrs.count(memory::kBytesAtCall) != 0) continue;
       auto offset = offsets.find(buffer);
       if (offset == offsets.end()) continue;

@@ -22,7 +22,7 @@ namespace tilelang::tiling {
 // (ir/settings.h) leave only the candidates that agree with them. Remarks state the choice and what
 // excludes a better candidate.
 //
-// With tcgen05, threads may compute operands, such as weights of few bits.
+// Threads may compute operands, such as weights of few bits, on targets with tcgen05.
 //
 // GEMMs that the tensor memory accelerator cannot load, in clusters of the program, or with roles
 // of its own stay as they are. Scale factors must be in atoms, into which tiling/pack_factors.h

@@ -3,7 +3,6 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "ir/changed_launch.h"
 #include "ir/visitor.h"
@@ -18,21 +17,16 @@ namespace {
 
 constexpr const char* kLayouts = "layout_map";
 
-// Returns whether the tile gets this layout without an annotation, as an operand of 16 bytes a
-// chunk and as a tile that TMA stores.
+// Returns whether the layout is the widest swizzle of the tile's rows, in chunks of 16 bytes.
 bool IsWidestSwizzle(const ir::Buffer& tile, const ir::Any& given) {
   auto layout = given.as<layout::Layout>();
   if (!tile.IsShared() || !layout) return false;
-  layout::Coord extents;
-  for (const ir::Expr& extent : tile->shape) {
-    auto known = ir::AsInt(extent);
-    if (!known) return false;
-    extents.push_back(*known);
-  }
+  auto extents = ir::AsInts(tile->shape);
+  if (!extents) return false;
   int64_t bits = tile->dtype.bits * tile->dtype.lanes;
   constexpr int64_t kUnswizzled = 16;
-  int64_t widest = layout::WidestSwizzle(extents, bits);
-  return widest > kUnswizzled && (*layout).SameMap(layout::SwizzledLayout(extents, bits, widest));
+  int64_t widest = layout::WidestSwizzle(*extents, bits);
+  return widest > kUnswizzled && (*layout).SameMap(layout::SwizzledLayout(*extents, bits, widest));
 }
 
 class LayoutDropper : public ir::StmtMutator {

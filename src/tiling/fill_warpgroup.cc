@@ -2,20 +2,16 @@
 
 #include <tvm/ffi/cast.h>
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
 #include "analysis/kernel_scope.h"
 #include "ir/gemm.h"
-#include "ir/min_blocks.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
 #include "op/gemm_tcgen05.h"
 #include "op/gemm_wgmma.h"
 #include "target/warp.h"
 #include "tiling/fit_threads.h"
-#include "tiling/plain_gemm.h"
 #include "tiling/retile.h"
 
 namespace tilelang::tiling {

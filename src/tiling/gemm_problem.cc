@@ -10,6 +10,7 @@
 #include "ir/visitor.h"
 #include "op/by_tensor_memory.h"
 #include "op/gemm_scale_factors.h"
+#include "schedule/shared_bytes.h"
 
 namespace tilelang::tiling {
 
@@ -74,7 +75,7 @@ void DescribeComputed(const PlainGemm& plain, const ir::Buffer& a, const ir::Buf
   for (const ir::CopyNode* load : plain.loads) {
     const ir::Buffer& tile = load->dst->buffer;
     if (tile.same_as(a) || tile.same_as(b)) continue;
-    bytes += static_cast<double>(ElementsOf(tile) * tile->dtype.bits * tile->dtype.lanes) / 8;
+    bytes += static_cast<double>(schedule::TileBytes(tile));
   }
   problem->a_computed = written.count(a.get()) != 0;
   problem->b_computed = written.count(b.get()) != 0;

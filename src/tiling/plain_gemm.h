@@ -22,8 +22,8 @@ struct PlainGemm {
   std::vector<ir::Stmt> computes;          // in the loop: of tiles, by threads, for the gemms
 };
 
-// What a plain gemm multiplies: tiles that its loop loads, or also tiles that threads compute from
-// what it loads, such as weights of few bits.
+// The operands of a plain gemm: tiles that its loop loads, or also tiles that threads compute from
+// these, such as weights of few bits.
 enum class Operands : uint8_t { kLoaded, kComputed };
 
 // Returns whether a block has the buffer for itself, in shared memory or registers.
