@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 
@@ -129,12 +128,6 @@ def test_sweeps_are_of_some_thousand_elements(arch):
     hint = ElementwiseTemplate((4096, 4096)).with_arch(arch).recommend_hints(1)[0]
     assert 1024 <= math.prod(hint.block) <= 16384
     assert GEMVTemplate(4096, 4096).with_arch(arch).recommend_hints(1)[0].threads >= 64
-
-
-def test_a_choice_takes_milliseconds():
-    begin = time.perf_counter()
-    MatmulTemplate(4096, 14336, 4096).with_arch("sm_90a").recommend_hints()
-    assert time.perf_counter() - begin < 0.5
 
 
 WRONG = {
