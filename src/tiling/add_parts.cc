@@ -32,16 +32,32 @@ Buffer SharedTile(const char* name, DLDataType dtype, int64_t rows, int64_t colu
   return Buffer(name, dtype, {I32(rows), I32(columns)}, {}, "shared.dyn", {}, span);
 }
 
-// Returns whether sums begin with zero in any iteration, so that the sums of blocks can be added.
+// Returns whether the sums are zero before the loop, so that the sums of blocks can be added: the
+// only statement before the loop that touches them fills them with zeros.
 bool BeginsWithZero(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
   const ir::GemmNode* gemm = plain.gemms[0];
   const Buffer& c = gemm->result()->buffer;
   bool zero = false;
   for (const Stmt& s : launch->body.as<ir::SeqNode>()->stmts) {
-    const auto* fill = s.as<ir::FillNode>();
-    if (fill != nullptr && fill->dst->buffer.same_as(c)) zero = IsZeroFill(s, c);
+    if (s.get() == plain.loop) break;
+    if (ir::CountEffects(s, c) == 0) continue;
+    if (zero || !IsZeroFill(s, c)) return false;
+    zero = true;
   }
   return zero && ir::IsConst(gemm->clear_accum, 0);
+}
+
+// Returns whether no statement outside of the loop uses its tiles: a block would find there what
+// its own last iteration has loaded or computed.
+bool KeepsTilesInLoop(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
+  const Buffer& c = plain.gemms[0]->result()->buffer;
+  bool inside = true;
+  ir::WalkEffects(plain.loop->body, [&](const ir::Effect& effect) {
+    const Buffer& tile = effect.buffer;
+    if (!inside || !IsTile(tile) || tile.same_as(c)) return;
+    inside = ir::CountEffects(plain.loop->body, tile) == ir::CountEffects(launch->body, tile);
+  });
+  return inside;
 }
 
 // Returns whether iterations beyond the end of the loop would multiply zeros: each iteration loads
@@ -328,7 +344,7 @@ Stmt WithParts(const ir::Func& func, const ir::KernelLaunchNode* launch, int64_t
   PlainGemm plain = FindPlainGemm(launch, Operands::kComputed);
   bool possible = plain.loop != nullptr && launch->grid.size() <= 2 && plain.gemms.size() == 1 &&
                   ComputesByElement(launch, plain) && plain.gemms[0]->result().IsWhole() &&
-                  BeginsWithZero(launch, plain);
+                  BeginsWithZero(launch, plain) && KeepsTilesInLoop(launch, plain);
   if (!possible) return Stmt();
   auto iterations = ir::AsInt(plain.loop->extent);
   const Array<Expr>& shape = plain.gemms[0]->result()->buffer->shape;
