@@ -74,7 +74,8 @@ void DescribeComputed(const PlainGemm& plain, const ir::Buffer& a, const ir::Buf
   }
   for (const ir::CopyNode* load : plain.loads) {
     const ir::Buffer& tile = load->dst->buffer;
-    if (tile.same_as(a) || tile.same_as(b)) continue;
+    bool operand = tile.same_as(a) || tile.same_as(b);
+    if (operand && written.count(tile.get()) == 0) continue;
     bytes += static_cast<double>(schedule::TileBytes(tile));
   }
   problem->a_computed = written.count(a.get()) != 0;

@@ -134,7 +134,8 @@ int64_t StagesThatFit(const GemmProblem& problem, const TileForm& form, bool onl
   int64_t received = 4 * rows * form.tile.columns * (form.parts - 1) / form.parts;
   int64_t exchange = only ? received : 2 * received;
   int64_t room = target->shared_memory_per_block - EpilogueBytes(form, only) - exchange - computed;
-  return std::min(kMostStages, room / step);
+  // Threads may gather all operands from tensors.
+  return std::min(kMostStages, room / std::max<int64_t>(step, 1));
 }
 
 // Clocks until HBM has moved all tensors. In the last wave few multiprocessors may be left to load.

@@ -223,3 +223,42 @@ def test_iterations_that_depend_on_others_stay_in_one_block(kind):
     torch.testing.assert_close(c, a.reshape(128, k) @ b.float().T, rtol=0, atol=0)
     if kind == "last":
         torch.testing.assert_close(last.float(), a[:, -1], rtol=0, atol=0)
+
+
+def updated(m, n, k, threads=128):
+    """C = max(A, 0) (B + 1), where threads change the loaded tiles in place."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, k), "bfloat16"),
+        B: T.Tensor((k, n), "bfloat16"),
+        C: T.Tensor((m, n), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(n, 128), T.ceildiv(m, 128), threads=threads) as (bx, by):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((64, 128), "bfloat16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for step in T.Pipelined(T.ceildiv(k, 64), num_stages=2):
+                T.copy(A[by * 128, step * 64], a)
+                T.copy(B[step * 64, bx * 128], b)
+                for i, j in T.Parallel(128, 64):
+                    a[i, j] = T.max(a[i, j], 0)
+                for i, j in T.Parallel(64, 128):
+                    b[i, j] = b[i, j] + T.bfloat16(1)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * 128, bx * 128])
+
+    return main
+
+
+@every_schedule
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a"])
+@pytest.mark.parametrize("sizes", [(128, 128, 512), (200, 256, 192)])
+def test_both_operands_change_in_place(sizes, target):
+    m, n, k = sizes
+    kernel = compiled(updated(m, n, k), target)
+    a, b = torch.randint(-3, 4, (m, k)).bfloat16(), torch.randint(-3, 4, (k, n)).bfloat16()
+    c = torch.full((m, n), torch.nan)
+    kernel(a, b, c)
+    torch.testing.assert_close(c, a.float().clamp(min=0) @ (b.float() + 1), rtol=0, atol=0)
