@@ -160,24 +160,28 @@ bool ConflictQuery::TouchesBytes(const Access& access, int64_t begin, int64_t en
   if (last <= first || last <= begin || end <= first) return false;
   // The access touches its first and its last byte.
   if ((begin <= first && first < end) || (begin < last && last <= end)) return true;
-  for (const ElementAccess& part : AccessesOf(access)) {
-    if (!part.owners) {
-      if (part.begin < end && begin < part.end) return true;
-      continue;
-    }
-    analysis::PlacedOwners placed = Placed(part);
-    for (size_t i = 0; i < part.owners->owner.size(); ++i) {
-      int32_t owner = part.owners->owner[i];
-      if (owner == OwnerMap::kNobody || !IsOf(owner, access.agent)) continue;
-      if (placed.Begin(i) < end && begin < placed.End(i)) return true;
-    }
+  const Accesses& parts = AccessesOf(access);
+  return std::any_of(parts.begin(), parts.end(), [&](const ElementAccess& part) {
+    return TouchesBytes(part, access.agent, begin, end);
+  });
+}
+
+bool ConflictQuery::TouchesBytes(const ElementAccess& part, size_t agent, int64_t begin,
+                                 int64_t end) const {
+  if (!part.owners) return part.begin < end && begin < part.end;
+  analysis::PlacedOwners placed = Placed(part);
+  for (size_t i = 0; i < part.owners->owner.size(); ++i) {
+    int32_t owner = part.owners->owner[i];
+    if (owner == OwnerMap::kNobody || !IsOf(owner, agent)) continue;
+    if (placed.Begin(i) < end && begin < placed.End(i)) return true;
   }
   return false;
 }
 
 bool ConflictQuery::OwnersConflict(const ElementAccess& a, size_t agent_a, const ElementAccess& b,
                                    size_t agent_b, bool same, bool own) const {
-  if (!a.owners || !b.owners) return true;
+  if (!a.owners) return TouchesBytes(b, agent_b, a.begin, a.end);
+  if (!b.owners) return TouchesBytes(a, agent_a, b.begin, b.end);
   // The comparison is by bytes, because tiles of different types may lie in the same place.
   return AnyCommon(Placed(a), Placed(b), [&](int32_t x, int32_t y) {
     // Threads that store one element at a time store the same value.

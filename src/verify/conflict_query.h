@@ -58,6 +58,7 @@ class ConflictQuery {
   // Returns what the threads touch of the site's buffer, with the values of the instance.
   const Accesses& AccessesOf(const Access& access);
   bool TouchesBytes(const Access& access, int64_t begin, int64_t end);
+  bool TouchesBytes(const ElementAccess& part, size_t agent, int64_t begin, int64_t end) const;
   // The bytes of shared memory between the first and the last that the agent's threads touch.
   std::pair<int64_t, int64_t> SpanOf(const Access& access);
   bool OwnersConflict(const ElementAccess& a, size_t agent_a, const ElementAccess& b,

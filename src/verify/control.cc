@@ -4,9 +4,9 @@
 
 #include "analysis/uniformity.h"
 #include "ir/async.h"
-#include "ir/effects.h"
 #include "ir/visitor.h"
 #include "verify/operation.h"
+#include "verify/site_finder.h"
 
 namespace tilelang::verify {
 
@@ -14,12 +14,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-bool TouchesShared(const Stmt& s) {
-  bool found = false;
-  ir::WalkEffects(s, [&](const ir::Effect& effect) { found |= effect.buffer.IsShared(); });
-  return found;
-}
 
 // Finds the branches whose two sides touch shared memory, if all threads take the same side
 // together.

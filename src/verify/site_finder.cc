@@ -57,6 +57,12 @@ class AccessWalker : public ir::StmtVisitor {
 
 }  // namespace
 
+bool TouchesShared(const Stmt& s) {
+  bool found = false;
+  ir::WalkEffects(s, [&](const ir::Effect& effect) { found |= effect.buffer.IsShared(); });
+  return found;
+}
+
 SiteFinder::SiteFinder(const ir::KernelLaunchNode* launch, const Program* program)
     : program_(program), operands_(launch) {
   for (const auto& vars : {launch->thread_vars, launch->block_vars}) {
@@ -218,11 +224,15 @@ std::vector<ir::ffi::ObjectRef> SiteFinder::FreeOf(const Stmt& s) const {
     }
     const auto* store = part.as<ir::StoreNode>();
     if (store != nullptr && store->buffer.IsShared()) need_all(store->indices);
+    const auto* branch = part.as<ir::IfNode>();
+    if (branch != nullptr && TouchesShared(part)) todo.push_back(branch->condition);
     return true;
   });
   ir::WalkExprs(s, [&](const Expr& e) {
     const auto* load = e.as<ir::LoadNode>();
     if (load != nullptr && load->buffer.IsShared()) need_all(load->indices);
+    const auto* select = e.as<ir::SelectNode>();
+    if (select != nullptr && TouchesShared(ir::Evaluate(e))) todo.push_back(select->condition);
     return true;
   });
   std::vector<ir::ffi::ObjectRef> free;

@@ -11,6 +11,9 @@
 
 namespace tilelang::verify {
 
+// Returns whether threads or engines touch shared memory in the statement.
+bool TouchesShared(const ir::Stmt& s);
+
 class SiteFinder {
  public:
   SiteFinder(const ir::KernelLaunchNode* launch, const Program* program);

@@ -183,3 +183,61 @@ def test_a_swizzled_tile_that_threads_read_beside_a_load() -> None:
                 T.copy(second, C[k, :, :])
 
     verify_synchronization(compiled(kernel, "sm_90a"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_a_choice_by_the_iteration(target, pipelined) -> None:
+    """Rows below 5 exist in the first iteration only: there i & 7 is i in a swizzled address."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=2) if pipelined else T.serial(4):
+                T.copy(A[k * 64, 0], a)
+                for i, j in T.Parallel(64, 64):
+                    a[i, j] = T.if_then_else(k * 64 + i < 5, a[i, j], 0)
+                T.gemm(a, a, c)
+            T.copy(c, C)
+
+    func = compiled(kernel, target)
+    verify_synchronization(func)
+    waits = ("mbarrier_wait", "tl::cp_async_wait") if pipelined else ("sync_",)
+    without_waits = [m for key, m in mutants(func) if key[0].startswith(waits)]
+    assert without_waits
+    for mutant in without_waits:
+        with pytest.raises(errors.SynchronizationError):
+            verify_synchronization(mutant)
+
+
+def test_a_gemm_by_threads_beside_copies_of_threads() -> None:
+    """More than a million products read the slot that came, while cp.async fills the other one."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((128, 512), "float8_e4m3"),
+        B: T.Tensor((512, 128), "float8_e4m3"),
+        C: T.Tensor((128, 128), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 128), "float8_e4m3")
+            b = T.alloc_shared((128, 128), "float8_e4m3")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[0, k * 128], a)
+                T.copy(B[k * 128, 0], b)
+                if k >= 1:
+                    T.gemm(a, b, c)
+            T.copy(c, C)
+
+    func = compiled(kernel, "sm_80")
+    verify_synchronization(func)
+    without_waits = [m for key, m in mutants(func) if key[0].startswith("tl::cp_async_wait")]
+    assert without_waits
+    for mutant in without_waits:
+        with pytest.raises(errors.SynchronizationError):
+            verify_synchronization(mutant)
