@@ -132,7 +132,7 @@ def cases():
                 yield pytest.param(script, arguments, target, id=f"{script} {arguments}-{target}")
 
 
-@pytest.mark.budget(120)  # each script is a program of its own
+@pytest.mark.budget(150)  # each script is a program of its own
 @pytest.mark.parametrize(("script", "arguments", "target"), list(cases()))
 def test_on_the_emulator(monkeypatch, capsys, script, arguments, target):
     """Of each script also a row of the table is run."""
