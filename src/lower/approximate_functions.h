@@ -22,10 +22,10 @@ namespace tilelang::lower {
 //
 // A launch qualifies if a small error cannot become a large one: it has fragments, copies, fills,
 // reductions and loops only, its functions are continuous, it compares no floats, and converts none
-// to integers or to types of 8 bits. Roots, logarithms and powers of numbers with an error must
-// keep away from their limits (lower/limited_functions.h). A launch with a GEMM stays as it is:
-// share_exponentials chooses its functions. A remark says it, and the pass option
-// tl.disable_approximate_functions turns it off.
+// to integers or to types of 8 bits. Roots, logarithms and powers of numbers with an error, and
+// quotients by them, must keep away from their limits (lower/limited_functions.h). A launch with a
+// GEMM stays as it is: share_exponentials chooses its functions. A remark says it, and the pass
+// option tl.disable_approximate_functions turns it off.
 ir::Func ApproximateFunctions(const ir::Func& func);
 
 }  // namespace tilelang::lower

@@ -27,16 +27,25 @@ bool IsExponential(const ir::CallNode* call) {
   return IsOneOf(call, {"exp", "exp2", "exp10", "__exp", "__exp2", "sigmoid"});
 }
 
-// Returns whether a function is defined from 0 on only, or infinite there.
+// Returns whether a function is defined from 0 on only, or infinite or infinitely steep there.
 bool IsLimited(const ir::CallNode* call) {
-  static const std::set<std::string_view> kLimited = {"sqrt",   "rsqrt",  "log",    "log2",
-                                                      "log10",  "log1p",  "pow",    "__log",
-                                                      "__log2", "__sqrt", "__rsqrt"};
+  static const std::set<std::string_view> kLimited = {"sqrt",  "rsqrt",  "cbrt",   "log",
+                                                      "log2",  "log10",  "pow",    "log1p",
+                                                      "__log", "__log2", "__sqrt", "__rsqrt"};
   return IsOneOf(call, kLimited);
 }
 
-// Walks statements in their order, and knows which memory depends on errors so far, and which
-// fragments hold sums that are never negative.
+// Returns the divisor of a quotient; null for other expressions.
+Expr DivisorOf(const Expr& e) {
+  const auto* op = e.as<ir::BinaryNode>();
+  if (op != nullptr && op->Op() == ir::BinaryOp::kDiv) return op->b;
+  const auto* call = e.as<ir::CallNode>();
+  if (call == nullptr || !IsOneOf(call, {"__rcp", "__fdividef"})) return Expr();
+  return call->args.back();
+}
+
+// Walks statements in their order, and knows which memory depends on errors so far, which fragments
+// hold sums that are never negative, and which hold differences with errors.
 class Errors {
  public:
   Errors(const Stmt& body, const std::function<bool(const Expr&)>& has_error)
@@ -57,23 +66,50 @@ class Errors {
       }
       return reach;
     }
-    for (size_t before = inexact_.size() + 1; before != inexact_.size();) {
-      before = inexact_.size();
+    auto known = [&] { return inexact_.size() + differences_.size(); };
+    for (size_t before = known() + 1; before != known();) {
+      before = known();
       ir::WalkStmts(s, [&](const Stmt& inner) { return Spread(inner); });
     }
     ir::WalkEffects(s, [&](const ir::Effect& effect) {
       if (effect.Writes()) sums_.erase(effect.buffer.get());
     });
     if (const auto* loop = s.as<ir::ForNode>()) return ReachLimit(loop->body);
-    return ir::HasExpr(s, [&](const Expr& e) {
-      const auto* call = e.as<ir::CallNode>();
-      if (call == nullptr || !IsLimited(call)) return false;
-      const Expr& x = call->args[0];
-      return IsInexact(x) && !IsNonNegative(x, call->name != "sqrt");
-    });
+    return ir::HasExpr(s, [&](const Expr& e) { return ReachesLimit(e); });
   }
 
  private:
+  bool ReachesLimit(const Expr& e) const {
+    if (Expr divisor = DivisorOf(e); divisor.defined()) return IsDifference(divisor);
+    const auto* call = e.as<ir::CallNode>();
+    if (call == nullptr || !IsLimited(call)) return false;
+    const Expr& x = call->args[0];
+    // A negative number has powers of whole exponents only.
+    if (call->name == "pow" && IsInexact(call->args[1]) && !IsNonNegative(x, true)) return true;
+    return IsInexact(x) && !IsNonNegative(x, !IsOneOf(call, {"sqrt", "cbrt"}));
+  }
+
+  // Returns whether `e` is the difference of numbers with errors, which may be 0 without them.
+  bool IsDifference(const Expr& e) const {
+    if (auto name = names_.find(e.get()); name != names_.end()) return IsDifference(name->second);
+    if (const auto* cast = e.as<ir::CastNode>()) return IsDifference(cast->value);
+    if (const auto* unary = e.as<ir::UnaryNode>()) return IsDifference(unary->a);
+    if (const auto* load = e.as<ir::LoadNode>()) return differences_.count(load->buffer.get()) != 0;
+    const auto* call = e.as<ir::CallNode>();
+    if (call != nullptr && call->name == "fma") return IsInexact(e);
+    const auto* op = e.as<ir::BinaryNode>();
+    if (op == nullptr) return false;
+    bool subtracts = op->Op() == ir::BinaryOp::kSub || IsNegative(op->a) || IsNegative(op->b);
+    bool sum = op->Op() == ir::BinaryOp::kSub || op->Op() == ir::BinaryOp::kAdd;
+    return sum && subtracts ? IsInexact(e) : IsDifference(op->a) || IsDifference(op->b);
+  }
+  static bool IsNegative(const Expr& e) {
+    const auto* number = e.as<ir::FloatImmNode>();
+    const auto* unary = e.as<ir::UnaryNode>();
+    return (number != nullptr && number->value < 0) ||
+           (unary != nullptr && unary->Op() == ir::UnaryOp::kNeg);
+  }
+
   bool IsInexact(const Expr& e) const {
     return ir::HasExpr(e, [&](const Expr& part) {
       const auto* load = part.as<ir::LoadNode>();
@@ -121,6 +157,12 @@ class Errors {
     for (const ir::Effect& effect : effects) {
       if (errs && effect.Writes()) inexact_.insert(effect.buffer.get());
     }
+    ir::WalkStmts(s, [&](const Stmt& inner) {
+      const auto* store = inner.as<ir::StoreNode>();
+      bool differs = store != nullptr && IsDifference(store->value);
+      if (differs) differences_.insert(store->buffer.get());
+      return true;
+    });
     return false;
   }
 
@@ -154,6 +196,7 @@ class Errors {
   const std::function<bool(const Expr&)>& has_error_;
   std::unordered_map<const ir::ffi::Object*, Expr> names_;
   std::unordered_set<const ir::ffi::Object*> inexact_;
+  std::unordered_set<const ir::ffi::Object*> differences_;
   std::unordered_map<const ir::ffi::Object*, bool> sums_;  // whether they are not next to 0
 };
 

@@ -120,14 +120,65 @@ def stored(dtype):
         rows_of(lambda x, most, d: T.sqrt(1.0 - x / most)),
         rows_of(lambda x, most, d: T.log(1.0 - T.exp(x - most))),
         rows_of(lambda x, most, d: T.pow(x / d, 0.5)),
+        rows_of(lambda x, most, d: T.pow(-2.0, x / d)),
+        rows_of(lambda x, most, d: T.pow(x, T.exp(x - most))),
+        rows_of(lambda x, most, d: T.cbrt(1.0 - x / most)),
+        rows_of(lambda x, most, d: 1.0 / (1.0 - x / most)),
+        rows_of(lambda x, most, d: d / T.max(T.exp(x) + -1.0, 1e-6)),
         rows_of(lambda x, most, d: x / 3.7),
         rows_of(lambda x, most, d: x * d),
     ],
     ids=["float32", "float8", "floor", "round", "compared", "integers", "narrow", "root",
-         "logarithm", "power", "constant", "none"],
+         "logarithm", "power", "whole power", "power of any number", "cube root", "difference",
+         "sum with a negative number", "constant", "none"],
 )  # fmt: skip
 def test_what_stays_exact(program):
     assert not approximates(tilelang.compile(program, target="sm_100a"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x, most, d: T.pow(2.0, x / d),
+        lambda x, most, d: T.cbrt(T.exp(x - most)),
+        lambda x, most, d: (x - most) / (1.0 + T.exp(-x)),
+        lambda x, most, d: x / (d - most),
+    ],
+    ids=["power of a constant", "cube root", "sum", "exact difference"],
+)
+def test_what_keeps_away_from_limits(body):
+    assert approximates(tilelang.compile(rows_of(body), target="sm_100a"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_powers_of_negative_numbers(target):
+    """The quotients are whole numbers: all powers exist."""
+    kernel = tilelang.compile(
+        rows_of(lambda x, most, d: T.pow(-2.0, x / d), dtype="float32", out="float16"),
+        target=target,
+    )
+    d = torch.rand(33) * 100 + 1
+    whole = torch.randint(-3, 4, (33, 200)).float()
+    y = run(kernel, whole * d[:, None], d, torch.float16)
+    kept = (whole * d[:, None] / d[:, None]) == whole
+    assert torch.equal(y[kept].float(), (-2.0) ** whole[kept])
+
+
+def test_a_difference_that_an_earlier_loop_stores():
+    @T.prim_func
+    def main(X: T.Tensor((8, 64), "bfloat16"), Y: T.Tensor((8, 64), "bfloat16")):
+        with T.Kernel(8, threads=64) as row:
+            x = T.alloc_fragment((64,), "float32")
+            most = T.alloc_fragment((1,), "float32")
+            T.copy(X[row, 0], x)
+            T.reduce_max(x, most, dim=0)
+            for j in T.Parallel(64):
+                x[j] = 1.0 - x[j] / most[0]
+            for j in T.Parallel(64):
+                x[j] = 1.0 / x[j]
+            T.copy(x, Y[row, 0])
+
+    assert not approximates(tilelang.compile(main, target="sm_100a"))
 
 
 @pytest.mark.parametrize("target", TARGETS)
