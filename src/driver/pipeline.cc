@@ -81,6 +81,7 @@
 #include "transform/join_vectorized.h"
 #include "transform/lead_pairs.h"
 #include "transform/load_first.h"
+#include "transform/name_copies.h"
 #include "transform/own_fragments.h"
 #include "transform/promote_accumulators.h"
 #include "transform/resolve_roles.h"
@@ -181,6 +182,7 @@ const std::vector<Step>& Pipeline() {
       {"expand_unrolled", ForAll(transform::ExpandUnrolled)},
       {"trim_parallel", ForAll(transform::TrimParallel)},
       {"join_vectorized", ForAll(transform::JoinVectorized)},
+      {"name_copies", ForAll(transform::NameCopies)},
       {"promote_accumulators", ForAll(transform::PromoteAccumulators)},
       {"apply_scale_factors", transform::ApplyScaleFactors},
       {"own_fragments", ForAll(transform::OwnFragments)},
