@@ -70,6 +70,8 @@
 #include "tiling/pack_factors.h"
 #include "tiling/persist_blocks.h"
 #include "tiling/realign_rows.h"
+#include "tiling/rename_tiles.h"
+#include "tiling/spare_stages.h"
 #include "tiling/stream_rows.h"
 #include "tiling/trim_loads.h"
 #include "tiling/version_launches.h"
@@ -193,6 +195,7 @@ const std::vector<Step>& Pipeline() {
       {"order_pairs", ForAll(sync::OrderPairs)},
       {"pad_operands", lower::PadOperands},
       {"split_fragments", lower::SplitFragments},
+      Optional("rename_tiles", tiling::RenameTiles, "tl.disable_tile_renaming"),
       Optional("drop_layouts", ForAll(tiling::DropLayouts), "tl.disable_tile_choice"),
       Optional("fill_warpgroup", tiling::FillWarpgroup, "tl.disable_block_fitting"),
       Optional("loosen_gemms", tiling::LoosenGemms, "tl.disable_tile_choice"),
@@ -202,6 +205,7 @@ const std::vector<Step>& Pipeline() {
       Optional("pack_factors", tiling::PackFactors, "tl.disable_factor_packing"),
       Optional("version_launches", ForAll(tiling::VersionLaunches), "tl.disable_launch_versions"),
       Optional("choose_tiles", tiling::ChooseTiles, "tl.disable_tile_choice"),
+      Optional("spare_stages", tiling::SpareStages, "tl.disable_block_fitting"),
       {"slice_epilogue", epilogue::SliceEpilogue},
       {"mask_results", lower::MaskResults},
       {"skip_masks", lower::SkipMasks},

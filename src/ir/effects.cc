@@ -161,6 +161,16 @@ bool Writes(const Stmt& s, const Buffer& buffer) {
   return writes;
 }
 
+bool OverwritesAll(const Stmt& s, const Buffer& buffer) {
+  if (const auto* loop = s.as<ParallelForNode>()) return StoresAll(loop, buffer);
+  if (s.as<TileOpNode>() == nullptr) return false;
+  std::vector<Effect> effects = EffectsOf(s);
+  return std::any_of(effects.begin(), effects.end(), [&](const Effect& effect) {
+    return effect.buffer.same_as(buffer) && effect.kind == EffectKind::kWrite &&
+           effect.region.defined() && effect.region.IsWhole();
+  });
+}
+
 bool OverwritesFirst(const Stmt& s, const Buffer& buffer) {
   if (const auto* seq = s.as<SeqNode>()) {
     for (const Stmt& inner : seq->stmts) {
@@ -168,15 +178,7 @@ bool OverwritesFirst(const Stmt& s, const Buffer& buffer) {
     }
     return false;
   }
-  if (const auto* loop = s.as<ParallelForNode>()) {
-    return CountEffects(s, buffer) == 1 && StoresAll(loop, buffer);
-  }
-  if (s.as<TileOpNode>() == nullptr) return false;
-  for (const Effect& effect : EffectsOf(s)) {
-    if (!effect.buffer.same_as(buffer)) continue;
-    return effect.kind == EffectKind::kWrite && effect.region.defined() && effect.region.IsWhole();
-  }
-  return false;
+  return OverwritesAll(s, buffer) && CountEffects(s, buffer) == 1;
 }
 
 }  // namespace tilelang::ir

@@ -46,6 +46,9 @@ std::vector<Effect> EffectsOf(const Stmt& s);
 int CountEffects(const Stmt& s, const Buffer& buffer);
 // Returns whether an effect of `s` may write the buffer.
 bool Writes(const Stmt& s, const Buffer& buffer);
+// Returns whether a tile operator or a parallel loop overwrites each element of the buffer, also if
+// it reads elements before.
+bool OverwritesAll(const Stmt& s, const Buffer& buffer);
 // Returns whether the first use of `buffer` in `s` overwrites everything that it held: a tile
 // operator that writes all of it, or a parallel loop that stores each element and reads none.
 bool OverwritesFirst(const Stmt& s, const Buffer& buffer);

@@ -68,7 +68,9 @@ void DescribeComputed(const PlainGemm& plain, const ir::Buffer& a, const ir::Buf
   double computed = 0, bytes = 0;
   for (const ir::Stmt& s : plain.computes) {
     ir::WalkEffects(s, [&](const ir::Effect& effect) {
-      if (!effect.Writes() || !written.insert(effect.buffer.get()).second) return;
+      bool is_new = effect.Writes() && written.insert(effect.buffer.get()).second;
+      // Copies from and to fragments are the loads and stores of what loops compute.
+      if (!is_new || s->kind == ir::StmtKind::kCopy) return;
       computed += static_cast<double>(ElementsOf(effect.buffer));
     });
   }
@@ -84,7 +86,7 @@ void DescribeComputed(const PlainGemm& plain, const ir::Buffer& a, const ir::Buf
   if (problem->a_computed) elements += static_cast<double>(ElementsOf(a));
   if (problem->b_computed) elements += static_cast<double>(ElementsOf(b));
   if (elements == 0) return;
-  problem->computed_elements = computed / elements;
+  problem->computed_elements = std::max(1.0, computed / elements);
   problem->computed_bytes = bytes / elements;
 }
 

@@ -91,7 +91,7 @@ bool Collect(const Stmt& body, Operands operands, PlainGemm* plain) {
     plain->gemms.push_back(gemm);
     return gemm->result()->buffer.IsFragment() && !gemm->IsSparse() && !ir::HasPaddedInput(gemm);
   }
-  return body->kind == StmtKind::kBind;
+  return body->kind == StmtKind::kBind || body->kind == StmtKind::kAlloc;
 }
 
 // Returns whether the loop has all uses of its tiles, and overwrites them before it reads them.

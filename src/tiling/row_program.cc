@@ -6,6 +6,7 @@
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
 #include "layout/digits.h"
+#include "layout/layout.h"
 
 namespace tilelang::tiling {
 

@@ -118,7 +118,8 @@ class RulesOfTcgen05 : public TileRules {
     int64_t cluster = pairs ? op::kPairBlocks : 1;
     int64_t wave = target_->sm_count;
     int64_t count = in_one_wave ? wave : BlocksOf(launch, pairs);
-    bool alone = count <= wave || one_tile_each_;
+    // Threads that compute operands would not do so while they store a result.
+    bool alone = count <= wave || one_tile_each_ || problem_.IsComputed();
     if (alone && !pairs) return WithStages(cut, plain.loop, StagesFor(launch, candidate, 1));
     if (!CanTakeTurns(launch, plain)) {
       *reason =

@@ -51,6 +51,9 @@ constexpr int64_t kMostParts = 8;
 constexpr double kComputeLatency = 250;
 constexpr double kComputeClocks = 12;
 constexpr int64_t kNarrowestComputed = 32;
+// Part of the shorter of both, the time of threads and that of TMA and the tensor core, that is not
+// hidden by the longer one.
+constexpr double kOverlapLoss = 0.1;
 // Slots of computed operands in shared memory (schedule/operand_channels.h).
 constexpr int64_t kComputedSlots = 2;
 
@@ -96,9 +99,9 @@ int64_t ColumnsOfSums(const GemmProblem& problem, const TileForm& form) {
 }
 
 // Returns whether tensor memory has room for the sums of two tiles, beside the scale factors of a
-// step. Threads that bring A to tensor memory have no time for an epilogue beside the next tile.
+// step. Threads that bring operands have no time for an epilogue beside the next tile.
 bool HasTwoSums(const GemmProblem& problem, const TileForm& form, const Target& target) {
-  if (problem.a_by_threads) return false;
+  if (problem.a_by_threads || problem.IsComputed()) return false;
   int64_t factors = FactorBytes(problem, form) / op::kScaleAtomBytes * op::kScaleAtomColumns;
   return 2 * ColumnsOfSums(problem, form) + factors <= target->tmem_columns;
 }
@@ -223,7 +226,10 @@ TileClocks ClocksOfTile(const GemmProblem& problem, const TileForm& form, int64_
   double turn = trip + of.tensor / static_cast<double>(stages);
   double step =
       std::max({of.tensor, std::max({shared, l2, trip}) + kStepClocks, turn, kRowClocks * boxes});
-  if (problem.IsComputed()) step = std::max(step, ClocksOfThreads(problem, form));
+  if (problem.IsComputed()) {
+    double threads = ClocksOfThreads(problem, form);
+    step = std::max(step, threads) + kOverlapLoss * std::min(step, threads);
+  }
   of.steps = static_cast<double>(CeilDiv(problem.Iterations(), form.parts));
   bool slices = form.tile.columns >= 2 * kSliceColumns;
   of.epilogue =
@@ -240,13 +246,14 @@ TileClocks ClocksOfTile(const GemmProblem& problem, const TileForm& form, int64_
 
 // Returns whether blocks may have this tile if threads compute operands: each whole tile of them
 // lies in the tensors, or has the program's extent, so that no further element needs a branch.
-// More blocks than multiprocessors keep the program's tiles: several of them share one, and hide
-// the time in which threads compute.
+// Where threads compute B and there are more blocks than multiprocessors, these keep the program's
+// tiles: several of them share a multiprocessor, and hide the time in which threads compute. Wide
+// tiles do so where threads compute A alone, since its rows take the same time for all columns.
 bool CanCompute(const GemmProblem& problem, const TileForm& form, const Target& target) {
   auto divides = [](int64_t extent, int64_t tile, int64_t given) {
     return tile == given || extent % tile == 0;
   };
-  return !form.pairs && BlocksOf(problem, form, target).waves == 1 &&
+  return !form.pairs && (!problem.b_computed || BlocksOf(problem, form, target).waves == 1) &&
          (!problem.a_computed || divides(problem.m, form.tile.rows, problem.tile.rows)) &&
          (!problem.b_computed || divides(problem.n, form.tile.columns, problem.tile.columns));
 }
@@ -263,7 +270,8 @@ Candidate PredictTcgen05(const GemmProblem& problem, const TileForm& form, bool 
   Blocks blocks = BlocksOf(problem, form, target);
   // Pairs take a number of tiles that only a call knows.
   bool loops = form.pairs && problem.IsDynamic();
-  bool only = blocks.waves == 1 && in_one_wave && !loops && !problem.a_by_threads;
+  bool only =
+      problem.IsComputed() || (blocks.waves == 1 && in_one_wave && !loops && !problem.a_by_threads);
   int64_t stages = StagesThatFit(problem, form, only, target);
   TileClocks of = ClocksOfTile(problem, form, stages, blocks.active, blocks.waves == 1, target);
   double clocks =

@@ -30,8 +30,9 @@ namespace tilelang::tiling {
 // gemms, whose sums lie side by side in tensor memory.
 //
 // If threads compute operands, a step takes at least the time in which they do: a latency, and
-// clocks for each element. Tiles may then have 32 columns, and the grid at most one block for each
-// multiprocessor: other programs keep their tiles.
+// clocks for each element. Tiles may then have 32 columns, and a block computes one. If threads
+// compute B, the grid has at most one block for each multiprocessor: other programs keep their
+// tiles.
 std::vector<Candidate> ProposeTcgen05(const GemmProblem& problem, const Target& target);
 
 // Returns the threads of a block: those of the program, at least a warpgroup, whose warps reach all

@@ -43,6 +43,7 @@ class PassConfigKey(str, Enum):
     TL_TILE_COLUMNS = "tl.tile_columns"
     TL_TILE_PAIRS = "tl.tile_pairs"
     TL_TILE_PARTS = "tl.tile_parts"
+    TL_DISABLE_TILE_RENAMING = "tl.disable_tile_renaming"
     TL_DISABLE_TILE_WIDENING = "tl.disable_tile_widening"
     TL_DISABLE_PERSISTENT_BLOCKS = "tl.disable_persistent_blocks"
     TL_DISABLE_REGISTER_CHOICE = "tl.disable_register_choice"
