@@ -30,6 +30,7 @@
 #include "lower/guard_accesses.h"
 #include "lower/hide_remainders.h"
 #include "lower/infer_layouts.h"
+#include "lower/keep_maxima.h"
 #include "lower/lower_tile_ops.h"
 #include "lower/mask_results.h"
 #include "lower/pad_operands.h"
@@ -206,6 +207,7 @@ const std::vector<Step>& Pipeline() {
       Optional("version_launches", ForAll(tiling::VersionLaunches), "tl.disable_launch_versions"),
       Optional("choose_tiles", tiling::ChooseTiles, "tl.disable_tile_choice"),
       Optional("spare_stages", tiling::SpareStages, "tl.disable_block_fitting"),
+      Optional("keep_maxima", lower::KeepMaxima, "tl.disable_kept_maxima"),
       {"slice_epilogue", epilogue::SliceEpilogue},
       {"mask_results", lower::MaskResults},
       {"skip_masks", lower::SkipMasks},

@@ -33,6 +33,7 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_LOAD_TRIMMING = "tl.disable_load_trimming"
     TL_DISABLE_EXP2_POLYNOMIALS = "tl.disable_exp2_polynomials"
     TL_DISABLE_APPROXIMATE_FUNCTIONS = "tl.disable_approximate_functions"
+    TL_DISABLE_KEPT_MAXIMA = "tl.disable_kept_maxima"
     TL_DISABLE_STAGE_FITTING = "tl.disable_stage_fitting"
     TL_KEEP_STAGES = "tl.keep_stages"
     TL_DISABLE_SPLIT_K = "tl.disable_split_k"
