@@ -40,6 +40,7 @@
 #include "lower/share_exponentials.h"
 #include "lower/skip_masks.h"
 #include "lower/split_fragments.h"
+#include "lower/stage_loads.h"
 #include "lower/stage_tensor_memory.h"
 #include "lower/tensor_memory_uses.h"
 #include "memory/plan_shared_memory.h"
@@ -207,6 +208,7 @@ const std::vector<Step>& Pipeline() {
       Optional("version_launches", ForAll(tiling::VersionLaunches), "tl.disable_launch_versions"),
       Optional("choose_tiles", tiling::ChooseTiles, "tl.disable_tile_choice"),
       Optional("spare_stages", tiling::SpareStages, "tl.disable_block_fitting"),
+      Optional("stage_loads", lower::StageLoads, "tl.disable_load_staging"),
       Optional("keep_maxima", lower::KeepMaxima, "tl.disable_kept_maxima"),
       {"slice_epilogue", epilogue::SliceEpilogue},
       {"mask_results", lower::MaskResults},

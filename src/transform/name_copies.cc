@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "analysis/loop_box.h"
 #include "arith/analyzer.h"
 #include "arith/structural.h"
 #include "ir/copy_operator.h"
@@ -20,49 +21,6 @@ using ir::Expr;
 using ir::Stmt;
 
 namespace {
-
-// The elements that a loop touches by one access, if they are a box.
-struct Box {
-  ir::Region region;
-  std::vector<size_t> vars;  // variables of the loop, in the order of the dimensions they move
-};
-
-// Returns the variable of the loop that the index uses; none if it uses several, or none.
-std::optional<size_t> OnlyVarOf(const Expr& index, const ir::ParallelForNode* loop) {
-  std::optional<size_t> only;
-  for (size_t i = 0; i < loop->vars.size(); ++i) {
-    if (!ir::UsesVar(index, loop->vars[i])) continue;
-    if (only) return std::nullopt;
-    only = i;
-  }
-  return only;
-}
-
-// Returns the box of an access in which each variable of the loop moves one index, by one.
-std::optional<Box> BoxOf(const ir::Buffer& buffer, const ir::Array<Expr>& indices,
-                         const ir::ParallelForNode* loop, arith::Analyzer* analyzer) {
-  ir::Map<ir::Var, Expr> first;
-  for (const ir::Var& var : loop->vars) first.Set(var, ir::Const(var.dtype(), 0));
-  ir::Array<Expr> mins, extents;
-  std::vector<size_t> vars;
-  for (const Expr& index : indices) {
-    if (index.dtype().lanes != 1 || ir::HasLoad(index)) return std::nullopt;
-    Expr min = analyzer->Simplify(ir::Substitute(index, first));
-    mins.push_back(min);
-    auto var = OnlyVarOf(index, loop);
-    if (!var) {
-      if (!analyzer->CanProveEqual(index, min)) return std::nullopt;
-      extents.push_back(ir::Const(index.dtype(), 1));
-      continue;
-    }
-    Expr step = ir::CastTo(index.dtype(), loop->vars[*var]);
-    if (!analyzer->CanProveEqual(index, min + step)) return std::nullopt;
-    extents.push_back(ir::CastTo(index.dtype(), loop->extents[*var]));
-    vars.push_back(*var);
-  }
-  if (vars.size() != loop->vars.size()) return std::nullopt;
-  return Box{ir::Region(buffer, mins, extents), vars};
-}
 
 // Returns whether the condition holds for each element of the load's tensor.
 bool HoldsInside(const Expr& condition, const ir::LoadNode* load, arith::Analyzer* analyzer) {
@@ -140,8 +98,8 @@ class CopyNamer : public ir::StmtMutator {
     if (load == nullptr || converts || !load->buffer.IsGlobal() || !store->buffer.IsShared()) {
       return Stmt();
     }
-    auto from = BoxOf(load->buffer, load->indices, loop, &analyzer_);
-    auto to = BoxOf(store->buffer, store->indices, loop, &analyzer_);
+    auto from = analysis::BoxOf(load->buffer, load->indices, loop, &analyzer_);
+    auto to = analysis::BoxOf(store->buffer, store->indices, loop, &analyzer_);
     bool copies = from && to && from->vars == to->vars &&
                   (!condition.defined() || HoldsInside(condition, load, &analyzer_));
     return copies ? Stmt(ir::Copy(from->region, to->region, loop->span)) : Stmt();

@@ -30,6 +30,7 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_BLOCK_ORDER = "tl.disable_block_order"
     TL_DISABLE_LAUNCH_VERSIONS = "tl.disable_launch_versions"
     TL_DISABLE_LOAD_EARLY = "tl.disable_load_early"
+    TL_DISABLE_LOAD_STAGING = "tl.disable_load_staging"
     TL_DISABLE_LOAD_TRIMMING = "tl.disable_load_trimming"
     TL_DISABLE_EXP2_POLYNOMIALS = "tl.disable_exp2_polynomials"
     TL_DISABLE_APPROXIMATE_FUNCTIONS = "tl.disable_approximate_functions"
