@@ -38,20 +38,28 @@ constexpr int64_t kBlocks = 2;
 // Registers of a thread besides its largest fragment.
 constexpr int64_t kBesideLargestFragment = 40;
 
+// Returns the gemm that a statement is, if its result is in tensor memory and the compiler waits
+// for it; null for others. Instructions may not have been chosen.
+const ir::GemmNode* AsTmemGemm(const Stmt& s) {
+  const auto* gemm = s.as<ir::GemmNode>();
+  bool fits = gemm != nullptr && gemm->result()->buffer.IsTmem() && op::WaitsItself(gemm);
+  return fits ? gemm : nullptr;
+}
+
 // Returns whether threads work on tensor memory that GEMMs of the loop's body write or read.
 bool HasTurns(const ir::ForNode* loop) {
   const auto* body = loop->body.as<ir::SeqNode>();
   if (body == nullptr || StagesOf(loop) < 2) return false;
   std::vector<Buffer> tiles;
   for (const Stmt& s : body->stmts) {
-    const ir::GemmNode* gemm = AsTurnGemm(s);
+    const ir::GemmNode* gemm = AsTmemGemm(s);
     if (gemm == nullptr) continue;
     for (const ir::GemmOperand& operand : gemm->operands) {
       if (operand->buffer().IsTmem()) tiles.push_back(operand->buffer());
     }
   }
   return std::any_of(body->stmts.begin(), body->stmts.end(), [&](const Stmt& s) {
-    if (AsTurnGemm(s) != nullptr) return false;
+    if (AsTmemGemm(s) != nullptr) return false;
     return std::any_of(tiles.begin(), tiles.end(),
                        [&](const Buffer& tile) { return ir::CountEffects(s, tile) > 0; });
   });
@@ -241,10 +249,7 @@ class StageFitter : public ir::StmtMutator {
 
  private:
   static bool HasGemm(const Stmt& body) {
-    return ir::HasStmt(body, [](const Stmt& s) {
-      const auto* gemm = s.as<ir::GemmNode>();
-      return gemm != nullptr && gemm->result()->buffer.IsTmem() && op::WaitsItself(gemm);
-    });
+    return ir::HasStmt(body, [](const Stmt& s) { return AsTmemGemm(s) != nullptr; });
   }
   // The bytes of one slot of each tile that a loop loads.
   static int64_t LoadedBytes(const Stmt& body) {

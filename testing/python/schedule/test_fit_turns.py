@@ -133,6 +133,14 @@ def test_one_block_where_there_is_no_room_for_two(dim: int) -> None:
 
 
 @pytest.mark.every_schedule
+def test_one_slot_of_each_tile_is_loaded_ahead() -> None:
+    """Shared memory has no room for a second slot, and a warp loads K beside P V, V beside Q K."""
+    kernel = compiled(256, 256, stages=2)
+    assert "load" in str(kernel.schedule()) and "mma" in str(kernel.schedule())
+    check(kernel, 1, 256, 256)
+
+
+@pytest.mark.every_schedule
 def test_stages_of_the_program_are_kept() -> None:
     kernel = compiled(256, 64, stages=1, configs=["tl.disable_stage_fitting"])
     assert not says(kernel, TWO)
