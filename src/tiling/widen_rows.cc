@@ -21,6 +21,8 @@ using ir::Stmt;
 namespace {
 
 constexpr int64_t kLanes = 128;  // of tensor memory
+// Of a result, of which a thread may hold a whole row.
+constexpr int64_t kLongestRow = 128;
 
 class RowWidener : public ir::StmtMutator {
  public:
@@ -32,6 +34,7 @@ class RowWidener : public ir::StmtMutator {
     PlainGemm chain = FindGemmChain(op);
     if (chain.loop == nullptr || op->threads.size() != 1) return self;
     int64_t rows = ExtentAlong(chain.gemms[0]->Operand(ir::GemmOperandKind::kC), ir::GemmDim::kM);
+    if (rows > 0 && rows % kLanes == 0) return WithThreadOfEachRow(op, chain, rows);
     bool narrow = rows > 0 && rows < kLanes && kLanes % rows == 0;
     if (!narrow || analysis::BlocksOf(op) * rows < kLanes * target_->sm_count) return self;
     int64_t threads = std::max<int64_t>(analysis::ThreadsOf(op).count, kWarpgroup);
@@ -45,10 +48,30 @@ class RowWidener : public ir::StmtMutator {
                std::to_string(rows) +
                ": tcgen05.mma takes as long for them. The pass option tl.disable_tile_choice turns "
                "this off");
-    return wide;
+    return WithThreadOfEachRow(wide.as<ir::KernelLaunchNode>(), of_wide, kLanes);
   }
 
  private:
+  // Returns the launch with one thread for each row, if it has more threads.
+  Stmt WithThreadOfEachRow(const ir::KernelLaunchNode* op, const PlainGemm& chain,
+                           int64_t rows) const {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    int64_t threads = analysis::ThreadsOf(op).count;
+    bool short_rows = std::all_of(chain.gemms.begin(), chain.gemms.end(), [](const auto* gemm) {
+      int64_t columns = ExtentAlong(gemm->Operand(ir::GemmOperandKind::kC), ir::GemmDim::kN);
+      return columns > 0 && columns <= kLongestRow;
+    });
+    if (threads <= rows || !short_rows || analysis::BlocksOf(op) <= target_->sm_count) return self;
+    ir::KernelLaunch launch = WithThreads(op, rows);
+    PlainGemm of_rows = FindGemmChain(launch.operator->());
+    if (of_rows.loop == nullptr || !AreByTcgen05(of_rows, rows, target_)) return self;
+    Remark(op->span, "threads",
+           "T.Kernel: " + std::to_string(rows) + " threads instead of " + std::to_string(threads) +
+               ", one for each row: two blocks then share a multiprocessor. The pass option "
+               "tl.disable_tile_choice turns this off");
+    return launch;
+  }
+
   ir::Func func_;
   Target target_;
 };

@@ -51,8 +51,9 @@ def weighted(scores, highest, before, shrink, scale):
 
 
 def attention(
-    length, keys, dim, tile=(64, 64), mask="", loop=PIPELINED, late=0, counts=False, heads=2, skip=0
-):
+    length, keys, dim, tile=(64, 64), mask="", loop=PIPELINED, late=0, counts=False, heads=2,
+    skip=0, threads=128,
+):  # fmt: skip
     """O = softmax(Q K^T / sqrt(dim)) V of tensors (length, heads, dim); S has the sums of weights.
 
     ``mask`` makes it causal: "first" fills the scores with minus infinity, "select" and "later"
@@ -69,7 +70,7 @@ def attention(
 
     @T.prim_func
     def main(Q: of_rows, K: of_keys, V: of_keys, O: of_rows, S: of_sums):  # noqa: E741
-        with T.Kernel(T.ceildiv(length, rows), heads, threads=128) as (block, head):
+        with T.Kernel(T.ceildiv(length, rows), heads, threads=threads) as (block, head):
             q = T.alloc_shared((rows, dim), "bfloat16")
             k, v = (T.alloc_shared((columns, dim), "bfloat16") for _ in range(2))
             scores = T.alloc_fragment((rows, columns), "float32")
@@ -81,8 +82,7 @@ def attention(
             first = block * rows
             seen = first - skip
             T.copy(Q[first : first + rows, head, :], q)
-            T.clear(result)
-            T.clear(total)
+            T.clear(result), T.clear(total)
             T.fill(highest, -INFINITY)
             end = seen + rows + late * columns if mask else keys
             steps = T.min(T.ceildiv(keys, columns), T.ceildiv(end, columns))
@@ -284,3 +284,36 @@ def test_rows_of_128_take_less_time(causal):
     )
     assert is_wide(wide)
     assert wide.profile().timing.grid_us < 0.75 * kept.profile().timing.grid_us
+
+
+def has_thread_of_each_row(kernel) -> bool:
+    return any(", one for each row" in r.message for r in kernel.remarks)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize(
+    ("tile", "threads", "dim"),
+    [((128, 64), 256, 64), ((128, 128), 256, 72), ((64, 64), 256, 64), ((256, 64), 384, 64)],
+)
+def test_a_thread_for_each_row(tile, threads, dim):
+    function = attention(600, 200, dim, tile, threads=threads)
+    kernel = tilelang.compile(function, target=small_gpu())
+    assert has_thread_of_each_row(kernel)
+    check(kernel, 600, 200, dim)
+
+
+@pytest.mark.parametrize(
+    ("tile", "threads", "sms", "dim"),
+    [((128, 64), 128, 2, 64), ((128, 64), 256, 148, 64), ((128, 64), 256, 2, 192)],
+)
+def test_threads_stay(tile, threads, sms, dim):
+    """Blocks with as many threads as rows, small grids, and results with long rows."""
+    target = with_sm_count(resolve("sm_100a"), sms)
+    kernel = tilelang.compile(attention(300, 200, dim, tile, threads=threads), target=target)
+    assert not has_thread_of_each_row(kernel)
+    check(kernel, 300, 200, dim)
+
+
+def test_threads_stay_on_other_targets():
+    function = attention(600, 200, 64, (128, 64), threads=256)
+    assert not has_thread_of_each_row(tilelang.lower(function, target=small_gpu("sm_90a")))
