@@ -15,10 +15,10 @@ namespace tilelang::tiling {
 // Sums are therefore the same each time, although they differ from the sums of one block. Each
 // block then executes the statements after the loop for its own rows or columns.
 //
-// Null where this is not possible: those statements must treat rows or columns one by one
-// (tiling/tile_cutter.h), and threads must hold rows or columns in 8s in registers of fixed
-// numbers. wgmma does so with rows of the transposed product and columns of the other one, tensor
-// memory with columns.
+// Null where this is not possible: the sums must begin with zero, the loop must have all uses of
+// its tiles, those statements must treat rows or columns one by one (tiling/tile_cutter.h), and
+// threads must hold rows or columns in 8s in registers of fixed numbers. wgmma does so with rows of
+// the transposed product and columns of the other one, tensor memory with columns.
 ir::Stmt WithParts(const ir::Func& func, const ir::KernelLaunchNode* launch, int64_t parts,
                    ir::GemmDim along);
 

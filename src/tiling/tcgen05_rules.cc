@@ -86,8 +86,8 @@ class RulesOfTcgen05 : public TileRules {
     Stmt split = WithParts(func_, staged.as<ir::KernelLaunchNode>(), form.parts, ir::GemmDim::kN);
     if (!split.defined()) {
       excluded->reason =
-          "blocks can add their sums only if these begin with zero, and if each statement after "
-          "the loop treats columns one by one";
+          "blocks can add their sums only if these begin with zero, if no statement outside of "
+          "the loop uses its tiles, and if each statement after the loop treats columns one by one";
     }
     return {split, grid};
   }

@@ -143,8 +143,8 @@ class RulesOfWgmma : public TileRules {
     Stmt split = WithParts(func_, staged.as<ir::KernelLaunchNode>(), form.parts, ir::GemmDim::kM);
     if (!split.defined()) {
       excluded->reason =
-          "blocks can add their sums only if these begin with zero, and if each statement after "
-          "the loop treats rows one by one";
+          "blocks can add their sums only if these begin with zero, if no statement outside of "
+          "the loop uses its tiles, and if each statement after the loop treats rows one by one";
     }
     return {split, grid};
   }
