@@ -138,6 +138,7 @@ constexpr Intrinsic kIntrinsics[] = {
     Polynomial("exp2_fma5", "tl::exp2_fma<5>", 5), Polynomial("tanh_fma", "tl::tanh_fma", 8),
     Pair("exp2_fma3_pair", "tl::exp2_fma_pair<3>"), Pair("exp2_fma4_pair", "tl::exp2_fma_pair<4>"),
     Pair("exp2_fma5_pair", "tl::exp2_fma_pair<5>"), Pair("tanh_fma_pair", "tl::tanh_fma_pair"),
+    {.name = "add_four", .spelling = "tl::add_four", .header = "math.h", .reads = 3, .writes = 1},
     Quotients("divide_by4", "tl::divide_by<4>"), Quotients("divide_by8", "tl::divide_by<8>"),
     Quotients("divide_by16", "tl::divide_by<16>"),
     Quotients("divide_narrowly4", "tl::divide_narrowly<4>"),

@@ -244,7 +244,8 @@ class ReduceLowerer {
     stmts->push_back(ForRegs("r", kChains * results, [&](const Expr& r) {
       return ir::Store(chains, {r}, reduction_.Identity(), op_->span);
     }));
-    stmts->push_back(AccumulateLoop(chains, results, kChains));
+    Stmt packed = PackedSums(chains, results, elements, kChains);
+    stmts->push_back(packed.defined() ? packed : AccumulateLoop(chains, results, kChains));
     stmts->push_back(ForRegs("r", results, [&](const Expr& r) {
       auto chain = [&](int64_t c) {
         return ir::Load(chains, {r + ir::Const(ir::dtypes::kInt32, c * results)});
@@ -253,6 +254,30 @@ class ReduceLowerer {
       Expr all = reduction_.Combine(low, reduction_.Combine(chain(2), chain(3)));
       return ir::Store(acc, {r}, reduction_.Combine(ir::Load(acc, {r}), all), op_->span);
     }));
+  }
+
+  // Adds all registers of the source to the four chains of one result, two at once; null if the
+  // target has no packed operations, or if the registers are not the elements in their order. The
+  // sums are those of AccumulateLoop, bit for bit.
+  Stmt PackedSums(const Buffer& chains, int64_t results, int64_t elements, int64_t count) {
+    bool fits = op_->op == "sum" && type_ == ir::dtypes::kFloat32 && results == 1 &&
+                op_->src->buffer->dtype == type_ && op_->src.IsWhole() &&
+                ctx_->target->has_packed_f32x2 && elements % count == 0;
+    Expr one = ir::Const(type_, 1);
+    for (int64_t i = 0; fits && i < elements; ++i) {
+      fits = exchange_.result_of.count(i) != 0 &&
+             WhereValid(one, ir::Const(ir::dtypes::kInt32, i)).same_as(one);
+    }
+    if (!fits) return Stmt();
+    Buffer src = buffers_->Get(op_->src->buffer);
+    return ForRegs("r", elements / count, [&](const Expr& r) -> Stmt {
+      Expr first = r * ir::Const(ir::dtypes::kInt32, count);
+      return ir::Evaluate(ir::Call(ir::dtypes::kVoid, "add_four",
+                                   {ir::AddressOf(chains, {ir::Const(ir::dtypes::kInt32, 0)}),
+                                    ir::AddressOf(src, {first})},
+                                   {}, op_->span),
+                          op_->span);
+    });
   }
 
   // Elements of a result go to its chains in turn: chain c of result r is acc[c * results + r].

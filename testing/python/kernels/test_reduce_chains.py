@@ -95,3 +95,17 @@ def test_results_that_are_not_numbers() -> None:
     kernel(a, b)
     want = torch.where(a.isnan(), -torch.inf, a).amax(1)
     assert torch.equal(b, want)
+
+
+@pytest.mark.parametrize(("columns", "packed"), [(64, True), (100, True), (130, False)])
+def test_packed_sums_are_those_of_four_chains(columns: int, packed: bool) -> None:
+    """Chains take elements in turn; packed additions round as single ones do."""
+    kernel = tilelang.compile(reduction("sum", "float32", columns, True), target="sm_100a")
+    assert ("tl::add_four(" in kernel.get_kernel_source()) == packed
+    a, b = torch.randn(THREADS, columns) * 1e3, torch.full((THREADS,), float("nan"))
+    kernel(a, b)
+    chains = torch.zeros(THREADS, 4)
+    for column in range(columns):
+        chains[:, column % 4] += a[:, column]
+    want = (chains[:, 0] + chains[:, 1]) + (chains[:, 2] + chains[:, 3])
+    assert torch.equal(b, want)
