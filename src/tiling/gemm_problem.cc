@@ -131,6 +131,7 @@ std::optional<GemmProblem> Describe(const ir::KernelLaunchNode* launch, const Pl
   problem.tiles_of_b = TilesOf(plain.gemms, ir::GemmOperandKind::kB);
   problem.sums = TilesOf(plain.gemms, ir::GemmOperandKind::kC);
   DescribeComputed(plain, a->buffer(), b->buffer(), &problem);
+  problem.a_in_registers = a->buffer().IsFragment();
   problem.a_by_threads = gemm->annotations.count(op::kByTensorMemory) != 0;
   return problem;
 }

@@ -30,6 +30,7 @@ struct GemmProblem {
   bool a_by_threads = false;  // threads bring A to tensor memory
   bool a_computed = false;    // by threads, in shared memory: such as weights of few bits
   bool b_computed = false;
+  bool a_in_registers = false;  // computed, in a fragment that goes to tensor memory
   // For an element of a computed operand: elements that threads compute, with those of tiles
   // between, and bytes that an iteration loads.
   double computed_elements = 0;

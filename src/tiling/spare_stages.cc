@@ -28,6 +28,8 @@ using ir::Stmt;
 namespace {
 
 constexpr int64_t kLeastStages = 2;
+// Slots of operands that threads compute (schedule/operand_channels.h).
+constexpr int64_t kSlots = 2;
 // Registers of a thread for a slice of the sums.
 constexpr int64_t kSliceRegisters = 64;
 
@@ -37,7 +39,8 @@ int64_t BytesOfSecondSlots(const PlainGemm& plain) {
   std::vector<ir::Buffer> tiles;
   for (const ir::GemmNode* gemm : plain.gemms) {
     for (const ir::GemmOperandNode* input : gemm->Inputs()) {
-      bool computed = std::any_of(plain.computes.begin(), plain.computes.end(),
+      bool computed = input->buffer().IsShared() &&
+                      std::any_of(plain.computes.begin(), plain.computes.end(),
                                   [&](const Stmt& s) { return ir::Writes(s, input->buffer()); });
       if (computed) ir::AddOnce(input->buffer(), &tiles);
     }
@@ -47,13 +50,18 @@ int64_t BytesOfSecondSlots(const PlainGemm& plain) {
   return bytes;
 }
 
-// Returns the columns of tensor memory that the sums take.
-int64_t ColumnsOfSums(const PlainGemm& plain) {
-  std::vector<ir::Buffer> sums;
+// Returns the columns of tensor memory that the sums take, and two slots of A from fragments.
+int64_t ColumnsOf(const PlainGemm& plain, const Target& target) {
+  std::vector<ir::Buffer> tiles;
   int64_t columns = 0;
   for (const ir::GemmNode* gemm : plain.gemms) {
-    if (ir::HasSame(sums, gemm->result()->buffer)) continue;
-    sums.push_back(gemm->result()->buffer);
+    const ir::Buffer& a = gemm->Operand(ir::GemmOperandKind::kA)->buffer();
+    if (a.IsFragment() && !ir::HasSame(tiles, a)) {
+      tiles.push_back(a);
+      columns += kSlots * CeilDiv(schedule::TileBytes(a), 4 * target->tmem_lanes);
+    }
+    if (ir::HasSame(tiles, gemm->result()->buffer)) continue;
+    tiles.push_back(gemm->result()->buffer);
     columns += ExtentAlong(gemm->Operand(ir::GemmOperandKind::kC), ir::GemmDim::kN);
   }
   return columns;
@@ -69,14 +77,14 @@ class StageSparer : public ir::StmtMutator {
     PlainGemm plain = FindPlainGemm(op, Operands::kComputed);
     bool possible =
         plain.loop != nullptr && op->threads.size() == 1 && LoadsByTma(func_, op, plain, target_);
-    int64_t second = possible ? BytesOfSecondSlots(plain) : 0;
-    if (second == 0) return self;
+    if (!possible || plain.computes.empty()) return self;
+    int64_t second = BytesOfSecondSlots(plain);
     LoopStages stages = StagesOf(op, plain);
     int64_t threads = analysis::ThreadsOf(op).count;
     // Sums are in tensor memory, and epilogues load them in slices.
     BlockNeeds needs{.threads = threads,
                      .registers = kSliceRegisters,
-                     .tmem_columns = ColumnsOfSums(plain),
+                     .tmem_columns = ColumnsOf(plain, target_),
                      .runs_ahead = true,
                      .multiplies = true};
     int64_t of_grid = CeilDiv(analysis::BlocksOf(op), target_->sm_count);

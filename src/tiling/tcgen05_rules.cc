@@ -23,12 +23,14 @@ using ir::Stmt;
 
 namespace {
 
-// Returns whether both matrices, and their scale factors in atoms if there are some, are shared
-// tiles.
-bool HasSharedInputs(const ir::GemmNode* gemm) {
+// Returns whether both matrices, and their scale factors in atoms if there are some, are whole
+// shared tiles, or A a fragment, which goes to tensor memory.
+bool HasWholeInputs(const ir::GemmNode* gemm) {
   auto inputs = gemm->Inputs();
   return std::all_of(inputs.begin(), inputs.end(), [](const ir::GemmOperandNode* input) {
-    return input->buffer().IsShared() && input->region.IsWhole();
+    bool in_registers =
+        input->operand_kind() == ir::GemmOperandKind::kA && input->buffer().IsFragment();
+    return (input->buffer().IsShared() || in_registers) && input->region.IsWhole();
   });
 }
 
@@ -180,7 +182,7 @@ class RulesOfTcgen05 : public TileRules {
 std::unique_ptr<TileRules> Tcgen05Rules(const ir::Func& func, const ir::KernelLaunchNode* launch,
                                         const GemmProblem& problem, const PlainGemm& plain,
                                         const Target& target) {
-  bool possible = std::all_of(plain.gemms.begin(), plain.gemms.end(), HasSharedInputs) &&
+  bool possible = std::all_of(plain.gemms.begin(), plain.gemms.end(), HasWholeInputs) &&
                   launch->attrs.count("cluster_dims") == 0 &&
                   LoadsByTma(func, launch, plain, target);
   if (!possible) return nullptr;

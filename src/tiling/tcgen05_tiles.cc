@@ -93,9 +93,22 @@ int64_t ElementsComputed(const GemmProblem& problem, const TileForm& form) {
          ((problem.a_computed ? form.tile.rows : 0) + (problem.b_computed ? form.tile.columns : 0));
 }
 
+// Returns the bytes of shared memory of operands that threads compute.
+int64_t ComputedBytes(const GemmProblem& problem, const TileForm& form) {
+  int64_t elements = ElementsComputed(problem, form);
+  if (problem.a_in_registers) elements -= problem.depth * form.tile.rows;
+  return kComputedSlots * elements * problem.operand_bits / 8;
+}
+
 // Returns the columns of tensor memory that the sums of a tile take.
 int64_t ColumnsOfSums(const GemmProblem& problem, const TileForm& form) {
   return problem.sums * form.tile.columns;
+}
+
+// Returns the columns of tensor memory that a tile takes: of 32 bits.
+int64_t ColumnsOfTile(const GemmProblem& problem, const TileForm& form) {
+  int64_t a = problem.a_in_registers ? problem.depth * problem.operand_bits / 32 : 0;
+  return ColumnsOfSums(problem, form) + kComputedSlots * a;
 }
 
 // Returns whether tensor memory has room for the sums of two tiles, beside the scale factors of a
@@ -130,7 +143,7 @@ int64_t StagesThatFit(const GemmProblem& problem, const TileForm& form, bool onl
                                      static_cast<double>(problem.tiles_of_b * ColumnsLoaded(form)) *
                                          bytes.of_column);
   int64_t step = loaded + FactorBytes(problem, form);
-  int64_t computed = kComputedSlots * ElementsComputed(problem, form) * problem.operand_bits / 8;
+  int64_t computed = ComputedBytes(problem, form);
   // Sums that other blocks send. Those that the block sends take the bytes of its operands, as
   // slices of the only tile do, if no threads compute operands.
   only = only && !problem.IsComputed();
@@ -274,9 +287,11 @@ Candidate PredictTcgen05(const GemmProblem& problem, const TileForm& form, bool 
       problem.IsComputed() || (blocks.waves == 1 && in_one_wave && !loops && !problem.a_by_threads);
   int64_t stages = StagesThatFit(problem, form, only, target);
   TileClocks of = ClocksOfTile(problem, form, stages, blocks.active, blocks.waves == 1, target);
+  // A block that computes one tile ends with its epilogue, which is part of the turn.
+  double last = problem.IsComputed() ? 0 : of.epilogue;
   double clocks =
       std::max(static_cast<double>(blocks.waves) * of.turn, ClocksOfHbm(problem, blocks, rates)) +
-      kBlockClocks + of.epilogue;
+      kBlockClocks + last;
   double all = static_cast<double>(blocks.count) * of.steps;
   Candidate candidate{.form = form, .stages = stages};
   candidate.cost = WithPower(clocks, all * of.tensor / static_cast<double>(target->sm_count),
@@ -296,7 +311,7 @@ std::vector<Candidate> ProposeTcgen05(const GemmProblem& problem, const Target& 
     if (problem.factor_bytes > 0 && (tile.columns % op::kScaleAtomRows != 0 || parts > 1)) return;
     if (problem.products > 1 && parts > 1) return;
     if (problem.IsComputed() && !CanCompute(problem, form, target)) return;
-    if (!HasWholeUnits(problem, form) || ColumnsOfSums(problem, form) > target->tmem_columns) {
+    if (!HasWholeUnits(problem, form) || ColumnsOfTile(problem, form) > target->tmem_columns) {
       return;
     }
     Candidate candidate = PredictTcgen05(problem, form, true, target);

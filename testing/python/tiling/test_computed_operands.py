@@ -262,3 +262,71 @@ def test_both_operands_change_in_place(sizes, target):
     c = torch.full((m, n), torch.nan)
     kernel(a, b, c)
     torch.testing.assert_close(c, a.float().clamp(min=0) @ (b.float() + 1), rtol=0, atol=0)
+
+
+def in_registers(m, n, k, rows=128, columns=128, threads=128, reads_again=False):
+    """C = max(A, 0) B, where A is a fragment that threads compute."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, k), "bfloat16"),
+        B: T.Tensor((k, n), "bfloat16"),
+        C: T.Tensor((m, n), "float32"),
+        Last: T.Tensor((m, 64), "bfloat16"),
+    ):
+        with T.Kernel(T.ceildiv(n, columns), T.ceildiv(m, rows), threads=threads) as (bx, by):
+            loaded = T.alloc_shared((rows, 64), "bfloat16")
+            a = T.alloc_fragment((rows, 64), "bfloat16")
+            b = T.alloc_shared((64, columns), "bfloat16")
+            c = T.alloc_fragment((rows, columns), "float32")
+            T.clear(c)
+            for step in T.Pipelined(T.ceildiv(k, 64), num_stages=2):
+                T.copy(A[by * rows, step * 64], loaded)
+                T.copy(B[step * 64, bx * columns], b)
+                for i, j in T.Parallel(rows, 64):
+                    a[i, j] = T.max(loaded[i, j], 0)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * rows, bx * columns])
+            if reads_again:
+                T.copy(a, Last[by * rows, 0])
+
+    return main
+
+
+def check_in_registers(kernel, m, n, k, last=False):
+    a = torch.randint(-3, 4, (m, k)).bfloat16()
+    b = torch.randint(-3, 4, (k, n)).bfloat16()
+    c = torch.full((m, n), torch.nan)
+    rest = torch.full((m, 64), torch.nan).bfloat16()
+    kernel(a, b, c, rest)
+    assert torch.equal(c, a.float().clamp(min=0) @ b.float())
+    if last:
+        assert torch.equal(rest, a[:, -64:].clamp(min=0))
+
+
+@every_schedule
+@pytest.mark.parametrize(
+    ("sizes", "tile", "threads"),
+    [
+        ((16, 256, 1024), (128, 128), 128),
+        ((1, 200, 512), (64, 64), 128),
+        ((130, 264, 320), (128, 64), 256),
+        ((256, 136, 192), (64, 32), 128),
+    ],
+)
+def test_results_of_a_in_registers(sizes, tile, threads):
+    kernel = compiled(in_registers(*sizes, *tile, threads))
+    assert "T.Kernel: blocks compute tiles of" in remarks(kernel)
+    check_in_registers(kernel, *sizes)
+
+
+def test_a_in_registers_takes_less_time_in_chosen_tiles():
+    program = in_registers(16, 1024, 1024)
+    kept = compiled(program, **{"tl.disable_tile_choice": True})
+    assert compiled(program).profile().timing.grid_us < kept.profile().timing.grid_us
+
+
+def test_a_in_registers_that_is_read_again_keeps_its_tile():
+    kernel = compiled(in_registers(64, 128, 256, reads_again=True))
+    assert "T.Kernel: blocks compute tiles of" not in remarks(kernel)
+    check_in_registers(kernel, 64, 128, 256, last=True)
