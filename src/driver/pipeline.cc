@@ -57,7 +57,7 @@
 #include "sync/order_pairs.h"
 #include "sync/place_synchronization.h"
 #include "tiling/choose_tiles.h"
-#include "tiling/divide_blocks.h"
+#include "tiling/size_blocks.h"
 #include "tiling/drop_layouts.h"
 #include "tiling/fill_warpgroup.h"
 #include "tiling/fit_blocks.h"
@@ -223,7 +223,7 @@ const std::vector<Step>& Pipeline() {
       {"substitute_values", ForAll(transform::SubstituteValues)},
       Optional("fit_threads", tiling::FitThreads, "tl.disable_block_fitting"),
       Optional("fit_blocks", tiling::FitBlocks, "tl.disable_block_fitting"),
-      Optional("divide_blocks", tiling::DivideBlocks, "tl.disable_block_fitting"),
+      Optional("size_blocks", tiling::SizeBlocks, "tl.disable_block_fitting"),
       Optional("load_rows", tiling::LoadRows, "tl.disable_load_early"),
       Optional("stream_rows", tiling::StreamRows, "tl.disable_persistent_blocks"),
       Optional("trim_loads", tiling::TrimLoads, "tl.disable_load_trimming"),
