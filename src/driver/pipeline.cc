@@ -57,7 +57,6 @@
 #include "sync/order_pairs.h"
 #include "sync/place_synchronization.h"
 #include "tiling/choose_tiles.h"
-#include "tiling/size_blocks.h"
 #include "tiling/drop_layouts.h"
 #include "tiling/fill_warpgroup.h"
 #include "tiling/fit_blocks.h"
@@ -71,8 +70,10 @@
 #include "tiling/order_blocks.h"
 #include "tiling/pack_factors.h"
 #include "tiling/persist_blocks.h"
+#include "tiling/pipeline_serial_loops.h"
 #include "tiling/realign_rows.h"
 #include "tiling/rename_tiles.h"
+#include "tiling/size_blocks.h"
 #include "tiling/spare_stages.h"
 #include "tiling/stream_rows.h"
 #include "tiling/trim_loads.h"
@@ -224,6 +225,7 @@ const std::vector<Step>& Pipeline() {
       Optional("fit_threads", tiling::FitThreads, "tl.disable_block_fitting"),
       Optional("fit_blocks", tiling::FitBlocks, "tl.disable_block_fitting"),
       Optional("size_blocks", tiling::SizeBlocks, "tl.disable_block_fitting"),
+      Optional("pipeline_serial_loops", tiling::PipelineSerialLoops, "tl.disable_load_early"),
       Optional("load_rows", tiling::LoadRows, "tl.disable_load_early"),
       Optional("stream_rows", tiling::StreamRows, "tl.disable_persistent_blocks"),
       Optional("trim_loads", tiling::TrimLoads, "tl.disable_load_trimming"),
