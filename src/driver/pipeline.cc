@@ -58,9 +58,9 @@
 #include "sync/place_synchronization.h"
 #include "tiling/choose_tiles.h"
 #include "tiling/drop_layouts.h"
-#include "tiling/fill_warpgroup.h"
 #include "tiling/fit_blocks.h"
 #include "tiling/fit_threads.h"
+#include "tiling/fit_warps.h"
 #include "tiling/hold_blocks.h"
 #include "tiling/inline_names.h"
 #include "tiling/join_blocks.h"
@@ -200,7 +200,7 @@ const std::vector<Step>& Pipeline() {
       {"split_fragments", lower::SplitFragments},
       Optional("rename_tiles", tiling::RenameTiles, "tl.disable_tile_renaming"),
       Optional("drop_layouts", ForAll(tiling::DropLayouts), "tl.disable_tile_choice"),
-      Optional("fill_warpgroup", tiling::FillWarpgroup, "tl.disable_block_fitting"),
+      Optional("fit_warps", tiling::FitWarps, "tl.disable_block_fitting"),
       Optional("loosen_gemms", tiling::LoosenGemms, "tl.disable_tile_choice"),
       {"inline_names", ForAll(tiling::InlineNames)},
       Optional("widen_rows", tiling::WidenRows, "tl.disable_tile_choice"),

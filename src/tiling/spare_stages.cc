@@ -50,15 +50,17 @@ int64_t BytesOfSecondSlots(const PlainGemm& plain) {
   return bytes;
 }
 
-// Returns the columns of tensor memory that the sums take, and two slots of A from fragments.
+// Returns the columns of tensor memory that the sums take, and two slots of operands from
+// fragments.
 int64_t ColumnsOf(const PlainGemm& plain, const Target& target) {
   std::vector<ir::Buffer> tiles;
   int64_t columns = 0;
   for (const ir::GemmNode* gemm : plain.gemms) {
-    const ir::Buffer& a = gemm->Operand(ir::GemmOperandKind::kA)->buffer();
-    if (a.IsFragment() && !ir::HasSame(tiles, a)) {
-      tiles.push_back(a);
-      columns += kSlots * CeilDiv(schedule::TileBytes(a), 4 * target->tmem_lanes);
+    for (const ir::GemmOperandNode* input : gemm->Inputs()) {
+      const ir::Buffer& tile = input->buffer();
+      if (!tile.IsFragment() || ir::HasSame(tiles, tile)) continue;
+      tiles.push_back(tile);
+      columns += kSlots * CeilDiv(schedule::TileBytes(tile), 4 * target->tmem_lanes);
     }
     if (ir::HasSame(tiles, gemm->result()->buffer)) continue;
     tiles.push_back(gemm->result()->buffer);

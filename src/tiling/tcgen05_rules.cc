@@ -24,13 +24,11 @@ using ir::Stmt;
 namespace {
 
 // Returns whether both matrices, and their scale factors in atoms if there are some, are whole
-// shared tiles, or A a fragment, which goes to tensor memory.
+// tiles: in shared memory, or a fragment that goes to tensor memory.
 bool HasWholeInputs(const ir::GemmNode* gemm) {
   auto inputs = gemm->Inputs();
   return std::all_of(inputs.begin(), inputs.end(), [](const ir::GemmOperandNode* input) {
-    bool in_registers =
-        input->operand_kind() == ir::GemmOperandKind::kA && input->buffer().IsFragment();
-    return (input->buffer().IsShared() || in_registers) && input->region.IsWhole();
+    return IsTile(input->buffer()) && input->region.IsWhole();
   });
 }
 

@@ -1,4 +1,4 @@
-"""Blocks of fewer threads than the tensor core's instructions need."""
+"""Blocks of numbers of threads for which the tensor core has no instruction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def gemm(m, n, k, threads, tile=(64, 64), reads_threads=False):
         A: T.Tensor((m, k), "bfloat16"),
         B: T.Tensor((n, k), "bfloat16"),
         C: T.Tensor((m, n), "float32"),
-        Threads: T.Tensor((128,), "int32"),
+        Threads: T.Tensor((512,), "int32"),
     ):
         with T.Kernel(T.ceildiv(n, columns), T.ceildiv(m, rows), threads=threads) as (bx, by):
             a = T.alloc_shared((rows, 64), "bfloat16")
@@ -42,7 +42,7 @@ def run(kernel, m, n, k):
     a = torch.randint(-4, 5, (m, k)).bfloat16()
     b = torch.randint(-4, 5, (n, k)).bfloat16()
     c = torch.full((m, n), torch.nan)
-    threads = torch.zeros(128, dtype=torch.int32)
+    threads = torch.zeros(512, dtype=torch.int32)
     kernel(a, b, c, threads)
     torch.testing.assert_close(c, (a.float() @ b.float().T).relu(), rtol=0, atol=0)
     return int(threads.sum())
@@ -94,3 +94,43 @@ def test_the_option_turns_it_off():
     )
     assert not fills(kernel)
     run(kernel, 64, 64, 128)
+
+
+INSTRUCTIONS = {"sm_100a": "tcgen05.mma", "sm_90a": "wgmma", "sm_80": "mma.sync"}
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a", "sm_80", "sm_120a"])
+@pytest.mark.parametrize(
+    ("threads", "tile"), [(192, (128, 128)), (320, (64, 128)), (384, (128, 256)), (224, (64, 64))]
+)
+def test_numbers_that_do_not_share_the_rows(target, threads, tile):
+    kernel = tilelang.compile(gemm(100, 264, 128, threads, tile), target=target)
+    assert INSTRUCTIONS.get(target, "mma.sync") in kernel.get_ptx()
+    fewer = any(f"threads instead of {threads}" in r.message for r in kernel.remarks)
+    assert fewer or target == "sm_100a"  # tcgen05.mma is computed by 384 threads, too
+    run(kernel, 100, 264, 128)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+def test_a_program_that_reads_its_192_threads_keeps_them(target):
+    kernel = tilelang.compile(gemm(64, 64, 64, 192, (128, 128), reads_threads=True), target=target)
+    assert run(kernel, 64, 64, 64) == 192
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a", "sm_80"])
+def test_types_without_instruction_keep_their_threads(target):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "int32"), C: T.Tensor((64, 64), "int32")):
+        with T.Kernel(1, threads=192):
+            a = T.alloc_shared((64, 64), "int32")
+            c = T.alloc_fragment((64, 64), "int32")
+            T.copy(A, a)
+            T.clear(c)
+            T.gemm(a, a, c)
+            T.copy(c, C)
+
+    kernel = tilelang.compile(main, target=target)
+    assert not any("threads instead of 192" in r.message for r in kernel.remarks)
+    a, c = torch.randint(-4, 5, (64, 64)).int(), torch.full((64, 64), -1).int()
+    kernel(a, c)
+    assert torch.equal(c, a @ a)
