@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/kernel_scope.h"
+#include "arith/analyzer.h"
 #include "ir/gemm.h"
 #include "ir/remark.h"
 #include "ir/visitor.h"
@@ -44,6 +45,7 @@ class WarpFitter : public ir::StmtMutator {
     bool possible =
         op->threads.size() == 1 && given > 0 && given % kWarp == 0 && HasOpenThreads(op);
     if (!possible) return self;
+    layouts_ = op::LayoutMap::Annotated(op);
     gemms_.clear();
     ir::WalkStmts(op->body, [&](const Stmt& s) {
       if (const auto* gemm = s.as<ir::GemmNode>()) gemms_.push_back(gemm);
@@ -69,11 +71,14 @@ class WarpFitter : public ir::StmtMutator {
 
   // Returns whether tcgen05.mma or wgmma computes all gemms by so many threads.
   bool AreByWarpgroups(int64_t threads) const {
+    op::LayoutMap layouts = layouts_;
+    arith::Analyzer analyzer;
+    op::Context ctx{target_, {0, threads}, ir::Expr(), threads, &layouts, &analyzer};
     return std::all_of(gemms_.begin(), gemms_.end(), [&](const ir::GemmNode* gemm) {
-      if (target_->has_tcgen05) return op::Tcgen05Lacks(gemm, {0, threads}, {}, target_).empty();
-      int64_t warpgroups = threads / kWarpgroup;
-      return target_->has_wgmma && op::MultipliesByWgmma(gemm, threads) &&
-             (warpgroups == 1 || op::DividesRows(gemm, warpgroups));
+      if (target_->has_tcgen05) {
+        return op::Tcgen05Lacks(gemm, {0, threads}, layouts, target_).empty();
+      }
+      return target_->has_wgmma && op::Wgmma()->Obstacle(gemm, &ctx).empty();
     });
   }
 
@@ -86,6 +91,7 @@ class WarpFitter : public ir::StmtMutator {
   }
 
   Target target_;
+  op::LayoutMap layouts_;  // of the program
   std::vector<const ir::GemmNode*> gemms_;
 };
 

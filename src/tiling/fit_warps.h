@@ -9,7 +9,7 @@ namespace tilelang::tiling {
 
 // Changes the number of threads of a launch where its GEMMs cannot be computed by as many:
 //
-// * tcgen05.mma and wgmma need whole warpgroups, wgmma so many that they share the rows evenly. A
+// * tcgen05.mma and wgmma need whole warpgroups, wgmma so many that they share the result evenly. A
 //   launch of 32, 64 or 96 threads gets 128, one of more gets the next smaller number that these
 //   instructions can be computed by: 128 instead of 192, or 256 instead of 384. With fewer threads
 //   mma.sync would compute the GEMMs, and take about three times as long.

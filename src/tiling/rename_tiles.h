@@ -8,11 +8,11 @@ namespace tilelang::tiling {
 
 // Gives a tile of its own to the values with which threads overwrite a loaded operand of a GEMM:
 //
-//   for k in T.Pipelined(K // 64, num_stages=3):        for k in T.Pipelined(K // 64, num_stages=3):
-//       T.copy(A[y, k * 64], a)                              T.copy(A[y, k * 64], a)
-//       for i, j in T.Parallel(128, 64):                     for i, j in T.Parallel(128, 64):
-//           a[i, j] = T.max(a[i, j], 0)                           a_1[i, j] = T.max(a[i, j], 0)
-//       T.gemm(a, b, c)                                      T.gemm(a_1, b, c)
+//   for k in T.Pipelined(steps, num_stages=3):         for k in T.Pipelined(steps, num_stages=3):
+//       T.copy(A[y, k * 64], a)                            T.copy(A[y, k * 64], a)
+//       for i, j in T.Parallel(128, 64):                   for i, j in T.Parallel(128, 64):
+//           a[i, j] = T.max(a[i, j], 0)                        a_1[i, j] = T.max(a[i, j], 0)
+//       T.gemm(a, b, c)                                    T.gemm(a_1, b, c)
 //
 // TMA can then load the next tile while the tensor core reads this one, and tiles can be chosen as
 // for other operands that threads compute. A loop that overwrites elements under a condition keeps
