@@ -82,6 +82,7 @@
 #include "transform/apply_scale_factors.h"
 #include "transform/complete_gemms.h"
 #include "transform/expand_unrolled.h"
+#include "transform/fuse_elements.h"
 #include "transform/hoist_branches.h"
 #include "transform/join_vectorized.h"
 #include "transform/lead_pairs.h"
@@ -188,6 +189,7 @@ const std::vector<Step>& Pipeline() {
       {"trim_parallel", ForAll(transform::TrimParallel)},
       {"join_vectorized", ForAll(transform::JoinVectorized)},
       {"name_copies", ForAll(transform::NameCopies)},
+      Optional("fuse_elements", ForAll(transform::FuseElements), "tl.disable_block_fitting"),
       {"promote_accumulators", ForAll(transform::PromoteAccumulators)},
       {"apply_scale_factors", transform::ApplyScaleFactors},
       {"own_fragments", ForAll(transform::OwnFragments)},

@@ -17,10 +17,6 @@ using ir::Stmt;
 
 namespace {
 
-// Nodes of a value, names in it replaced. Copies of larger ones are not the C++ compiler's to
-// merge.
-constexpr int64_t kLargest = 200;
-
 // Examines whether all names in a body can be replaced.
 class Examiner {
  public:
@@ -62,7 +58,7 @@ class Examiner {
     });
     sizes_[bind->var.get()] = size;
     bool chooses = choosing_.count(bind->var.get()) != 0;
-    ok_ = ok_ && size <= kLargest && !chooses && arith::IsPure(bind->value);
+    ok_ = ok_ && size <= kMostNodes && !chooses && arith::IsPure(bind->value);
   }
 
   std::unordered_set<const tvm::ffi::Object*> written_, choosing_;
