@@ -49,12 +49,14 @@ def assert_same(actual: torch.Tensor, expected: torch.Tensor) -> None:
     assert torch.equal(raw(actual), raw(expected))
 
 
-def compiled(func: Any, target: str, *, loads: int = 0, stores: int = 0, rank: int = 2) -> Any:
+def compiled(
+    func: Any, target: str, *, loads: int = 0, stores: int = 0, rank: int = 2, **configs: Any
+) -> Any:
     """Compiles a kernel and checks how many tensor copies it has.
 
     They are counted in the source: in PTX there are more where loops are unrolled.
     """
-    kernel = tilelang.compile(func, target=target)
+    kernel = tilelang.compile(func, target=target, pass_configs=configs)
     source, ptx = kernel.get_kernel_source(), kernel.get_ptx()
     assert len(re.findall(r"tl::tma_load[<(]", source)) == loads, source
     assert len(re.findall(r"tl::tma_store[<(]", source)) == stores, source

@@ -204,7 +204,7 @@ def ring_of_roles() -> Case:
                     T.mbarrier_wait_parity(empty[step % 2], (step // 2 + 1) % 2)
                     T.copy(B[step, 0, 0], b[step % 2, :, :])
                     for i, j in T.Parallel(m, k):
-                        a[step % 2, i, j] = A[step, i, j]
+                        a[step % 2, i, j] = -A[step, i, j]
                     T.mbarrier_arrive(full[step % 2])
             else:
                 for step in T.serial(steps):

@@ -14,6 +14,9 @@ from tilelang import errors
 
 pytestmark = pytest.mark.every_schedule
 
+#: Serial loops load nothing ahead.
+AS_WRITTEN = {"tl.disable_load_early": True}
+
 
 def barriers(kernel) -> list[str]:
     """The barriers that threads meet at, in the order of the source, after the set-up."""
@@ -85,7 +88,9 @@ def through_shared(loop_threads: tuple[int, int] | None, threads: int):
     ],
 )
 def test_a_loop_has_a_barrier_between_its_phases(target, loop_threads, threads, expected) -> None:
-    kernel = compiled(through_shared(loop_threads, threads), target, loads=1, stores=1)
+    kernel = compiled(
+        through_shared(loop_threads, threads), target, loads=1, stores=1, **AS_WRITTEN
+    )
     assert barriers(kernel) == [expected]
     source, result = random_bits((7 * 32, 64), "float32"), poisoned((7 * 32, 64), "float32")
     kernel(source, result)
@@ -103,7 +108,7 @@ def test_a_loop_that_has_a_barrier_gets_no_other(target: str) -> None:
                 for i, j in T.Parallel(32, 64):
                     B[step * 32 + i, j] = tile[31 - i, j]
 
-    kernel = compiled(func, target, loads=1)
+    kernel = compiled(func, target, loads=1, **AS_WRITTEN)
     assert barriers(kernel) == ["__syncthreads()"]
     source, result = random_bits((7 * 32, 64), "float32"), poisoned((7 * 32, 64), "float32")
     kernel(source, result)

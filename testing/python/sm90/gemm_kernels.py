@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import block_gemms
 import torch
@@ -32,8 +33,8 @@ CLEARS = ["clear_accum", "T.clear", "add", "condition"]
 Case = functools.partial(block_gemms.Case, transpose_b=True)
 
 
-def gemm(case: block_gemms.Case):
-    return block_gemms.gemm(case, "sm_90a")
+def gemm(case: block_gemms.Case, **configs: Any):
+    return block_gemms.gemm(case, "sm_90a", configs)
 
 
 def poisoned(shape: tuple[int, ...], dtype: str, device: str = "cpu") -> torch.Tensor:

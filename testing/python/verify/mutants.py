@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from thread_ir import called, ir
@@ -19,15 +19,17 @@ SYNCHRONIZING = re.compile(
 )
 
 
-def compiled(func: Any, target: str) -> Any:
-    """Returns the thread IR of which code is generated."""
-    return stages(func, target)[1]
+def compiled(func: Any, target: str, without: Sequence[str] = ()) -> Any:
+    """Returns the thread IR of which code is generated; `without`: passes that do not run."""
+    return stages(func, target, without)[1]
 
 
-def stages(func: Any, target: str) -> tuple[Any, Any]:
+def stages(func: Any, target: str, without: Sequence[str] = ()) -> tuple[Any, Any]:
     """Returns the program with planned operators, and the thread IR of which code is generated."""
     planned = None
     for name in pipeline():
+        if name in without:
+            continue
         if name == "pipeline_loops":
             planned = func
         func = run_pass(name, func, target)

@@ -125,7 +125,7 @@ def test_elements_that_a_choice_does_not_load(rows, columns, threads, target) ->
                 T.copy(local, c)
                 T.copy(c, C[k * rows, 0])
 
-    func = compiled(kernel, target)
+    func = compiled(kernel, target, without=["rename_tiles"])
     verify_synchronization(func)
     waits = ("mbarrier_wait", "tl::cp_async_wait")
     without_waits = [m for key, m in mutants(func) if key[0].startswith(waits)]
@@ -203,7 +203,7 @@ def test_a_choice_by_the_iteration(target, pipelined) -> None:
                 T.gemm(a, a, c)
             T.copy(c, C)
 
-    func = compiled(kernel, target)
+    func = compiled(kernel, target, without=["rename_tiles"])
     verify_synchronization(func)
     waits = ("mbarrier_wait", "tl::cp_async_wait") if pipelined else ("sync_",)
     without_waits = [m for key, m in mutants(func) if key[0].startswith(waits)]
