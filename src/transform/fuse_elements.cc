@@ -58,19 +58,19 @@ class Fuser {
  public:
   // Returns the statements of the launch with one loop; nothing if it does anything else.
   std::optional<std::vector<Stmt>> Fuse(const ir::SeqNode* body, int64_t threads) {
-    std::vector<Stmt> names;
     for (const Stmt& s : body->stmts) {
       if (s->kind == ir::StmtKind::kBind) {
-        names.push_back(s);
+        names_.push_back(s);
       } else if (!Follow(s)) {
         return std::nullopt;
       }
     }
     bool fuses = computes_ && !values_.empty() && !stores_.empty() && HasNoVectors(threads);
-    if (!fuses || !AreApart()) return std::nullopt;
-    names.push_back(ir::ParallelFor(vars_, extents_, ir::MakeSeq(stores_, body->span), {},
+    if (!fuses || !AreApart() || !NamesStay()) return std::nullopt;
+    std::vector<Stmt> fused = names_;
+    fused.push_back(ir::ParallelFor(vars_, extents_, ir::MakeSeq(stores_, body->span), {},
                                     stores_.front().span()));
-    return names;
+    return fused;
   }
 
  private:
@@ -238,9 +238,23 @@ class Fuser {
     return true;
   }
 
+  // Returns whether the names have the same values before all statements: of no tile, and of no
+  // tensor that is written.
+  bool NamesStay() const {
+    std::vector<ir::Effect> stores = ir::EffectsOf(ir::MakeSeq(stores_, ir::Span()));
+    std::vector<ir::Effect> reads = ir::EffectsOf(ir::MakeSeq(names_, ir::Span()));
+    return std::all_of(reads.begin(), reads.end(), [&](const ir::Effect& read) {
+      return read.buffer.IsGlobal() &&
+             std::none_of(stores.begin(), stores.end(), [&](const ir::Effect& e) {
+               return e.Writes() && ir::MayOverlap(e.buffer, read.buffer);
+             });
+    });
+  }
+
   ir::Array<ir::Var> vars_;
   ir::Array<Expr> extents_;
   std::vector<int64_t> moving_;
+  std::vector<Stmt> names_;
   std::unordered_map<const ir::ffi::Object*, Expr> values_;  // of tiles
   std::vector<Stmt> stores_;
   bool computes_ = false;  // a program that only copies keeps its tiles

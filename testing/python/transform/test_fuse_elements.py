@@ -94,7 +94,18 @@ def with_statement(kind):
             a = T.alloc_shared((1, 128), "float32")
             s = T.alloc_fragment((1,), "float32")
             T.copy(A[row, 0], a)
-            if kind == "reduction":
+            if kind == "name of an element":
+                first = a[0, 0]
+                for i, j in T.Parallel(1, 128):
+                    a[i, j] = a[i, j] - first
+            elif kind == "name behind a store":
+                for i, j in T.Parallel(1, 128):
+                    a[i, j] = a[i, j] + 1
+                T.copy(a, C[row + 64, 0])
+                first = C[row + 64, 0]
+                for i, j in T.Parallel(1, 128):
+                    a[i, j] = a[i, j] * first
+            elif kind == "reduction":
                 T.reduce_sum(a, s, dim=1)
                 for i, j in T.Parallel(1, 128):
                     a[i, j] = s[i]
@@ -136,7 +147,17 @@ def with_statement(kind):
 @pytest.mark.parametrize(
     "kind",
     ["reduction", "other element", "condition", "atomic", "thread", "two results", "column",
-     "read after it is written", "uninitialised", "copies alone"],
+     "read after it is written", "uninitialised", "copies alone",
+     "name of an element", "name behind a store"],
 )  # fmt: skip
 def test_other_programs_keep_their_tiles(kind):
     assert not is_fused(with_statement(kind))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", ["name of an element", "name behind a store"])
+def test_names_of_elements(target, kind):
+    a, c = torch.randn(64, 128), torch.full((128, 128), torch.nan)
+    tilelang.compile(with_statement(kind), target=target)(a, c)
+    wanted = a - a[:, :1] if kind == "name of an element" else (a + 1) * (a[:, :1] + 1)
+    assert torch.equal(c[:64], wanted)
