@@ -3,6 +3,7 @@
 #include <tvm/ffi/cast.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -33,10 +34,12 @@ bool HoldsInside(const Expr& condition, const ir::LoadNode* load, arith::Analyze
   return analyzer->CanProve(condition);
 }
 
+// Returns whether the value is the zero that copies fill with: no negative one.
 bool IsZero(const Expr& value) {
   if (const auto* cast = value.as<ir::CastNode>()) return IsZero(cast->value);
   const auto* number = value.as<ir::FloatImmNode>();
-  return ir::IsConst(value, 0) || (number != nullptr && number->value == 0);
+  return ir::IsConst(value, 0) ||
+         (number != nullptr && number->value == 0 && !std::signbit(number->value));
 }
 
 class CopyNamer : public ir::StmtMutator {

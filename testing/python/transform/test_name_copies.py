@@ -30,6 +30,9 @@ OTHERS = {
     "other fill": lambda A, y, x, i, j: T.if_then_else(
         x + j < A.shape[1], A[y + i, x + j], T.float16(1)
     ),
+    "negative zero": lambda A, y, x, i, j: T.if_then_else(
+        x + j < A.shape[1], A[y + i, x + j], T.float16(-0.0)
+    ),
     "mask inside": lambda A, y, x, i, j: T.if_then_else(i <= j, A[y + i, x + j], T.float16(0)),
     "through float8": lambda A, y, x, i, j: T.cast(A[y + i, x + j], "float8_e4m3"),
 }
