@@ -68,10 +68,11 @@ bool IsProduct(const Expr& e, const std::function<bool(const Expr&)>& one,
          ((one(op->a) && other(op->b)) || (other(op->a) && one(op->b)));
 }
 
-// Returns the factor of the row's element in an expression that is linear in it: 0 if the
-// expression does not contain it, nothing if it is not linear.
+// Returns the factor of the row's element, or of the element of a tile at the indices of the store,
+// in an expression that is linear in it: 0 if the expression does not contain it, nothing if it is
+// not linear.
 std::optional<double> FactorOf(const ElementStore& store, const Buffer& rows, const Expr& e) {
-  if (store.IsRowOf(rows, e)) return 1;
+  if (store.IsRowOf(rows, e) || store.IsSameElement(rows, e)) return 1;
   bool has = ir::HasExpr(e, [&](const Expr& part) {
     const auto* load = part.as<ir::LoadNode>();
     return load != nullptr && load->buffer.same_as(rows);
@@ -162,10 +163,12 @@ class Prover {
     weights_.clear();
     parts_.clear();
     others_.clear();
+    maxima_.clear();
+    bounds_.clear();
     at_ = at;
     if (!Raises()) return false;
     for (size_t i = at + 1; i < stmts_.size(); ++i) {
-      if (!Follows(stmts_[i])) others_.push_back(i);
+      if (!Follows(i)) others_.push_back(i);
     }
     if (!found_.carried.defined() || found_.sums.empty() || weights_.empty()) return false;
     return AreApart() && EndWithLoop();
@@ -182,8 +185,9 @@ class Prover {
         found_.carried = found_.highest;
         taken = raised = true;
       } else if (!ir::Writes(s, found_.highest)) {
+        NoteMaximum(i);
         others_.push_back(i);
-      } else if (!Raise(s, &raised)) {
+      } else if (!Raise(i, &raised)) {
         return false;
       }
     }
@@ -195,13 +199,17 @@ class Prover {
 
   // Returns whether a statement writes `highest` in a known way. `raised`: whether it is then at
   // least `before`.
-  bool Raise(const Stmt& s, bool* raised) const {
+  bool Raise(size_t i, bool* raised) {
+    const Stmt& s = stmts_[i];
     if (s->kind == ir::StmtKind::kFill) {
       *raised = false;
+      bounds_.clear();
       return true;
     }
     if (const auto* reduce = s.as<ir::ReduceNode>()) {
       *raised = *raised && !reduce->clear;
+      if (reduce->clear) bounds_.clear();
+      if (IsOfRows(reduce)) bounds_.push_back({reduce->src->buffer, 1, i});
       return reduce->op == "max" && !reduce->nan_propagate && !Tracks(reduce->src->buffer);
     }
     auto store = AsElementStore(s);
@@ -213,8 +221,31 @@ class Prover {
       return is_before(e) || is_highest(e) || !Uses(e, found_.before, found_.highest);
     };
     bool keeps = is_highest(op->a) || is_highest(op->b);
+    if (!keeps) bounds_.clear();
+    for (const Bound& maximum : maxima_) {
+      for (const Expr& e : {op->a, op->b}) {
+        auto factor = FactorOf(*store, maximum.tile, e);
+        bool bounds = factor && *factor > 0 && HasOnly(e, maximum.tile, maximum.tile) &&
+                      !ir::Writes(Between(maximum.at, i), maximum.tile);
+        const auto* reduce = stmts_[maximum.at].as<ir::ReduceNode>();
+        if (bounds) bounds_.push_back({reduce->src->buffer, *factor, maximum.at});
+      }
+    }
     *raised = is_before(op->a) || is_before(op->b) || (keeps && *raised);
     return fits(op->a) && fits(op->b) && !Uses(store->value, found_.factor, found_.factor);
+  }
+
+  // Notes the maxima of rows of a tile.
+  void NoteMaximum(size_t i) {
+    const auto* reduce = stmts_[i].as<ir::ReduceNode>();
+    if (reduce != nullptr && IsOfRows(reduce)) maxima_.push_back({reduce->dst->buffer, 1, i});
+  }
+  static bool IsOfRows(const ir::ReduceNode* op) {
+    return op->op == "max" && op->dim == 1 && op->src.IsWhole() && op->dst.IsWhole();
+  }
+  Stmt Between(size_t begin, size_t end) const {
+    auto at = [&](size_t i) { return stmts_.begin() + static_cast<ptrdiff_t>(i); };
+    return ir::Seq(ir::Array<Stmt>(at(begin + 1), at(end)));
   }
 
   static bool Uses(const Expr& e, const Buffer& one, const Buffer& other) {
@@ -241,7 +272,8 @@ class Prover {
   }
 
   // Returns whether a statement behind the factor is one of a softmax, and notes what it computes.
-  bool Follows(const Stmt& s) {
+  bool Follows(size_t i) {
+    const Stmt& s = stmts_[i];
     if (IsCopy(s, found_.highest, found_.before)) {
       bool first = !found_.carried.defined() && !found_.factor.same_as(found_.before);
       found_.carried = found_.before;
@@ -252,7 +284,7 @@ class Prover {
     if (CopiesWeights(s)) return true;
     auto store = AsElementStore(s);
     if (!store) return false;
-    if (IsWeight(*store, store->value)) return AddWeights(store->tile);
+    if (IsWeight(*store, store->value, i)) return AddWeights(store->tile);
     return Rescales(*store);
   }
 
@@ -272,13 +304,14 @@ class Prover {
     return type == ir::dtypes::kFloat32 || (ir::IsFloat(type) && type.bits == 16);
   }
 
-  // Returns whether a value is e(score - highest[i]), or zero for some elements.
-  bool IsWeight(const ElementStore& store, const Expr& value) const {
-    if (const auto* cast = value.as<ir::CastNode>()) return IsWeight(store, cast->value);
+  // Returns whether a value that statement `at` stores is e(score - highest[i]), or zero for some
+  // elements.
+  bool IsWeight(const ElementStore& store, const Expr& value, size_t at) const {
+    if (const auto* cast = value.as<ir::CastNode>()) return IsWeight(store, cast->value, at);
     if (const auto* choice = value.as<ir::SelectNode>()) {
       auto fits = [&](const Expr& e) {
         const auto* number = e.as<ir::FloatImmNode>();
-        return IsWeight(store, e) || (number != nullptr && number->value == 0);
+        return IsWeight(store, e, at) || (number != nullptr && number->value == 0);
       };
       return !UsesTracked(choice->condition) && fits(choice->true_value) &&
              fits(choice->false_value);
@@ -287,9 +320,11 @@ class Prover {
     if (power == nullptr || power->name != found_.exponential) return false;
     auto factor = FactorOf(store, found_.highest, power->args[0]);
     if (!factor || *factor != -found_.scale) return false;
-    return !ir::HasExpr(power->args[0], [&](const Expr& e) {
-      const auto* load = e.as<ir::LoadNode>();
-      return load != nullptr && !load->buffer.same_as(found_.highest) && Tracks(load->buffer);
+    return std::any_of(bounds_.begin(), bounds_.end(), [&](const Bound& bound) {
+      auto of_score = FactorOf(store, bound.tile, power->args[0]);
+      return of_score && *of_score == found_.scale * bound.factor &&
+             HasOnly(power->args[0], bound.tile, found_.highest) &&
+             !ir::Writes(Between(bound.at, at), bound.tile);
     });
   }
   bool UsesTracked(const Expr& e) const {
@@ -389,6 +424,16 @@ class Prover {
   std::vector<Buffer> weights_;
   std::vector<Buffer> parts_;  // sums of the weights of an iteration
   std::vector<size_t> others_;
+
+  // A tile at a statement: whose rows have maxima there, or whose elements times the factor are at
+  // most `highest`.
+  struct Bound {
+    Buffer tile;
+    double factor;
+    size_t at;
+  };
+  std::vector<Bound> maxima_;  // results of reductions
+  std::vector<Bound> bounds_;  // scores
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace tilelang::analysis {
 //   - takes `before` from `highest`, and raises `highest` to the greatest score, or the other way
 //     round: `highest` begins as `before`, which takes its value at the end (`carried`),
 //   - computes factor[i] = e(before[i] - highest[i]),
-//   - computes weights e(score - highest[i]),
+//   - computes weights e(score - highest[i]), of scores that are at most `highest`,
 //   - multiplies each of `sums` by the factor of its row and adds sums of weights, or products.
 // Nothing else depends on `highest`, `before`, the factor or the weights, in the loop or behind it.
 // Sums are then relative to e(highest), whatever `highest` is.

@@ -28,7 +28,8 @@ namespace tilelang::lower {
 //
 // The sums l and o are relative to exp(m): any m gives the same quotients. After the loop they are
 // relative to the true maximum again, so the program around the loop needs no condition. The pass
-// proves that the loop uses m, f and the weights in no other way. Weights are float32, bfloat16 or
+// proves that the loop uses m, f and the weights in no other way, and that no score of a weight is
+// above the maximum that its iteration takes. Weights are float32, bfloat16 or
 // float16, which hold 2^8; sums are float32. Results change by roundings only.
 //
 // Applies to targets with tensor memory (sm_100a). On sm_80, sm_90a and sm_120a results are in

@@ -11,6 +11,8 @@ import tilelang
 import tilelang.language as T
 
 ROWS, KEYS, DIM, LENGTH = 128, 64, 32, 320
+#: of scores above their maximum: float16 holds 2^14 times 2, not times 2^8
+LIFT = 14 * math.log(2) * math.sqrt(DIM)
 
 
 @T.macro
@@ -27,8 +29,25 @@ def raise_maximum(scores, highest, before, form):
         T.reduce_max(scores, highest, dim=1, clear=True)
         for i in T.Parallel(ROWS):
             highest[i] = T.max(highest[i], before[i])
+    elif form == "apart":
+        greatest = T.alloc_fragment((ROWS,), "float32")
+        T.reduce_max(scores, greatest, dim=1)
+        for i in T.Parallel(ROWS):
+            highest[i] = T.max(highest[i], greatest[i])
     else:
         T.reduce_max(scores, highest, dim=1, clear=False)
+
+
+@T.macro
+def weigh(scores, highest, scale, power, spoiled):
+    if spoiled == "scores":
+        for i, j in T.Parallel(ROWS, KEYS):
+            scores[i, j] += LIFT
+    for i, j in T.Parallel(ROWS, KEYS):
+        if spoiled == "exponents":
+            scores[i, j] = power((scores[i, j] + LIFT) * scale - highest[i] * scale)
+        else:
+            scores[i, j] = power(scores[i, j] * scale - highest[i] * scale)
 
 
 @T.macro
@@ -56,8 +75,10 @@ def attention(form="plain", dtype="bfloat16", masked=0, function="exp2", spoiled
     """Stores softmax(Q K^T / sqrt(DIM)) V, the maximum and the sum of each row of scores.
 
     ``form``: "in_place" writes the factor over the old maximum, "afresh" first takes the maximum of
-    a tile alone, "carried" copies the maximum at the end, "separate" rescales sums by themselves.
-    The last ``masked`` keys have no weight. ``spoiled``: what else depends on the maximum.
+    a tile alone, "apart" in another buffer, "carried" copies the maximum at the end, "separate"
+    rescales sums by themselves.
+    The last ``masked`` keys have no weight. ``spoiled``: what else depends on the maximum, or what
+    lifts weights above those of the maximum.
     """
     power = T.exp2 if function == "exp2" else T.exp
     scale = (math.log2(math.e) if function == "exp2" else 1.0) / math.sqrt(DIM)
@@ -73,8 +94,7 @@ def attention(form="plain", dtype="bfloat16", masked=0, function="exp2", spoiled
         Spoiled: T.Tensor((ROWS,), "float32"),
     ):
         with T.Kernel(1, threads=128):
-            q = T.alloc_shared((ROWS, DIM), dtype)
-            k, v = (T.alloc_shared((KEYS, DIM), dtype) for _ in range(2))
+            q, k, v = (T.alloc_shared((n, DIM), dtype) for n in (ROWS, KEYS, KEYS))
             scores = T.alloc_fragment((ROWS, KEYS), "float32")
             weights = T.alloc_fragment((ROWS, KEYS), dtype)
             result = T.alloc_fragment((ROWS, DIM), "float32")
@@ -92,8 +112,7 @@ def attention(form="plain", dtype="bfloat16", masked=0, function="exp2", spoiled
                 raise_maximum(scores, highest, before, form)
                 for i in T.Parallel(ROWS):
                     shrink[i] = power(before[i] * scale - highest[i] * scale)
-                for i, j in T.Parallel(ROWS, KEYS):
-                    scores[i, j] = power(scores[i, j] * scale - highest[i] * scale)
+                weigh(scores, highest, scale, power, spoiled)
                 if spoiled == "weights":
                     T.copy(scores[0:ROWS, 0], Spoiled)
                 add(scores, total, shrink, added, form)
@@ -144,7 +163,7 @@ def run(kernel, q, k, v, masked=0):
 # Steps below and above 2^8, alone and in sums, and downwards.
 @pytest.mark.every_schedule
 @pytest.mark.parametrize("steps", [[0, 3, 3, 3, 3], [2, 20, -30, 7.5, 30], [5, -5, -5, -5, 0]])
-@pytest.mark.parametrize("form", ["plain", "in_place", "afresh", "carried", "separate"])
+@pytest.mark.parametrize("form", ["plain", "in_place", "afresh", "apart", "carried", "separate"])
 def test_results_and_sums_are_those_of_the_true_maximum(form, steps):
     kernel = tilelang.compile(attention(form), target="sm_100a")
     assert keeps(kernel)
@@ -170,6 +189,17 @@ def test_kept_rows_are_not_rescaled():
 @pytest.mark.parametrize("spoiled", ["weights", "squares", "maximum", "factor"])
 def test_a_loop_that_shows_its_maxima_stays(spoiled):
     assert not keeps(tilelang.lower(attention(spoiled=spoiled), target="sm_100a"))
+
+
+@pytest.mark.parametrize("spoiled", ["scores", "exponents"])
+def test_weights_above_the_maximum_do_not_overflow(spoiled):
+    kernel = tilelang.compile(attention(dtype="float16", spoiled=spoiled), target="sm_100a")
+    assert not keeps(kernel)
+    q, k, v = growing([0, 1, 1, 1, 1], "float16")
+    out = torch.full((ROWS, DIM), torch.nan)
+    kernel(q, k, v, out, *(torch.full((ROWS,), torch.nan) for _ in range(3)))
+    weights = torch.softmax(q.double() @ k.double().T / math.sqrt(DIM), dim=1)
+    torch.testing.assert_close(out.double(), weights @ v.double(), rtol=2e-2, atol=2e-2)
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
