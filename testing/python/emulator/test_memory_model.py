@@ -86,8 +86,10 @@ def launch(write, read, reader, schedule):
     text = TEXT.format(write=write, read=read, reader=reader)
     data, flags, out = np.zeros(4, np.uint32), np.zeros(64, np.uint32), np.zeros(4, np.uint32)
     kernel = Device("sm_90a").load_ptx(text)["k"]
+    # On one host thread the writing CTA begins first: one that polls alone would be a deadlock.
+    options = {"schedule": schedule, "instruction_limit": 10**6, "threads": 1}
     try:
-        kernel.launch(4, 64, [data, flags, out], schedule=schedule, instruction_limit=10**6)
+        kernel.launch(4, 64, [data, flags, out], **options)
     except EmulatorError as error:
         assert error.kind == "race", error
         return "race"
