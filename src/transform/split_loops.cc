@@ -51,6 +51,13 @@ std::optional<Tail> FindTail(const ir::ForNode* loop, const ir::SeqNode* body) {
   return std::nullopt;
 }
 
+// Returns whether the statement allocates tensor memory, which warps of other roles use, too: both
+// parts of the loop use the same.
+bool IsShared(const Stmt& s) {
+  const auto* alloc = s.as<ir::AllocNode>();
+  return alloc != nullptr && alloc->buffer.IsTmem();
+}
+
 class LoopSplitter : public ir::StmtMutator {
  public:
   using StmtMutator::Rewrite;
@@ -67,15 +74,21 @@ class LoopSplitter : public ir::StmtMutator {
     Expr zero = ir::Const(loop->extent.dtype(), 0);
     Expr skipping = ir::Min(ir::Max(tail->bound - loop->min, zero), loop->extent);
     ir::Var count("skipping", loop->extent.dtype(), loop->span);
-    std::vector<Stmt> without(body->stmts.begin(), body->stmts.end());
-    without.erase(without.begin() + static_cast<ptrdiff_t>(tail->at));
-    std::vector<Stmt> with(body->stmts.begin(), body->stmts.end());
-    with[tail->at] = with[tail->at].as<ir::IfNode>()->then_case;
+    std::vector<Stmt> parts, without, with;
+    for (size_t i = 0; i < body->stmts.size(); ++i) {
+      const Stmt& s = body->stmts[i];
+      if (IsShared(s)) {
+        parts.push_back(s);
+      } else {
+        if (i != tail->at) without.push_back(s);
+        with.push_back(i == tail->at ? s.as<ir::IfNode>()->then_case : s);
+      }
+    }
     ++splits_;
-    return ir::MakeSeq(
-        {ir::Bind(count, skipping, loop->span), Part(loop, 0, loop->min, count, without),
-         Part(loop, 1, loop->min + count, loop->extent - count, with)},
-        loop->span);
+    parts.push_back(ir::Bind(count, skipping, loop->span));
+    parts.push_back(Part(loop, 0, loop->min, count, without));
+    parts.push_back(Part(loop, 1, loop->min + count, loop->extent - count, with));
+    return ir::MakeSeq(parts, loop->span);
   }
 
  private:

@@ -109,3 +109,63 @@ def test_a_loop_that_is_left_stays_whole() -> None:
     products = a.double() @ b.double().transpose(1, 2)
     want = products[0] + products[1] + 2 * products[2]
     torch.testing.assert_close(c.double(), want, atol=1e-3, rtol=1e-3)
+
+
+def masked_products(steps: int, window: int):
+    """dV = (mask of K Q^T in a window) dO and dK = (the same with V dO^T) Q, by rows of keys."""
+    rows, dim = 32, 64
+
+    @T.prim_func
+    def kernel(
+        Q: T.Tensor((steps * rows, dim), "float16"),
+        dO: T.Tensor((steps * rows, dim), "float16"),
+        K: T.Tensor((128, dim), "float16"),
+        V: T.Tensor((128, dim), "float16"),
+        dK: T.Tensor((128, dim), "float32"),
+        dV: T.Tensor((128, dim), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            k, v = T.alloc_shared((128, dim), "float16"), T.alloc_shared((128, dim), "float16")
+            q, do = T.alloc_shared((rows, dim), "float16"), T.alloc_shared((rows, dim), "float16")
+            s = T.alloc_fragment((128, rows), "float32")
+            d = T.alloc_fragment((128, rows), "float32")
+            s_cast = T.alloc_fragment((128, rows), "float16")
+            d_cast = T.alloc_fragment((128, rows), "float16")
+            dk = T.alloc_fragment((128, dim), "float32")
+            dv = T.alloc_fragment((128, dim), "float32")
+            T.copy(K, k)
+            T.copy(V, v)
+            T.clear(dk)
+            T.clear(dv)
+            for step in T.Pipelined(steps, num_stages=2):
+                T.copy(Q[step * rows, 0], q)
+                T.copy(dO[step * rows, 0], do)
+                T.gemm(k, q, s, transpose_B=True, clear_accum=True)
+                T.gemm(v, do, d, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(128, rows):
+                    inside = i <= step * rows + j and i > step * rows + j - window
+                    s[i, j] = T.if_then_else(inside, s[i, j], 0)
+                T.copy(s, s_cast)
+                T.gemm(s_cast, do, dv)
+                for i, j in T.Parallel(128, rows):
+                    d_cast[i, j] = s[i, j] * d[i, j]
+                T.gemm(d_cast, q, dk)
+            T.copy(dk, dK)
+            T.copy(dv, dV)
+
+    return kernel
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_both_parts_use_the_tensor_memory_of_other_roles(target: str) -> None:
+    steps, window = 8, 100
+    q, do = (torch.randint(-1, 2, (steps * 32, 64)).half() for _ in range(2))
+    k, v = (torch.randint(-1, 2, (128, 64)).half() for _ in range(2))
+    dk, dv = torch.full((2, 128, 64), torch.nan)
+    tilelang.compile(masked_products(steps, window), target=target)(q, do, k, v, dk, dv)
+    i, j = torch.arange(128)[:, None], torch.arange(steps * 32)[None]
+    s = torch.where((i <= j) & (i > j - window), k.float() @ q.float().T, 0)
+    d = (s * (v.float() @ do.float().T)).half().float()
+    torch.testing.assert_close(dv, s @ do.float(), rtol=0, atol=0)
+    torch.testing.assert_close(dk, d @ q.float(), rtol=0, atol=0)
