@@ -10,6 +10,7 @@
 #include "ir/intrinsics.h"
 #include "ir/padded.h"
 #include "ir/remark.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/copy.h"
 #include "op/gemm_tcgen05.h"
@@ -232,6 +233,18 @@ bool AreByTcgen05(const PlainGemm& plain, int64_t threads, const Target& target)
   return std::all_of(plain.gemms.begin(), plain.gemms.end(), [&](const ir::GemmNode* gemm) {
     return op::Tcgen05Lacks(gemm, {0, threads}, {}, target).empty();
   });
+}
+
+int64_t ColumnsOfSums(const PlainGemm& plain) {
+  std::vector<ir::Buffer> results;
+  int64_t columns = 0;
+  for (const ir::GemmNode* gemm : plain.gemms) {
+    const ir::Region& result = gemm->result();
+    if (ir::HasSame(results, result->buffer)) continue;
+    results.push_back(result->buffer);
+    columns += ExtentAlong(gemm->Operand(ir::GemmOperandKind::kC), ir::GemmDim::kN);
+  }
+  return columns;
 }
 
 int64_t ExtentAlong(const ir::GemmOperandNode* operand, ir::GemmDim dim) {

@@ -52,6 +52,9 @@ PlainGemm FindGemmChain(const ir::KernelLaunchNode* launch);
 // Returns whether tcgen05.mma computes all gemms, with results that so many threads read.
 bool AreByTcgen05(const PlainGemm& plain, int64_t threads, const Target& target);
 
+// Returns the columns of tensor memory that the results take, of up to 128 rows each.
+int64_t ColumnsOfSums(const PlainGemm& plain);
+
 // Returns whether the loop has the same number of iterations in each block.
 bool HasEqualLoops(const ir::KernelLaunchNode* launch, const PlainGemm& plain);
 

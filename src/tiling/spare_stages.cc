@@ -54,7 +54,7 @@ int64_t BytesOfSecondSlots(const PlainGemm& plain) {
 // fragments.
 int64_t ColumnsOf(const PlainGemm& plain, const Target& target) {
   std::vector<ir::Buffer> tiles;
-  int64_t columns = 0;
+  int64_t columns = ColumnsOfSums(plain);
   for (const ir::GemmNode* gemm : plain.gemms) {
     for (const ir::GemmOperandNode* input : gemm->Inputs()) {
       const ir::Buffer& tile = input->buffer();
@@ -62,9 +62,6 @@ int64_t ColumnsOf(const PlainGemm& plain, const Target& target) {
       tiles.push_back(tile);
       columns += kSlots * CeilDiv(schedule::TileBytes(tile), 4 * target->tmem_lanes);
     }
-    if (ir::HasSame(tiles, gemm->result()->buffer)) continue;
-    tiles.push_back(gemm->result()->buffer);
-    columns += ExtentAlong(gemm->Operand(ir::GemmOperandKind::kC), ir::GemmDim::kN);
   }
   return columns;
 }

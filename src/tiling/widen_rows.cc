@@ -42,7 +42,11 @@ class RowWidener : public ir::StmtMutator {
     Stmt wide = CutTile(func_, launch.operator->(), chain, ir::GemmDim::kM, rows, kLanes);
     if (!wide.defined()) return self;
     PlainGemm of_wide = FindGemmChain(wide.as<ir::KernelLaunchNode>());
-    if (!AreByTcgen05(of_wide, threads, target_)) return self;
+    // Results of 64 rows may share columns, those of 128 may not.
+    if (!AreByTcgen05(of_wide, threads, target_) ||
+        ColumnsOfSums(of_wide) > target_->tmem_columns) {
+      return self;
+    }
     Remark(op->span, "tiles",
            "T.Kernel: blocks compute " + std::to_string(kLanes) + " rows instead of " +
                std::to_string(rows) +

@@ -154,6 +154,13 @@ def test_causal(tile, mask):
     check(kernel, 320, 320, 64, causal=True)
 
 
+def test_results_that_tensor_memory_holds_for_64_rows_only():
+    """Results of 512 columns and scores of 32: those of 64 rows lie in other lanes."""
+    kernel = tilelang.compile(attention(256, 96, 512, (64, 32)), target=small_gpu())
+    assert not is_wide(kernel)
+    check(kernel, 256, 96, 512)
+
+
 def test_blocks_without_iterations():
     """Idle iterations would turn sums of zero into NaN where no score was seen before."""
     kernel = tilelang.compile(attention(320, 320, 64, mask="first", skip=64), target=small_gpu())
