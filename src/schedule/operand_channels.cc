@@ -21,8 +21,6 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kOperandSlots = 2;
-
 // The operands of the gemms of a loop's body that no channel loads: A in tensor memory, and shared
 // tiles that a statement of the body writes.
 ir::Array<Buffer> OperandsOf(const ir::SeqNode* body, const std::vector<Channel>& loaded) {

@@ -9,6 +9,9 @@
 
 namespace tilelang::schedule {
 
+// Slots of an operand that threads store: of the iteration that gemms read, and of the next one.
+inline constexpr int64_t kOperandSlots = 2;
+
 // Returns the operands that threads store in pipelined loops of a launch, A to tensor memory and
 // others to shared memory, as channels of two slots from the threads to the warp that issues the
 // gemms:

@@ -13,6 +13,7 @@
 #include "ir/same.h"
 #include "ir/settings.h"
 #include "ir/visitor.h"
+#include "schedule/operand_channels.h"
 #include "schedule/shared_bytes.h"
 #include "target/warp.h"
 #include "tiling/loop_stages.h"
@@ -28,8 +29,6 @@ using ir::Stmt;
 namespace {
 
 constexpr int64_t kLeastStages = 2;
-// Slots of operands that threads compute (schedule/operand_channels.h).
-constexpr int64_t kSlots = 2;
 // Registers of a thread for a slice of the sums.
 constexpr int64_t kSliceRegisters = 64;
 
@@ -60,7 +59,8 @@ int64_t ColumnsOf(const PlainGemm& plain, const Target& target) {
       const ir::Buffer& tile = input->buffer();
       if (!tile.IsFragment() || ir::HasSame(tiles, tile)) continue;
       tiles.push_back(tile);
-      columns += kSlots * CeilDiv(schedule::TileBytes(tile), 4 * target->tmem_lanes);
+      columns +=
+          schedule::kOperandSlots * CeilDiv(schedule::TileBytes(tile), 4 * target->tmem_lanes);
     }
   }
   return columns;

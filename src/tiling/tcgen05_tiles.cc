@@ -6,6 +6,7 @@
 #include "op/copy_scales.h"
 #include "op/cta_pair.h"
 #include "op/gemm_scale_factors.h"
+#include "schedule/operand_channels.h"
 #include "target/rates.h"
 #include "target/warp.h"
 #include "tiling/loop_stages.h"
@@ -54,8 +55,6 @@ constexpr int64_t kNarrowestComputed = 32;
 // Part of the shorter of both, the time of threads and that of TMA and the tensor core, that is not
 // hidden by the longer one.
 constexpr double kOverlapLoss = 0.1;
-// Slots of computed operands in shared memory (schedule/operand_channels.h).
-constexpr int64_t kComputedSlots = 2;
 
 // Returns the bytes of shared memory that an epilogue leaves to barriers and reductions, and, if
 // the operands of another tile arrive meanwhile, of the slices that the result goes through: two
@@ -97,7 +96,7 @@ int64_t ElementsComputed(const GemmProblem& problem, const TileForm& form) {
 int64_t ComputedBytes(const GemmProblem& problem, const TileForm& form) {
   int64_t elements = ElementsComputed(problem, form);
   if (problem.a_in_registers) elements -= problem.depth * form.tile.rows;
-  return kComputedSlots * elements * problem.operand_bits / 8;
+  return schedule::kOperandSlots * elements * problem.operand_bits / 8;
 }
 
 // Returns the columns of tensor memory that the sums of a tile take.
@@ -108,7 +107,7 @@ int64_t ColumnsOfSums(const GemmProblem& problem, const TileForm& form) {
 // Returns the columns of tensor memory that a tile takes: of 32 bits.
 int64_t ColumnsOfTile(const GemmProblem& problem, const TileForm& form) {
   int64_t a = problem.a_in_registers ? problem.depth * problem.operand_bits / 32 : 0;
-  return ColumnsOfSums(problem, form) + kComputedSlots * a;
+  return ColumnsOfSums(problem, form) + schedule::kOperandSlots * a;
 }
 
 // Returns whether tensor memory has room for the sums of two tiles, beside the scale factors of a
@@ -259,9 +258,9 @@ TileClocks ClocksOfTile(const GemmProblem& problem, const TileForm& form, int64_
 
 // Returns whether blocks may have this tile if threads compute operands: each whole tile of them
 // lies in the tensors, or has the program's extent, so that no further element needs a branch.
-// Where threads compute B and there are more blocks than multiprocessors, these keep the program's
-// tiles: several of them share a multiprocessor, and hide the time in which threads compute. Wide
-// tiles do so where threads compute A alone, since its rows take the same time for all columns.
+// Blocks of which threads compute B keep the program's tiles if there are more of them than
+// multiprocessors: several share one, and hide the time in which threads compute. If threads
+// compute A alone, wide tiles hide it, since rows of A take the same time for all columns.
 bool CanCompute(const GemmProblem& problem, const TileForm& form, const Target& target) {
   auto divides = [](int64_t extent, int64_t tile, int64_t given) {
     return tile == given || extent % tile == 0;
