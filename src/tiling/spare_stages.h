@@ -12,7 +12,8 @@ namespace tilelang::tiling {
 // another compute. A remark names the choice.
 //
 // It acts on sm_100a, behind tiling/choose_tiles.h, which chooses tiles and stages of one block for
-// each multiprocessor. On sm_90a and sm_120a tiling/fit_blocks.h chooses stages. sm_80 has no TMA.
+// each multiprocessor. On sm_90a and sm_120a such loops keep their stages: tiling/fit_blocks.h only
+// chooses those of loops that load all operands. sm_80 has no TMA.
 ir::Func SpareStages(const ir::Func& func, const Target& target);
 
 }  // namespace tilelang::tiling

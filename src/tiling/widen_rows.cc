@@ -21,7 +21,7 @@ using ir::Stmt;
 namespace {
 
 constexpr int64_t kLanes = 128;  // of tensor memory
-// Of a result, of which a thread may hold a whole row.
+// Columns of a result of which a thread can hold a whole row.
 constexpr int64_t kLongestRow = 128;
 
 class RowWidener : public ir::StmtMutator {

@@ -20,10 +20,10 @@ namespace tilelang::transform {
 // number, and computed element by element by loops whose variables are their indices. Nothing else
 // stands in the launch. Other tensors may be read at any place that does not have another stride
 // than one in the last variable: transposes keep their tiles. No tensor that is written is read,
-// but for the element itself where there is one result. Names beside the loops are of elements of
-// other tensors, or of none. Values keep the types of the tiles, and so
-// all roundings. Expressions stay small enough for loops by vectors
-// (transform/substitute_values.h). On all targets.
+// but for the element itself where there is one result. A name beside the loops reads neither tiles
+// nor tensors that are written. Values keep the types of the tiles, and so all roundings.
+// Expressions stay small enough for loops by vectors (transform/substitute_values.h). It acts on
+// all targets.
 ir::Func FuseElements(const ir::Func& func);
 
 }  // namespace tilelang::transform

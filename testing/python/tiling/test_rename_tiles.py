@@ -16,7 +16,7 @@ ROWS, COLUMNS, DEPTH = 128, 128, 64
 
 
 def updates():
-    """What a loop does to a tile between its load and the GEMM, and the same of a whole matrix."""
+    """Returns macros that change a tile between its load and the GEMM, by name."""
 
     @T.macro
     def relu(tile, rows, columns, k):
