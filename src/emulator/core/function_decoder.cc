@@ -369,25 +369,24 @@ FunctionDecoder::BlockLabels FunctionDecoder::CollectLabels(const ptx::Function&
 
 namespace {
 
-int CountMentions(const ptx::Operand& operand, const std::string& name) {
-  int count = operand.name == name ? 1 : 0;
-  for (const ptx::Operand& element : operand.elements) count += CountMentions(element, name);
-  return count;
+void CountMentions(const ptx::Operand& operand, std::unordered_map<std::string, int>* mentions) {
+  if (!operand.name.empty()) ++(*mentions)[operand.name];
+  for (const ptx::Operand& element : operand.elements) CountMentions(element, mentions);
 }
 
 }  // namespace
 
-bool FunctionDecoder::IsResultRead(const ptx::Operand& result) const {
+bool FunctionDecoder::IsResultRead(const ptx::Operand& result) {
   if (result.kind == ptx::Operand::Kind::kSink) return false;
   if (result.kind != ptx::Operand::Kind::kName) return true;
-  int mentions = 0;
-  for (const ptx::Statement& statement : frames_.back().function->body) {
-    for (const ptx::Operand& operand : statement.instruction.operands) {
-      mentions += CountMentions(operand, result.name);
+  const ptx::Function* function = frames_.back().function;
+  const auto [mentions, is_new] = mentions_.try_emplace(function);
+  for (size_t i = 0; is_new && i < function->body.size(); ++i) {
+    for (const ptx::Operand& operand : function->body[i].instruction.operands) {
+      CountMentions(operand, &mentions->second);
     }
-    if (mentions > 1) return true;
   }
-  return false;
+  return mentions->second[result.name] > 1;
 }
 
 void FunctionDecoder::Body(const ptx::Function& function) {

@@ -83,7 +83,7 @@ class FunctionDecoder {
                      const std::vector<ptx::Operand>& arguments);
   // Returns whether the function being decoded names the register of a result in another operand,
   // too.
-  bool IsResultRead(const ptx::Operand& result) const;
+  bool IsResultRead(const ptx::Operand& result);
   bool IsInlined() const { return frames_.size() > 1; }
   // Returns whether the decoder is in the body of a function that calls jump to.
   bool IsCalled() const { return called_ != nullptr; }
@@ -172,6 +172,8 @@ class FunctionDecoder {
   std::unordered_map<const ptx::Function*, DeviceFunction*> called_functions_;
   std::deque<const ptx::Function*> undecoded_;
   DeviceFunction* called_ = nullptr;
+  // How often the operands of a function name each register.
+  std::unordered_map<const ptx::Function*, std::unordered_map<std::string, int>> mentions_;
   std::map<std::pair<uint64_t, int>, uint32_t> frame_slots_;  // of it, by offset and width
 };
 

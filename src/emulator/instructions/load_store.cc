@@ -369,15 +369,19 @@ void CheckSpace(Decoder& d, const MemoryOp& m) {
   }
 }
 
-// MemoryOp::used of a load: by its .pragma, and without what goes to `_`.
-uint64_t UsedBytes(const Decoder& d, const MemoryOp& m,
+// MemoryOp::used of a load: by its .pragma, without what goes to `_`, and without elements of a
+// vector in registers that no other instruction names. NVVM does not mark all vectors of four that
+// it makes of three elements.
+uint64_t UsedBytes(Decoder& d, const MemoryOp& m,
                    const std::vector<const ptx::Operand*>& elements) {
   const uint64_t element = (uint64_t{1} << m.element_bytes) - 1;
   uint64_t all = 0, used = 0;
   for (size_t k = 0; k < elements.size(); ++k) {
     const uint64_t bytes = element << k * m.element_bytes;
     all |= bytes;
-    if (elements[k]->kind != ptx::Operand::Kind::kSink) used |= bytes;
+    const bool reads = m.vector == 1 ? elements[k]->kind != ptx::Operand::Kind::kSink
+                                     : d.function().IsResultRead(*elements[k]);
+    if (reads) used |= bytes;
   }
   if (d.inst.used_bytes) used &= d.inst.used_bytes;
   return used == all ? 0 : used;

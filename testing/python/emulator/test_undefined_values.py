@@ -97,16 +97,31 @@ def test_vectors_begin_in_memory_that_exists(load):
     assert caught.value.kind in ("out-of-bounds", "misaligned")
 
 
-@pytest.mark.parametrize("mask", ["4095", "65535"])
-def test_the_end_of_a_vector_that_is_not_used_need_not_exist(mask):
-    """NVVM loads three elements at the end of a tensor as four, and says that it uses three."""
-    use = f'.pragma "used_bytes_mask {mask}"; ld.global.v4.b32 {{%r1, %r2, %r9, %r4}}, [%d0];'
+ENDS = {
+    "said by a pragma": ('.pragma "used_bytes_mask 4095";', "mov.b32 %r5, %r4;"),
+    "in no other instruction": ("", ""),
+}
+USED_ENDS = {
+    "said by a pragma": ('.pragma "used_bytes_mask 65535";', "mov.b32 %r5, %r4;"),
+    "in another instruction": ("", "mov.b32 %r5, %r4;"),
+}
+
+
+def load_of_three(pragma, after):
+    use = f"{pragma} ld.global.v4.b32 {{%r1, %r2, %r9, %r4}}, [%d0]; {after}"
     out = np.array([3, 4, 5], np.int32)
-    kernel = Device().load_ptx(KERNEL.format(use=use))["k"]
-    if mask == "65535":
-        with pytest.raises(EmulatorError) as caught:
-            kernel.launch(1, 1, [out])
-        assert caught.value.kind == "out-of-bounds"
-    else:
-        kernel.launch(1, 1, [out])
-        assert out[0] == 5
+    Device().load_ptx(KERNEL.format(use=use))["k"].launch(1, 1, [out])
+    return out[0]
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_the_end_of_a_vector_that_is_not_used_need_not_exist(case):
+    """NVVM loads three elements at the end of a tensor as four, and uses three."""
+    assert load_of_three(*ENDS[case]) == 5
+
+
+@pytest.mark.parametrize("case", USED_ENDS)
+def test_the_end_of_a_vector_that_is_used_must_exist(case):
+    with pytest.raises(EmulatorError) as caught:
+        load_of_three(*USED_ENDS[case])
+    assert caught.value.kind == "out-of-bounds"
