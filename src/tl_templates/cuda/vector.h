@@ -128,8 +128,8 @@ TL_DEVICE void shift_words(uint32_t (&words)[2 * kWords], uint32_t first_byte) {
   }
 }
 
-// Loads the aligned vectors in which one lies that begins at any element, one twice where it is
-// aligned.
+// Loads the aligned vectors in global memory in which one lies that begins at any element, one
+// twice where it is aligned.
 template <typename V, typename T>
 struct surrounding {
   const typename V::Chunk* low;
@@ -137,8 +137,13 @@ struct surrounding {
   uint32_t first_byte;  // in the lower one
 
   TL_DEVICE explicit surrounding(const T* source) {
-    first_byte = reinterpret_cast<uint64_t>(source) % V::kBytes;
-    const char* start = reinterpret_cast<const char*>(source) - first_byte;
+    // A number of which NVVM knows nothing. NVVM 13.0 otherwise moves parts of addresses that
+    // branches share behind their first use.
+    uint64_t address = __cvta_generic_to_global(source);
+    asm("mov.b64 %0, %0;" : "+l"(address));
+    first_byte = address % V::kBytes;
+    const char* start =
+        reinterpret_cast<const char*>(__cvta_global_to_generic(address - first_byte));
     low = reinterpret_cast<const typename V::Chunk*>(start);
     high = low + (first_byte != 0);
   }

@@ -176,3 +176,40 @@ def test_tensors_that_are_read_and_written_stay_by_element(device: str) -> None:
     want = x.double().cumsum(1).float()
     run(x)
     assert torch.equal(x, want)
+
+
+@pytest.mark.parametrize("columns", [191, 193])
+def test_loops_load_from_the_iteration_that_runs(columns):
+    """NVRTC 13.0 moved the offset of an iteration behind its first use, into the next iteration."""
+    rows, tile = 64, 64
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((rows, 16), "float16"),
+        K: T.Tensor((columns, 16), "float16"),
+        B: T.Tensor((rows, columns), "float32"),
+        M: T.Tensor((rows,), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            q = T.alloc_shared((rows, 16), "float16")
+            keys = T.alloc_shared((tile, 16), "float16")
+            s = T.alloc_fragment((rows, tile), "float32")
+            m = T.alloc_fragment((rows,), "float32")
+            T.copy(Q, q)
+            T.fill(m, -T.infinity("float32"))
+            for k in T.Pipelined(T.ceildiv(columns, tile), num_stages=2):
+                T.copy(K[k * tile, 0], keys)
+                T.gemm(q, keys, s, transpose_B=True, clear_accum=True)
+                for i, j in T.Parallel(rows, tile):
+                    s[i, j] = T.tanh(s[i, j])
+                for i, j in T.Parallel(rows, tile):
+                    s[i, j] = s[i, j] + B[i, k * tile + j]
+                for i, j in T.Parallel(rows, tile):
+                    s[i, j] = T.if_then_else(k * tile + j < columns, s[i, j], -1e30)
+                T.reduce_max(s, m, dim=1, clear=False)
+            T.copy(m, M)
+
+    q, k = torch.randint(-1, 2, (rows, 16)).half(), torch.randint(-1, 2, (columns, 16)).half()
+    b, m = torch.randint(-99, 99, (rows, columns)).float(), torch.full((rows,), torch.nan)
+    tilelang.compile(main, target="sm_100a")(q, k, b, m)
+    torch.testing.assert_close(m, (torch.tanh(q.float() @ k.float().T) + b).amax(1))
