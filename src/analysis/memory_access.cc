@@ -11,6 +11,7 @@
 #include "analysis/conflicts.h"
 #include "analysis/enumeration.h"
 #include "analysis/moves.h"
+#include "analysis/relaxed_guard.h"
 #include "analysis/thread_set.h"
 #include "arith/analyzer.h"
 #include "arith/host_eval.h"
@@ -234,20 +235,29 @@ class Collector : public StmtVisitor {
     out_->push_back(access);
   }
 
+  // Returns what the guards say about the variables of the ranges. `elected`: whether one thread of
+  // each warp passes them.
+  std::vector<Expr> ConditionsOn(const std::vector<AccessContext::Range>& ranges,
+                                 bool* elected) const {
+    std::vector<Expr> guards, conditions;
+    for (const Expr& guard : context_.guards) {
+      Conjuncts(Substitute(guard, context_.values), &guards);
+    }
+    for (const Expr& guard : guards) {
+      *elected |= op::IsElection(guard);
+      bool known = IsComputable(guard, ranges) || !UsesAny(guard, context_.threads);
+      Expr condition = known ? guard : RelaxedGuard(guard, context_.blocks);
+      if (condition.defined() && IsComputable(condition, ranges)) conditions.push_back(condition);
+    }
+    return conditions;
+  }
+
   // Fills in who touches which elements; cells: above each other at each column, of tensor memory.
   void Locate(const MemoryEffect& effect, int64_t cells, MemoryAccess* access) const {
     std::vector<AccessContext::Range> ranges = context_.threads;
     ranges.insert(ranges.end(), context_.loops.begin(), context_.loops.end());
     bool elected = false;
-    std::vector<Expr> conditions;
-    std::vector<Expr> guards;
-    for (const Expr& guard : context_.guards) {
-      Conjuncts(Substitute(guard, context_.values), &guards);
-    }
-    for (const Expr& guard : guards) {
-      elected |= op::IsElection(guard);
-      if (IsComputable(guard, ranges)) conditions.push_back(guard);
-    }
+    std::vector<Expr> conditions = ConditionsOn(ranges, &elected);
     Expr varying = 0;
     int64_t lanes = std::max<int64_t>(effect.elements, 1);
     bool known = effect.index.defined();
@@ -458,6 +468,11 @@ AccessContext ContextOf(const KernelLaunchNode* launch) {
   for (size_t i = 0; i < launch->thread_vars.size(); ++i) {
     context.threads.push_back({launch->thread_vars[i], 0, *AsInt(launch->threads[i])});
     known.insert(launch->thread_vars[i].get());
+  }
+  for (size_t i = 0; i < launch->block_vars.size(); ++i) {
+    if (auto extent = AsInt(launch->grid[i])) {
+      context.blocks.push_back({launch->block_vars[i], 0, *extent});
+    }
   }
   auto sample = [&](const Var& var) {
     if (!known.insert(var.get()).second) return false;

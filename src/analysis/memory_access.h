@@ -23,6 +23,7 @@ struct AccessContext {
     int64_t extent;
   };
   std::vector<Range> threads;    // thread variables, x first
+  std::vector<Range> blocks;     // block indices in grids of constant extents
   std::vector<Range> loops;      // loops with constant bounds, outermost first
   std::vector<ir::Expr> guards;  // conditions that hold
   // Variables of other kinds, each with one arbitrary value. Indices of tensors are polynomials in
