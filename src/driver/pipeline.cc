@@ -73,6 +73,7 @@
 #include "tiling/pipeline_serial_loops.h"
 #include "tiling/realign_rows.h"
 #include "tiling/rename_tiles.h"
+#include "tiling/share_loads.h"
 #include "tiling/size_blocks.h"
 #include "tiling/spare_stages.h"
 #include "tiling/stream_rows.h"
@@ -231,6 +232,7 @@ const std::vector<Step>& Pipeline() {
       Optional("load_rows", tiling::LoadRows, "tl.disable_load_early"),
       Optional("stream_rows", tiling::StreamRows, "tl.disable_persistent_blocks"),
       Optional("trim_loads", tiling::TrimLoads, "tl.disable_load_trimming"),
+      Optional("share_loads", tiling::ShareLoads, "tl.disable_load_sharing"),
       Optional("order_blocks", tiling::OrderBlocks, "tl.disable_block_order"),
       Optional("persist_blocks", tiling::PersistBlocks, "tl.disable_persistent_blocks"),
       Optional("stage_results", epilogue::StageResults, "tl.disable_result_staging"),
@@ -295,6 +297,7 @@ Func Configured(const Func& func, const PassConfigs& configs) {
       {"tl.disable_block_fitting", ir::kGivenBlocks},
       {"tl.disable_block_order", ir::kGivenOrder},
       {"tl.disable_persistent_blocks", ir::kOneTileEach},
+      {"tl.disable_load_sharing", ir::kOwnLoads},
       {"tl.disable_tile_widening", ir::kNarrowTiles},
       {"tl.disable_launch_versions", ir::kOneForAllCalls}};
   for (const auto& [key, attr] : kDisabled) {

@@ -60,7 +60,7 @@ PersistentPlan PlanPersistent(const TileGrid& grid, const PersistentLimits& limi
     }
   }
   if (limits.shared_rows == 0 || target->sm_count % 2 != 0) return best;
-  double of_pairs = grid.SharingLoads(limits.shared_rows).Cost(target);
+  double of_pairs = grid.SharingLoads(limits.shared_rows).Cost(target) + kPairing;
   return of_pairs < kClearGain * best.cost ? PersistentPlan{{}, true, of_pairs} : best;
 }
 

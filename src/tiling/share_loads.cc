@@ -5,11 +5,20 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "analysis/independent_blocks.h"
+#include "analysis/kernel_scope.h"
 #include "arith/analyzer.h"
+#include "ir/changed_launch.h"
 #include "ir/effects.h"
 #include "ir/launch_extent.h"
+#include "ir/remark.h"
+#include "ir/settings.h"
 #include "ir/visitor.h"
 #include "op/copy_cluster.h"
+#include "op/gemm_wgmma.h"
+#include "tiling/loop_stages.h"
+#include "tiling/tile_cost.h"
+#include "tiling/tile_sequence.h"
 
 namespace tilelang::tiling {
 
@@ -108,6 +117,36 @@ class LoadSharer : public ir::StmtMutator {
   const std::vector<const ir::CopyNode*>& loads_;
 };
 
+class PairMaker : public ir::StmtMutator {
+ public:
+  PairMaker(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::KernelLaunchNode* op) override {
+    Stmt self = ir::ffi::GetRef<Stmt>(op);
+    PlainGemm plain = FindPlainGemm(op);
+    bool possible = plain.loop != nullptr && ir::AsInts(op->grid) &&
+                    op::MultipliesByWgmma(plain.gemms[0], analysis::ThreadsOf(op).count) &&
+                    LoadsByTma(func_, op, plain, target_) && analysis::AreIndependent(op);
+    int64_t rows = possible ? RowsThatShare(func_, op, plain) : 0;
+    if (rows == 0 || !GridOf(op, plain).GainsByPairs(rows, target_)) return self;
+    Remark(op->span, "tiles",
+           "T.Kernel: two blocks, a cluster, load tiles of B together, since L2 serves more lines "
+           "than their bytes fill. The pass option tl.disable_load_sharing turns this off");
+    Stmt shared = ForBothBlocks(self, LoadsToShare(func_, op, plain));
+    // All blocks run at a time, so that their order does not matter.
+    ir::KernelLaunch launch = WithoutPanels(shared.as<ir::KernelLaunchNode>());
+    launch = ir::WithAttr(launch.operator->(), "cluster_dims", ir::Array<int64_t>{1, 2, 1});
+    ir::Array<Expr> grid = launch->grid;
+    grid.Set(kRowAxis, ir::Const(grid[kRowAxis].dtype(), CeilDiv(rows, 2) * 2));
+    return ir::WithGrid(launch.operator->(), grid);
+  }
+
+ private:
+  ir::Func func_;
+  Target target_;
+};
+
 }  // namespace
 
 std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,
@@ -141,11 +180,18 @@ std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,
 int64_t RowsThatShare(const ir::Func& func, const ir::KernelLaunchNode* launch,
                       const PlainGemm& plain) {
   auto rows = launch->grid.size() == 2 ? ir::AsInt(launch->grid[kRowAxis]) : std::nullopt;
-  return !rows || LoadsToShare(func, launch, plain).empty() ? 0 : *rows;
+  return !rows || func->attrs.count(ir::kOwnLoads) != 0 || LoadsToShare(func, launch, plain).empty()
+             ? 0
+             : *rows;
 }
 
 Stmt ForBothBlocks(const Stmt& s, const std::vector<const ir::CopyNode*>& loads) {
   return LoadSharer(loads).MutateStmt(s);
+}
+
+ir::Func ShareLoads(const ir::Func& func, const Target& target) {
+  if (!target->has_wgmma || !target->has_tma) return func;
+  return func.WithBody(PairMaker(func, target).MutateStmt(func->body));
 }
 
 }  // namespace tilelang::tiling

@@ -124,6 +124,19 @@ TileGrid TileGrid::SharingLoads(int64_t rows) const {
   return pairs;
 }
 
+bool TileGrid::GainsByPairs(int64_t rows, const Target& target) const {
+  // Of whole sectors, L2 serves equal requests of neighbours once: pairs gained nothing with three
+  // such GEMMs on an H200, whatever the estimate said.
+  if (rows == 0 || target->sm_count % 2 != 0 || lines.of_b <= kSectorAligned) return false;
+  TileGrid pairs = SharingLoads(rows);
+  return pairs.tiles <= target->sm_count &&
+         pairs.CostOfTile() + kPairing < kClearGain * CostOfTile();
+}
+
+double TileGrid::CostOfOneTile(int64_t rows, const Target& target) const {
+  return GainsByPairs(rows, target) ? SharingLoads(rows).CostOfTile() + kPairing : CostOfTile();
+}
+
 TileGrid GridOf(const ir::KernelLaunchNode* launch, const PlainGemm& plain) {
   const ir::GemmNode* gemm = plain.gemms[0];
   const ir::GemmOperandNode* c = gemm->Operand(ir::GemmOperandKind::kC);

@@ -24,6 +24,10 @@ inline constexpr int64_t kDepthOfStep = 64;
 // The time of L2 for 128 lines, relative to that of the tensor core for 128 x 128 x 64 products.
 inline constexpr double kLines = 0.59;
 
+// The cost of beginning and ending as pairs of blocks, about 0.8 us: 56 GEMMs of 48 to 14792 along
+// K on an H200, as pairs and as single blocks.
+inline constexpr double kPairing = 3;
+
 // The cost of 128 bytes of a tile of A or B in the L2 cache, relative to one of its lines. It is
 // more if they lie in two lines, because rows of the tensor are no multiple of 128 bytes, and most
 // if they begin between sectors of 32 bytes.
@@ -60,6 +64,11 @@ struct TileGrid {
   // Returns the same grid where two blocks, of tiles one below the other in `rows` rows, load tiles
   // of B together: half of its lines for each, and as many tiles of both. They wait for each other.
   TileGrid SharingLoads(int64_t rows) const;
+  // Returns whether blocks of one tile each take less time if pairs of them load tiles of B
+  // together, and all pairs run at a time; and the cost of a tile where they do so if they gain.
+  // `rows` is 0 where blocks cannot load together.
+  bool GainsByPairs(int64_t rows, const Target& target) const;
+  double CostOfOneTile(int64_t rows, const Target& target) const;
 };
 
 // The tiles of a launch whose grid is constant.

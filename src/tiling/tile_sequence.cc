@@ -106,13 +106,17 @@ int64_t PanelOf(const ir::KernelLaunchNode* op) {
   return panel ? (*panel).cast<int64_t>() : 0;
 }
 
-ir::KernelLaunch InOneDimension(const ir::KernelLaunchNode* op, const ir::Var& block,
-                                const Expr& blocks, const std::vector<Stmt>& body) {
+ir::KernelLaunch WithoutPanels(const ir::KernelLaunchNode* op) {
   auto attrs = op->attrs;
   attrs.erase("swizzle_panel");
   attrs.erase("swizzle_order");
+  return ir::WithAttrs(op, attrs);
+}
+
+ir::KernelLaunch InOneDimension(const ir::KernelLaunchNode* op, const ir::Var& block,
+                                const Expr& blocks, const std::vector<Stmt>& body) {
   return ir::KernelLaunch({block}, {ir::EmptyLike(op->grid, blocks)}, op->thread_vars, op->threads,
-                          attrs, op::Sequence(body, op->span), op->span);
+                          WithoutPanels(op)->attrs, op::Sequence(body, op->span), op->span);
 }
 
 bool CanTakeTurns(const ir::KernelLaunchNode* op, const PlainGemm& plain) {

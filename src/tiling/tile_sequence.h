@@ -33,6 +33,8 @@ std::vector<ir::Stmt> BindBlock(const ir::KernelLaunchNode* op, const TilePlace&
 
 // Returns the rows of a panel that the launch states; 0 where it states none.
 int64_t PanelOf(const ir::KernelLaunchNode* op);
+// Returns the launch whose blocks have the order of the grid.
+ir::KernelLaunch WithoutPanels(const ir::KernelLaunchNode* op);
 // Returns the launch with one dimension of `blocks` blocks, with `body`. Its grid is empty where
 // that of `op` is so by its condition.
 ir::KernelLaunch InOneDimension(const ir::KernelLaunchNode* op, const ir::Var& block,

@@ -81,7 +81,7 @@ class RulesOfWgmma : public TileRules {
     // which one computes with its sums while the other multiplies.
     widens_ = ComputesByElement(launch, plain) && HasShortElements(plain) && !Has(ir::kNarrowTiles);
     has_result_ = BytesOfResult(launch, plain).has_value();
-    shares_loads_ = RowsThatShare(func, launch, plain) > 0;
+    shares_loads_ = tiling::RowsThatShare(func, launch, plain) > 0;
     bool two_axes = launch->grid.size() == 2;
     bool by_wgmma = op::MultipliesByWgmma(plain.gemms[0], problem.threads);
     one_wave_ = by_wgmma && !Has(ir::kGivenBlocks);
@@ -221,10 +221,18 @@ class RulesOfWgmma : public TileRules {
     bool alone = grid.tiles <= target_->sm_count && tile == problem.tile;
     if (alone && !in_one_wave && problem.threads == kWarpgroup) grid.tensor_share = kOneWarpgroup;
     bool persistent = tile != problem.tile && !problem.IsDynamic() && IsPersistent(tile);
-    PersistentLimits limits{shares_loads_ ? CeilDiv(problem.m, tile.rows) : 0, !whole_sums_};
-    candidate.cost = persistent ? PlanPersistent(grid, limits, target_).cost : grid.Cost(target_);
+    int64_t rows = RowsThatShare(problem, tile);
+    candidate.cost = candidate.IsOneWave() ? grid.CostOfOneTile(rows, target_)
+                     : persistent ? PlanPersistent(grid, {rows, !whole_sums_}, target_).cost
+                                  : grid.Cost(target_);
     candidate.microseconds = MicrosecondsOf(BesideMemory(candidate.cost, MemoryOf(problem)));
     return candidate;
+  }
+
+  // Returns the rows of tiles, of which pairs can load tiles of B together; 0 where none can.
+  int64_t RowsThatShare(const GemmProblem& problem, const TileExtents& tile) const {
+    int64_t rows = CeilDiv(problem.m, tile.rows);
+    return shares_loads_ && !problem.IsDynamic() && rows > 1 ? rows : 0;
   }
 
   // Returns whether tiling/persist_blocks.h has blocks compute such tiles in turn: shared memory
@@ -331,8 +339,9 @@ class RulesOfWgmma : public TileRules {
     candidate.wave = ClustersAtOnce(form.parts, target_);
     double memory = MemoryOf(problem) * (form.tile.columns < kColumnUnit ? kHalfLines : 1);
     if (ThreadsOf(form) == kWarpgroup) grid.tensor_share = kOneWarpgroup;
-    candidate.cost = BesideMemory(grid.CostOfPart(form.parts, target_), memory) +
-                     grid.CostOfExchange(form.parts);
+    double cost = form.parts == 1 ? grid.CostOfOneTile(RowsThatShare(problem, form.tile), target_)
+                                  : grid.CostOfPart(form.parts, target_);
+    candidate.cost = BesideMemory(cost, memory) + grid.CostOfExchange(form.parts);
     if (form.parts > 1) candidate.cost /= kWorthParts;
     candidate.wave_cost = candidate.cost;
     candidate.microseconds = MicrosecondsOf(candidate.cost);

@@ -48,6 +48,7 @@ class PassConfigKey(str, Enum):
     TL_DISABLE_TILE_RENAMING = "tl.disable_tile_renaming"
     TL_DISABLE_TILE_WIDENING = "tl.disable_tile_widening"
     TL_DISABLE_PERSISTENT_BLOCKS = "tl.disable_persistent_blocks"
+    TL_DISABLE_LOAD_SHARING = "tl.disable_load_sharing"
     TL_DISABLE_REGISTER_CHOICE = "tl.disable_register_choice"
     TL_DISABLE_RESULT_STAGING = "tl.disable_result_staging"
     TL_VERIFY_SYNCHRONIZATION = "tl.verify_synchronization"

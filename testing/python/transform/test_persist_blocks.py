@@ -203,13 +203,13 @@ TOGETHER = "two blocks, a cluster, load tiles of B together"
 @pytest.mark.parametrize("rows", [5 * 128 - 9, 4 * 128])
 def test_pairs_load_tiles_of_b_together(rows):
     columns = 2 * 256 - 40  # rows of B begin between lines of L2
-    wide = {"rows": rows, "columns": columns, "depth": 72, "n": 256, "k": 32, "threads": 256}
+    wide = {"rows": rows, "columns": columns, "depth": 520, "n": 256, "k": 32, "threads": 256}
     kernel = tilelang.compile(program(**wide), target=on(4))
     assert TOGETHER in " ".join(remark.message for remark in kernel.remarks)
     assert "multicast::cluster" in kernel.get_ptx() and "__cluster_dims__(2" in str(
         kernel.get_kernel_source()
     )
-    check(kernel, rows, columns)
+    check(kernel, rows, columns, depth=520)
 
 
 @pytest.mark.parametrize(
