@@ -67,6 +67,7 @@
 #include "tiling/load_early.h"
 #include "tiling/load_rows.h"
 #include "tiling/loosen_gemms.h"
+#include "tiling/narrow_chains.h"
 #include "tiling/order_blocks.h"
 #include "tiling/pack_factors.h"
 #include "tiling/persist_blocks.h"
@@ -207,6 +208,7 @@ const std::vector<Step>& Pipeline() {
       Optional("loosen_gemms", tiling::LoosenGemms, "tl.disable_tile_choice"),
       {"inline_names", ForAll(tiling::InlineNames)},
       Optional("widen_rows", tiling::WidenRows, "tl.disable_tile_choice"),
+      Optional("narrow_chains", tiling::NarrowChains, "tl.disable_tile_choice"),
       Optional("realign_rows", tiling::RealignRows, "tl.disable_row_realignment"),
       Optional("pack_factors", tiling::PackFactors, "tl.disable_factor_packing"),
       Optional("version_launches", ForAll(tiling::VersionLaunches), "tl.disable_launch_versions"),

@@ -14,6 +14,7 @@
 #include "ir/effects.h"
 #include "ir/gemm.h"
 #include "ir/launch_extent.h"
+#include "ir/named_values.h"
 #include "ir/visitor.h"
 #include "tiling/plain_gemm.h"
 
@@ -167,8 +168,7 @@ class IdleFinder {
     }
   }
   void RunParallel(const ir::ParallelForNode* loop) {
-    Stmt body = loop->body;
-    if (const auto* seq = body.as<ir::SeqNode>()) body = WithoutNames(seq);
+    Stmt body = ir::WithoutNames(loop->body);
     const auto* store = body.as<ir::StoreNode>();
     bool elements = store != nullptr && IsTile(store->buffer) &&
                     store->indices.size() == store->buffer->shape.size();
@@ -185,17 +185,6 @@ class IdleFinder {
     Expr value = Evaluate(store->value);
     place_ = nullptr;
     Write(Region::Whole(store->buffer), value);
-  }
-
-  // Returns the last statement, with the values of the names that the others bind.
-  static Stmt WithoutNames(const ir::SeqNode* seq) {
-    ir::Map<ir::Var, Expr> values;
-    for (size_t i = 0; i + 1 < seq->stmts.size(); ++i) {
-      const auto* bind = seq->stmts[i].as<ir::BindNode>();
-      if (bind == nullptr) return ir::ffi::GetRef<Stmt>(seq);
-      values.Set(bind->var, ir::Substitute(bind->value, values));
-    }
-    return ir::Substitute(seq->stmts.back(), values);
   }
 
   void Write(const Region& region, const Expr& value) {

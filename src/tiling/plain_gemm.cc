@@ -189,11 +189,23 @@ PlainGemm FindPlainGemm(const ir::KernelLaunchNode* launch, Operands operands) {
              : PlainGemm{};
 }
 
+namespace {
+
+// Returns whether a statement copies from a tensor to a tile in shared memory.
+bool LoadsTile(const Stmt& s) {
+  const auto* copy = s.as<ir::CopyNode>();
+  return copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
+}
+
+}  // namespace
+
 PlainGemm FindGemmChain(const ir::KernelLaunchNode* launch) {
   PlainGemm found;
   size_t gemms = 0;
+  std::vector<const ir::CopyNode*> loads;
   ir::WalkStmts(launch->body, [&](const Stmt& s) {
     gemms += s->kind == StmtKind::kGemm ? 1 : 0;
+    if (LoadsTile(s)) loads.push_back(s.as<ir::CopyNode>());
     const auto* loop = s.as<ir::ForNode>();
     const auto* body = loop != nullptr ? loop->body.as<ir::SeqNode>() : nullptr;
     if (body == nullptr) return true;
@@ -201,13 +213,16 @@ PlainGemm FindGemmChain(const ir::KernelLaunchNode* launch) {
     for (const Stmt& part : body->stmts) {
       const auto* copy = part.as<ir::CopyNode>();
       const auto* gemm = part.as<ir::GemmNode>();
-      bool loads = copy != nullptr && copy->src->buffer.IsGlobal() && copy->dst->buffer.IsShared();
-      if (loads) here.loads.push_back(copy);
+      if (LoadsTile(part)) here.loads.push_back(copy);
       if (gemm != nullptr) here.gemms.push_back(gemm);
     }
     if (!here.gemms.empty()) found = here;
     return true;
   });
+  std::copy_if(loads.begin(), loads.end(), std::back_inserter(found.loads_outside),
+               [&](const ir::CopyNode* load) {
+                 return std::count(found.loads.begin(), found.loads.end(), load) == 0;
+               });
   bool chained = found.gemms.size() >= 2 && found.gemms.size() == gemms &&
                  std::all_of(found.gemms.begin(), found.gemms.end(), [](const auto* gemm) {
                    return gemm->result()->buffer.IsFragment() && gemm->operands.size() == 3;
@@ -319,10 +334,12 @@ ir::Expr ExtentOfTensor(const PlainGemm& plain, ir::GemmDim along) {
     if (!dim) continue;
     std::optional<TileDim> source = SourceOf({input->buffer(), *dim}, plain);
     if (!source) continue;
-    for (const ir::CopyNode* load : plain.loads) {
-      if (!load->dst->buffer.same_as(source->tile)) continue;
-      auto of_tensor = DimOfTensor(load, source->dim);
-      return of_tensor ? load->src->buffer->shape[*of_tensor] : ir::Expr();
+    for (const auto& loads : {plain.loads, plain.loads_outside}) {
+      for (const ir::CopyNode* load : loads) {
+        if (!load->dst->buffer.same_as(source->tile)) continue;
+        auto of_tensor = DimOfTensor(load, source->dim);
+        return of_tensor ? load->src->buffer->shape[*of_tensor] : ir::Expr();
+      }
     }
   }
   return ir::Expr();

@@ -19,7 +19,8 @@ struct PlainGemm {
   const ir::ForNode* loop = nullptr;       // pipelined, in no other loop, of two stages or more
   std::vector<const ir::CopyNode*> loads;  // in the loop: of tensors to shared tiles
   std::vector<const ir::GemmNode*> gemms;  // in the loop: of those tiles, into fragments
-  std::vector<ir::Stmt> computes;          // in the loop: of tiles, by threads, for the gemms
+  std::vector<const ir::CopyNode*> loads_outside;  // of the loop, of a chain
+  std::vector<ir::Stmt> computes;  // in the loop: of tiles, by threads, for the gemms
 };
 
 // The operands of a plain gemm: tiles that its loop loads, or also tiles that threads compute from

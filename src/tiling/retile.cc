@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
+#include "ir/changed_launch.h"
 #include "ir/launch_extent.h"
+#include "ir/visitor.h"
 #include "tiling/idle_iterations.h"
 #include "tiling/tile_cutter.h"
 
@@ -30,6 +33,35 @@ std::vector<Expr> EndsOf(const Expr& extent, int64_t from, const Expr& tensor) {
   if (divides) ends.push_back(quotient->a - of(from - 1));
   ends.push_back(extent * of(from));
   return ends;
+}
+
+class LoopReplacer : public ir::StmtMutator {
+ public:
+  LoopReplacer(const ir::ForNode* loop, Stmt other) : loop_(loop), other_(std::move(other)) {}
+
+  using StmtMutator::Rewrite;
+  Stmt Rewrite(const ir::ForNode* op) override {
+    return op == loop_ ? other_ : StmtMutator::Rewrite(op);
+  }
+
+ private:
+  const ir::ForNode* loop_;
+  Stmt other_;
+};
+
+// Returns how many iterations of `to` elements cover what `extent` iterations of `from` do: up to
+// the end of the tensor where that is known.
+Expr IterationsOf(const Expr& extent, const Expr& tensor, int64_t from, int64_t to) {
+  auto of = [&](int64_t value) { return ir::Const(extent.dtype(), value); };
+  auto known = ir::AsInt(extent);
+  auto elements = tensor.defined() ? ir::AsInt(tensor) : std::nullopt;
+  if (known && elements && CeilDiv(*elements, from) == *known) return of(CeilDiv(*elements, to));
+  const auto* quotient = extent.as<ir::BinaryNode>();
+  if (quotient != nullptr && quotient->Op() == ir::BinaryOp::kFloorDiv &&
+      ir::IsConst(quotient->b, from)) {
+    return ir::FloorDiv(quotient->a + of(to - from), of(to));
+  }
+  return extent * of(from / to);
 }
 
 }  // namespace
@@ -76,6 +108,29 @@ Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, const PlainGe
   Expr end = ir::Const(ir::dtypes::kInt32, std::min(from, to));
   Stmt body = TileCutter(func, op, plain, {dim, ir::Var(), from, to, end}).Body();
   return body.defined() ? with(op->grid, body) : Stmt();
+}
+
+Stmt WithLoop(const ir::KernelLaunchNode* op, const ir::ForNode* loop, const Stmt& other) {
+  return ir::WithBody(op, LoopReplacer(loop, other).MutateStmt(op->body));
+}
+
+Stmt CutIterations(const ir::Func& func, const ir::KernelLaunchNode* op, const PlainGemm& plain,
+                   int64_t from, int64_t to) {
+  const ir::ForNode* loop = plain.loop;
+  if (!ir::IsConst(loop->min, 0) || from % to != 0) return Stmt();
+  TileCut cut = {ir::GemmDim::kN, loop->var, from, to};
+  cut.loop = loop;
+  TileCutter cutter(func, op, plain, cut);
+  Stmt body = cutter.Body();
+  // What follows the loop may read no tile of an iteration, and what comes before may write none.
+  Stmt none = WithLoop(op, loop, ir::MakeSeq({}, loop->span));
+  if (!body.defined() || cutter.Names(none)) return Stmt();
+  Expr extent = IterationsOf(loop->extent, ExtentOfTensor(plain, ir::GemmDim::kN), from, to);
+  Stmt cut_loop =
+      ir::For(loop->var, loop->min, extent, loop->Kind(), body, loop->annotations, loop->span);
+  Stmt launch = WithLoop(op, loop, cut_loop);
+  const auto* node = launch.as<ir::KernelLaunchNode>();
+  return ir::WithBody(node, cutter.WithCutTiles(node->body));
 }
 
 Stmt WithTiles(const ir::Func& func, const ir::KernelLaunchNode* op, const TileExtents& from,

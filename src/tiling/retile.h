@@ -16,6 +16,14 @@ namespace tilelang::tiling {
 ir::Stmt CutTile(const ir::Func& func, const ir::KernelLaunchNode* op, const PlainGemm& plain,
                  ir::GemmDim dim, int64_t from, int64_t to, ir::Span* obstacle = nullptr);
 
+// Returns the launch whose loop takes `to` instead of `from` columns of its first GEMM's result in
+// an iteration, and has as many more iterations; null where it is not possible. The caller knows
+// that the loop computes the same.
+ir::Stmt CutIterations(const ir::Func& func, const ir::KernelLaunchNode* op, const PlainGemm& plain,
+                       int64_t from, int64_t to);
+// Returns the launch with this loop instead of one of its statements.
+ir::Stmt WithLoop(const ir::KernelLaunchNode* op, const ir::ForNode* loop, const ir::Stmt& other);
+
 // Returns the launch with blocks of so many threads, which nothing of it refers to.
 ir::KernelLaunch WithThreads(const ir::KernelLaunchNode* op, int64_t threads);
 

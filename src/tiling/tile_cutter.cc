@@ -62,7 +62,7 @@ TileCutter::TileCutter(const ir::Func& func, const ir::KernelLaunchNode* launch,
 }
 
 Stmt TileCutter::Body() {
-  const Stmt& body = launch_->body;
+  const Stmt& body = cut_.loop != nullptr ? cut_.loop->body : launch_->body;
   is_new_ = cut_.block.defined() && IsUnused(cut_.block, body) && HasOneBlock();
   FindTiles(body);
   if (!fits_ || !KeepsBlocksApart(body)) return Stmt();
@@ -73,22 +73,15 @@ Stmt TileCutter::Body() {
 
 // Finds the tiles of the gemms, and those that share elements with them.
 void TileCutter::FindTiles(const Stmt& body) {
-  std::vector<ir::GemmOperand> operands;
   for (const ir::GemmNode* gemm : plain_.gemms) {
-    operands.insert(operands.end(), gemm->operands.begin(), gemm->operands.end());
-  }
-  for (const ir::GemmOperand& operand : operands) {
-    auto dim = operand->DimAlong(cut_.dim);
-    if (dim) Enter(operand->buffer(), *dim);
-    if (!HasFactorsAlong(operand.get(), cut_.dim)) continue;
-    auto rows = op::DimOfAtomRows(operand->region);
-    fits_ = fits_ && rows.has_value();
-    if (rows) Enter(operand->buffer(), *rows, op::kScaleAtomRows);
+    EnterAlong(gemm, cut_.dim);
+    if (cut_.loop != nullptr) break;
   }
   bool more = true;
   while (more && fits_) {
     more = false;
     ir::WalkStmts(body, [&](const Stmt& s) {
+      if (const auto* gemm = s.as<ir::GemmNode>()) more = Spread(gemm) || more;
       if (const auto* copy = s.as<ir::CopyNode>()) more = Spread(copy) || more;
       if (const auto* reduce = s.as<ir::ReduceNode>()) more = Spread(reduce) || more;
       if (const auto* loop = s.as<ir::ParallelForNode>()) more = Spread(loop) || more;
@@ -97,10 +90,50 @@ void TileCutter::FindTiles(const Stmt& body) {
     });
   }
   // A tile that is an operand by its rows and by its columns (A times A transposed) stays whole.
-  for (const ir::GemmOperand& operand : operands) {
-    bool along = operand->DimAlong(cut_.dim) || HasFactorsAlong(operand.get(), cut_.dim);
-    if (!along && DimOf(operand->buffer())) fits_ = false;
+  for (const ir::GemmNode* gemm : plain_.gemms) {
+    auto dim = dims_of_gemms_.find(gemm);
+    for (const ir::GemmOperand& operand : gemm->operands) {
+      bool along = dim != dims_of_gemms_.end() &&
+                   (operand->DimAlong(dim->second) || HasFactorsAlong(operand.get(), dim->second));
+      if (!along && DimOf(operand->buffer())) fits_ = false;
+    }
   }
+}
+
+// Cuts the operands of a gemm along a dimension of it. Returns whether a tile is a new one.
+bool TileCutter::EnterAlong(const ir::GemmNode* gemm, ir::GemmDim along) {
+  bool is_new = dims_of_gemms_.emplace(gemm, along).second;
+  for (const ir::GemmOperand& operand : gemm->operands) {
+    auto dim = operand->DimAlong(along);
+    if (dim) is_new = Enter(operand->buffer(), *dim) || is_new;
+    if (!HasFactorsAlong(operand.get(), along)) continue;
+    auto rows = op::DimOfAtomRows(operand->region);
+    fits_ = fits_ && rows.has_value();
+    if (rows) is_new = Enter(operand->buffer(), *rows, op::kScaleAtomRows) || is_new;
+  }
+  return is_new;
+}
+
+// Cuts a gemm of a loop whose operand is cut.
+bool TileCutter::Spread(const ir::GemmNode* gemm) {
+  if (cut_.loop == nullptr || dims_of_gemms_.count(gemm) != 0) return false;
+  for (const ir::GemmOperand& operand : gemm->operands) {
+    auto dim = DimOf(operand->buffer());
+    if (!dim) continue;
+    for (ir::GemmDim along : {ir::GemmDim::kM, ir::GemmDim::kN, ir::GemmDim::kK}) {
+      if (operand->DimAlong(along) == dim) return EnterAlong(gemm, along);
+    }
+  }
+  return false;
+}
+
+bool TileCutter::Names(const Stmt& s) const {
+  bool names = false;
+  ir::WalkEffects(s, [&](const ir::Effect& effect) {
+    bool defines = effect.By<ir::AllocNode>() != nullptr;
+    names = names || (!defines && dims_.count(effect.buffer.get()) != 0);
+  });
+  return names;
 }
 
 // Returns whether the tile is a new one.
@@ -156,6 +189,10 @@ bool TileCutter::Spread(const ir::ReduceNode* reduce) {
   size_t dropped = src->shape.size() - dst->shape.size();
   auto of_src = DimOf(src), of_dst = DimOf(dst);
   bool is_new = false;
+  if (cut_.loop != nullptr && of_src == reduced) {
+    fits_ = fits_ && !of_dst;
+    return false;
+  }
   if (of_src && *of_src != reduced) {
     is_new = Enter(dst, *of_src - (*of_src > reduced ? dropped : 0));
   } else if (of_dst) {
@@ -406,12 +443,14 @@ Stmt TileCutter::Rewrite(const ir::StoreNode* op) {
 Stmt TileCutter::Rewrite(const ir::ForNode* op) {
   fits_ = fits_ && op == plain_.loop && !Depends(op->min);
   if (!Depends(op->extent)) return StmtMutator::Rewrite(op);
-  // Rows of the same block need different numbers of iterations.
-  int64_t blocks = cut_.to / cut_.from;
-  fits_ = fits_ && cut_.extends_loop && cut_.to % cut_.from == 0;
+  // Rows of the same block need different numbers of iterations; parts of a block have its number.
+  bool parts = cut_.from % cut_.to == 0 && !is_new_;
+  fits_ = fits_ && (parts || (cut_.extends_loop && cut_.to % cut_.from == 0));
   if (!fits_) return ir::ffi::GetRef<Stmt>(op);
   auto of = [&](int64_t value) { return ir::Const(cut_.block.dtype(), value); };
-  Expr last = cut_.block * of(blocks) + of(blocks - 1);
+  int64_t blocks = parts ? cut_.from / cut_.to : cut_.to / cut_.from;
+  Expr last =
+      parts ? ir::FloorDiv(cut_.block, of(blocks)) : cut_.block * of(blocks) + of(blocks - 1);
   Expr extent = analyzer_.Simplify(ir::Substitute(op->extent, {{cut_.block, last}}));
   return ir::For(op->var, op->min, extent, op->Kind(), MutateStmt(op->body), op->annotations,
                  op->span);

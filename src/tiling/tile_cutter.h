@@ -24,6 +24,10 @@ inline constexpr int64_t kColumnUnit = kWgmmaRows;
 // boxes.
 int64_t RowUnitOf(const PlainGemm& plain);
 
+// Cuts along a dimension of the result. `loop`: null, or the loop whose iterations take `from`
+// elements each, of columns of the first GEMM's result that another one multiplies and that
+// reductions join: then `block` is its variable, and statements outside of it stay.
+//
 // `block`: the index of the block that goes along the dimension, in steps of `from`, or which the
 // body does not use, where there is one; null where one block has all of it, and tensors have no
 // more than `to`. `end`: as many elements of the result as both grids have, where the last block of
@@ -36,6 +40,7 @@ struct TileCut {
   int64_t to;
   ir::Expr end = {};
   bool extends_loop = false;
+  const ir::ForNode* loop = nullptr;
 };
 
 // Rewrites the body of a launch. It gives up where a statement does not treat the elements along
@@ -45,8 +50,12 @@ class TileCutter : public ir::StmtMutator {
  public:
   TileCutter(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
              TileCut cut);
-  // The body; null where it gives up.
+  // The body of the launch, or of the loop; null where it gives up.
   ir::Stmt Body();
+  // Returns a statement in which the cut tiles replace those of the program.
+  ir::Stmt WithCutTiles(const ir::Stmt& s) const { return ir::ReplaceBuffers(s, tiles_); }
+  // Returns whether the statement names a tile that is cut.
+  bool Names(const ir::Stmt& s) const;
   // Returns the place of the statement, beside loads of the loop, at which it gave up; null for
   // none.
   const ir::Span& obstacle() const { return obstacle_; }
@@ -80,6 +89,8 @@ class TileCutter : public ir::StmtMutator {
   Touch TouchOf(const ir::CopyNode* copy, const ir::Region& tensor);
   std::unordered_map<const Node*, std::vector<Touch>> Touches(const ir::Stmt& body);
   bool Enter(const ir::Buffer& tile, size_t dim, int64_t unit = 1);
+  bool EnterAlong(const ir::GemmNode* gemm, ir::GemmDim dim);
+  bool Spread(const ir::GemmNode* gemm);
   bool Spread(const ir::CopyNode* copy);
   bool Spread(const ir::ReduceNode* reduce);
   bool Spread(const ir::ParallelForNode* loop);
@@ -104,6 +115,7 @@ class TileCutter : public ir::StmtMutator {
   arith::Analyzer analyzer_;
   ir::Map<ir::Buffer, ir::Buffer> tiles_;  // cut
   std::unordered_map<const Node*, size_t> dims_;
+  std::unordered_map<const Node*, ir::GemmDim> dims_of_gemms_;  // along which each is cut
   // Elements of the result that an index of a tile counts along that dimension, where several:
   // atoms of scale factors.
   std::unordered_map<const Node*, int64_t> units_;
