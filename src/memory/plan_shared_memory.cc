@@ -246,18 +246,22 @@ class LiveRanges : public StmtVisitor {
       if (outside || beside) spans_[i].touched.push_back(it->second);
     }
   }
-  // Extends the life of a buffer that is in asynchronous use when the program ends. The threads of
-  // a wgmma gemm wait for it before they write its bytes again.
+  // Returns whether all uses are by wgmma gemms, whose threads wait for them before they write the
+  // bytes again.
+  bool HasOnlyWgmma(const Pending& pending) const {
+    return !pending.by_tensor_core &&
+           std::all_of(pending.uses.begin(), pending.uses.end(), [&](const Object* use) {
+             return use != nullptr && wgmmas_.count(use) != 0;
+           });
+  }
+  // Extends the life of a buffer that is in asynchronous use when the program ends.
   void ExtendForever(const Buffer& buffer, const Pending& pending) {
     auto it = index_.find(buffer.get());
     if (it == index_.end()) return;
     Block& block = blocks[it->second];
     Block before = block;
     Extend(buffer, kForever);
-    bool waited = std::all_of(pending.uses.begin(), pending.uses.end(), [&](const Object* use) {
-      return use != nullptr && wgmmas_.count(use) != 0;
-    });
-    if (!waited || pending.by_tensor_core) return;
+    if (!HasOnlyWgmma(pending)) return;
     block.last_use = before.last_use;
     block.last_side = before.last_side;
   }
@@ -301,7 +305,7 @@ class LiveRanges : public StmtVisitor {
   void Await(const Buffer& barrier) {
     Array<Buffer>& ended = ended_[barrier.get()];
     for (auto it = pending_.begin(); it != pending_.end();) {
-      Use(it->first);
+      if (!HasOnlyWgmma(it->second)) Use(it->first);
       auto& [uses, by_tensor_core, commits] = it->second;
       bool committed = std::find(commits.begin(), commits.end(), barrier.get()) != commits.end();
       bool ends = std::erase(uses, static_cast<const Object*>(barrier.get())) > 0 || committed;
