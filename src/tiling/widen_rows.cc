@@ -65,13 +65,14 @@ class RowWidener : public ir::StmtMutator {
       int64_t columns = ExtentAlong(gemm->Operand(ir::GemmOperandKind::kC), ir::GemmDim::kN);
       return columns > 0 && columns <= kLongestRow;
     });
-    if (threads <= rows || !short_rows || analysis::BlocksOf(op) <= target_->sm_count) return self;
+    if (threads <= rows || !short_rows) return self;
     ir::KernelLaunch launch = WithThreads(op, rows);
     PlainGemm of_rows = FindGemmChain(launch.operator->());
     if (of_rows.loop == nullptr || !AreByTcgen05(of_rows, rows, target_)) return self;
     Remark(op->span, "threads",
            "T.Kernel: " + std::to_string(rows) + " threads instead of " + std::to_string(threads) +
-               ", one for each row: two blocks then share a multiprocessor. The pass option "
+               ", one for each row: no threads share a row, and two blocks fit a multiprocessor. "
+               "The pass option "
                "tl.disable_tile_choice turns this off");
     return launch;
   }

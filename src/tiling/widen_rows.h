@@ -14,9 +14,9 @@ namespace tilelang::tiling {
 // causal attention. Grids that would have fewer blocks than the GPU has multiprocessors stay.
 //
 // A block of 128 rows (or of a multiple) with more threads than rows gets one thread for each row,
-// if rows have at most 128 columns and the grid more blocks than the GPU has multiprocessors: two
-// blocks then fit a multiprocessor, and one multiplies while the threads of the other compute.
-// Sums of rows have another order.
+// if rows have at most 128 columns: threads then reduce rows by themselves, and two blocks fit a
+// multiprocessor, of which one multiplies while the threads of the other compute. Sums of rows have
+// another order.
 //
 // For targets with tcgen05. On sm_80, sm_90a and sm_120a a matrix instruction has fewer rows. A
 // remark names the rows or the threads. The pass option tl.disable_tile_choice turns the pass off.

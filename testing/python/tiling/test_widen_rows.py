@@ -309,14 +309,17 @@ def test_a_thread_for_each_row(tile, threads, dim):
     check(kernel, 600, 200, dim)
 
 
-@pytest.mark.parametrize(
-    ("tile", "threads", "sms", "dim"),
-    [((128, 64), 128, 2, 64), ((128, 64), 256, 148, 64), ((128, 64), 256, 2, 192)],
-)
-def test_threads_stay(tile, threads, sms, dim):
-    """Blocks with as many threads as rows, small grids, and results with long rows."""
-    target = with_sm_count(resolve("sm_100a"), sms)
-    kernel = tilelang.compile(attention(300, 200, dim, tile, threads=threads), target=target)
+def test_a_thread_for_each_row_of_few_blocks():
+    kernel = tilelang.compile(attention(300, 200, 64, (128, 64), threads=256), target="sm_100a")
+    assert has_thread_of_each_row(kernel)
+    check(kernel, 300, 200, 64)
+
+
+@pytest.mark.parametrize(("tile", "threads", "dim"), [((128, 64), 128, 64), ((128, 64), 256, 192)])
+def test_threads_stay(tile, threads, dim):
+    """Blocks with as many threads as rows, and results with long rows."""
+    function = attention(300, 200, dim, tile, threads=threads)
+    kernel = tilelang.compile(function, target=small_gpu())
     assert not has_thread_of_each_row(kernel)
     check(kernel, 300, 200, dim)
 
