@@ -10,9 +10,9 @@
 #include "arith/analyzer.h"
 #include "ir/effects.h"
 #include "ir/visitor.h"
-#include "op/copy.h"
 #include "op/effect.h"
-#include "op/issue.h"
+#include "tiling/peer_blocks.h"
+#include "tiling/staged_results.h"
 #include "tiling/tile_cost.h"
 #include "tiling/tile_cutter.h"
 
@@ -87,50 +87,43 @@ bool EndsWithTensors(const PlainGemm& plain) {
 // the sums of its own rows or columns in `total`.
 class Exchange {
  public:
-  Exchange(const Buffer& c, const Buffer& total, const ir::Var& part, int64_t parts,
-           ir::GemmDim along, const ir::Span& span)
+  Exchange(const Buffer& c, const Buffer& total, const PeerBlocks& peers, ir::GemmDim along,
+           const ir::Span& span)
       : span_(span),
         c_(c),
         total_(total),
-        part_(part),
-        parts_(parts),
+        peers_(peers),
         by_rows_(along == ir::GemmDim::kM),
         rows_(*ir::AsInt(total->shape[0])),
         columns_(*ir::AsInt(total->shape[1])) {
-    for (int64_t d = 1; d < parts; ++d) {
+    for (int64_t d = 1; d < peers_.parts(); ++d) {
       sent_.push_back(SharedTile("sent", c_->dtype, columns_, rows_, span_));
       received_.push_back(SharedTile("received", c_->dtype, columns_, rows_, span_));
     }
-    Array<Expr> counts;
-    for (int64_t d = 1; d < parts; ++d) counts.push_back(I32(1));
-    arrived_ =
-        Buffer("arrived", ir::dtypes::kUInt64, {I32(parts - 1)}, {}, "shared.barrier",
-               {{"arrive_counts", counts}, {"of_cluster", true}, {op::kOfExchange, true}}, span_);
   }
 
   // Returns the allocations of each block.
   std::vector<Stmt> Allocations() const {
-    std::vector<Stmt> allocs = {ir::Alloc(arrived_, span_)};
+    std::vector<Stmt> allocs = {peers_.AllocateBarriers()};
     for (const Buffer& tile : sent_) allocs.push_back(ir::Alloc(tile, span_));
     for (const Buffer& tile : received_) allocs.push_back(ir::Alloc(tile, span_));
     return allocs;
   }
 
   void AppendTo(std::vector<Stmt>* stmts) const {
-    for (int64_t d = 1; d < parts_; ++d) {
-      for (int64_t rank = 0; rank < parts_; ++rank) stmts->push_back(Fill(d, rank));
+    for (int64_t d = 1; d < peers_.parts(); ++d) {
+      for (int64_t rank = 0; rank < peers_.parts(); ++rank) stmts->push_back(Fill(d, rank));
     }
-    for (int64_t d = 1; d < parts_; ++d) {
-      stmts->push_back(ir::Copy(Region::Whole(sent_[d - 1]), Region::Whole(received_[d - 1]), {},
-                                span_, Arrival(d), Peer(d)));
+    for (int64_t d = 1; d < peers_.parts(); ++d) {
+      stmts->push_back(peers_.Send(Region::Whole(sent_[d - 1]), received_[d - 1], d));
     }
-    for (int64_t rank = 0; rank < parts_; ++rank) {
-      stmts->push_back(Where(part_, rank, [&](const ir::Var& i, const ir::Var& j) {
+    for (int64_t rank = 0; rank < peers_.parts(); ++rank) {
+      stmts->push_back(Where(peers_.part(), rank, [&](const ir::Var& i, const ir::Var& j) {
         return ir::Store(total_, {j, i}, Sum(rank, i, j), span_);
       }));
     }
-    for (int64_t d = 1; d < parts_; ++d) {
-      stmts->push_back(ir::WaitParity(Arrival(d), op::U32(0), span_));
+    for (int64_t d = 1; d < peers_.parts(); ++d) {
+      stmts->push_back(peers_.Wait(d));
       stmts->push_back(ForElements([&](const ir::Var& i, const ir::Var& j) {
         Expr sum = ir::Load(total_, {j, i}, span_) + ir::Load(received_[d - 1], {i, j}, span_);
         return ir::Store(total_, {j, i}, sum, span_);
@@ -139,8 +132,6 @@ class Exchange {
   }
 
  private:
-  Expr Peer(int64_t distance) const { return ir::FloorMod(part_ + I32(distance), I32(parts_)); }
-  Expr Arrival(int64_t distance) const { return ir::Load(arrived_, {I32(distance - 1)}, span_); }
   // Returns an element of the rows or columns that a rank stores.
   Expr Sum(int64_t rank, const ir::Var& i, const ir::Var& j) const {
     Expr row = by_rows_ ? j + I32(rank * rows_) : Expr(j);
@@ -161,7 +152,7 @@ class Exchange {
   // Fills the tile for the block `distance` ranks on, where that is `rank`: registers have fixed
   // numbers.
   Stmt Fill(int64_t distance, int64_t rank) const {
-    return Where(Peer(distance), rank, [&](const ir::Var& i, const ir::Var& j) {
+    return Where(peers_.Rank(distance), rank, [&](const ir::Var& i, const ir::Var& j) {
       return ir::Store(sent_[distance - 1], {i, j}, Sum(rank, i, j), span_);
     });
   }
@@ -169,35 +160,12 @@ class Exchange {
   ir::Span span_;
   Buffer c_;
   Buffer total_;
-  ir::Var part_;
-  int64_t parts_;
+  const PeerBlocks& peers_;
   bool by_rows_;
   int64_t rows_;  // of each block
   int64_t columns_;
   std::vector<Buffer> sent_;  // by distance of ranks
   std::vector<Buffer> received_;
-  Buffer arrived_;
-};
-
-// Results of 16 bits leave through shared memory.
-class ResultStager : public ir::StmtMutator {
- public:
-  using StmtMutator::Rewrite;
-  Stmt Rewrite(const ir::CopyNode* op) override {
-    const Buffer& to = op->dst->buffer;
-    bool result = op->src->buffer.IsFragment() && to.IsGlobal() && to->dtype.bits == kResultBits &&
-                  op->IsPlain();
-    if (!result) return ir::ffi::GetRef<Stmt>(op);
-    std::vector<int64_t> extents;
-    for (size_t dim : op::Moving(op->src).dims)
-      extents.push_back(*ir::AsInt(op->src->extents[dim]));
-    if (extents.size() != 2) return ir::ffi::GetRef<Stmt>(op);
-    Buffer staged = SharedTile("staged", to->dtype, extents[0], extents[1], op->span);
-    Region whole = Region::Whole(staged);
-    return op::Sequence({ir::Alloc(staged, op->span), ir::Copy(op->src, whole, op->span),
-                         ir::Copy(whole, op->dst, op->span)},
-                        op->span);
-  }
 };
 
 // Asks for the transposed product: rows of C are in registers of fixed numbers there.
@@ -216,51 +184,31 @@ class PartWriter {
  public:
   PartWriter(const ir::Func& func, const ir::KernelLaunchNode* launch, const PlainGemm& plain,
              int64_t parts, ir::GemmDim along)
-      : func_(func),
-        launch_(launch),
-        plain_(plain),
-        parts_(parts),
-        along_(along),
-        part_("part", ir::dtypes::kInt32, launch->span) {}
+      : func_(func), launch_(launch), plain_(plain), peers_(launch->span, parts), along_(along) {}
 
   // Returns the launch; null where a statement does not treat the rows, or columns, one by one.
   Stmt Write() {
     if (!CutStatements()) return Stmt();
     const Buffer& c = plain_.gemms[0]->result()->buffer;
-    Exchange exchange(c, total_, part_, parts_, along_, launch_->span);
+    Exchange exchange(c, total_, peers_, along_, launch_->span);
     std::vector<Stmt> body = exchange.Allocations();
     AppendLoop(c, &body);
     body.insert(body.begin(), before_.begin(), before_.end());
     exchange.AppendTo(&body);
     body.insert(body.end(), after_.begin(), after_.end());
-    Array<int64_t> cluster;
-    for (size_t axis = 0; axis < launch_->grid.size(); ++axis) cluster.push_back(1);
-    cluster.push_back(parts_);
-    auto attrs = launch_->attrs;
-    attrs.Set("cluster_dims", cluster);
-    return WithPart(parts_, attrs, op::Sequence(body, launch_->span));
+    return peers_.InClusters(launch_, op::Sequence(body, launch_->span));
   }
 
  private:
-  // Returns the launch with another axis of `blocks` blocks.
-  ir::KernelLaunch WithPart(int64_t blocks, const ir::Map<ir::String, ir::Any>& attrs,
-                            const Stmt& body) const {
-    Array<ir::Var> vars = launch_->block_vars;
-    Array<Expr> grid = launch_->grid;
-    vars.push_back(part_);
-    grid.push_back(I32(blocks));
-    return ir::KernelLaunch(vars, grid, launch_->thread_vars, launch_->threads, attrs, body,
-                            launch_->span);
-  }
-
   // Cuts all statements to the rows or columns of this block, and keeps those before and after the
   // loop.
   bool CutStatements() {
     const Buffer& c = plain_.gemms[0]->result()->buffer;
     auto [m, n] = std::pair(*ir::AsInt(c->shape[0]), *ir::AsInt(c->shape[1]));
     int64_t from = along_ == ir::GemmDim::kM ? m : n;
-    ir::KernelLaunch one = WithPart(1, launch_->attrs, launch_->body);
-    TileCutter cutter(func_, one.get(), plain_, {along_, part_, from, from / parts_});
+    ir::KernelLaunch one = peers_.WithAxis(launch_, 1);
+    TileCutter cutter(func_, one.get(), plain_,
+                      {along_, peers_.part(), from, from / peers_.parts()});
     Stmt cut = cutter.Body();
     if (!cut.defined()) return false;
     ir::WalkStmts(cut, [&](const Stmt& s) {
@@ -273,7 +221,7 @@ class PartWriter {
       if (s->kind == ir::StmtKind::kFor) {
         behind = true;
       } else if (behind) {
-        after_.push_back(ResultStager().MutateStmt(s));
+        after_.push_back(WithStagedResults(s));
       } else if (fill == nullptr || !fill->dst->buffer.same_as(total_)) {
         before_.push_back(s);
       }
@@ -318,20 +266,15 @@ class PartWriter {
   }
 
   Stmt OwnIterations() const {
-    const ir::ForNode* loop = plain_.loop;
-    Expr steps = I32(CeilDiv(*ir::AsInt(loop->extent), parts_));
-    Expr first = ir::CastTo(loop->var.dtype(), part_ * steps);
-    Stmt body = ir::Substitute(loop->body, {{loop->var, loop->var + first}});
-    return ir::For(loop->var, loop->min, ir::CastTo(loop->extent.dtype(), steps), loop->Kind(),
-                   body, loop->annotations, loop->span);
+    Expr steps = I32(CeilDiv(*ir::AsInt(plain_.loop->extent), peers_.parts()));
+    return peers_.Iterations(plain_.loop, steps, steps);
   }
 
   const ir::Func& func_;
   const ir::KernelLaunchNode* launch_;
   const PlainGemm& plain_;
-  int64_t parts_;
+  PeerBlocks peers_;
   ir::GemmDim along_;
-  ir::Var part_;
   Buffer total_;  // the sums of this block
   std::vector<Stmt> before_;
   std::vector<Stmt> after_;

@@ -1,5 +1,7 @@
 #include "tiling/residency.h"
 
+#include <tvm/ffi/cast.h>
+
 #include <algorithm>
 #include <bit>
 #include <unordered_map>
