@@ -57,6 +57,7 @@
 #include "sync/order_pairs.h"
 #include "sync/place_synchronization.h"
 #include "tiling/choose_tiles.h"
+#include "tiling/divide_softmax.h"
 #include "tiling/drop_layouts.h"
 #include "tiling/fit_blocks.h"
 #include "tiling/fit_threads.h"
@@ -213,6 +214,7 @@ const std::vector<Step>& Pipeline() {
       Optional("pack_factors", tiling::PackFactors, "tl.disable_factor_packing"),
       Optional("version_launches", ForAll(tiling::VersionLaunches), "tl.disable_launch_versions"),
       Optional("choose_tiles", tiling::ChooseTiles, "tl.disable_tile_choice"),
+      Optional("divide_softmax", tiling::DivideSoftmax, "tl.disable_tile_choice"),
       Optional("spare_stages", tiling::SpareStages, "tl.disable_block_fitting"),
       Optional("stage_loads", lower::StageLoads, "tl.disable_load_staging"),
       Optional("keep_maxima", lower::KeepMaxima, "tl.disable_kept_maxima"),

@@ -150,6 +150,11 @@ bool TileCutter::Enter(const Buffer& tile, size_t dim, int64_t unit) {
   return true;
 }
 
+Buffer TileCutter::CutOf(const Buffer& tile) const {
+  auto it = tiles_.find(tile);
+  return it == tiles_.end() ? Buffer() : (*it).second;
+}
+
 // Along the axis whose index the cut names.
 bool TileCutter::HasOneBlock() const {
   for (size_t axis = 0; axis < launch_->grid.size(); ++axis) {

@@ -59,6 +59,8 @@ class TileCutter : public ir::StmtMutator {
   // Returns the place of the statement, beside loads of the loop, at which it gave up; null for
   // none.
   const ir::Span& obstacle() const { return obstacle_; }
+  // Returns the cut tile, in the body; null for a tile that stays whole.
+  ir::Buffer CutOf(const ir::Buffer& tile) const;
 
   ir::Stmt MutateStmt(const ir::Stmt& s) override;
   ir::Expr Mutate(const ir::Expr& e) override;
