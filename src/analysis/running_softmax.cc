@@ -178,6 +178,7 @@ class Prover {
   bool Raises() {
     bool taken = false;   // before = highest
     bool raised = false;  // highest is at least before
+    bool written = false;
     for (size_t i = 0; i < at_; ++i) {
       const Stmt& s = stmts_[i];
       if (IsCopy(s, found_.highest, found_.before)) {
@@ -189,9 +190,12 @@ class Prover {
         others_.push_back(i);
       } else if (!Raise(i, &raised)) {
         return false;
+      } else {
+        written = true;
       }
     }
-    return raised;
+    found_.is_greatest = raised;
+    return written;
   }
   Stmt AllBefore(size_t end) const {
     return ir::Seq(ir::Array<Stmt>(stmts_.begin(), stmts_.begin() + static_cast<ptrdiff_t>(end)));
@@ -305,8 +309,8 @@ class Prover {
   }
 
   // Returns whether a value that statement `at` stores is e(score - highest[i]), or zero for some
-  // elements.
-  bool IsWeight(const ElementStore& store, const Expr& value, size_t at) const {
+  // elements. Notes whether such scores are at most `highest`.
+  bool IsWeight(const ElementStore& store, const Expr& value, size_t at) {
     if (const auto* cast = value.as<ir::CastNode>()) return IsWeight(store, cast->value, at);
     if (const auto* choice = value.as<ir::SelectNode>()) {
       auto fits = [&](const Expr& e) {
@@ -320,12 +324,18 @@ class Prover {
     if (power == nullptr || power->name != found_.exponential) return false;
     auto factor = FactorOf(store, found_.highest, power->args[0]);
     if (!factor || *factor != -found_.scale) return false;
-    return std::any_of(bounds_.begin(), bounds_.end(), [&](const Bound& bound) {
+    bool bounded = std::any_of(bounds_.begin(), bounds_.end(), [&](const Bound& bound) {
       auto of_score = FactorOf(store, bound.tile, power->args[0]);
       return of_score && *of_score == found_.scale * bound.factor &&
              HasOnly(power->args[0], bound.tile, found_.highest) &&
              !ir::Writes(Between(bound.at, at), bound.tile);
     });
+    found_.is_greatest &= bounded;
+    return bounded || !ir::HasExpr(power->args[0], [&](const Expr& part) {
+             const auto* load = part.as<ir::LoadNode>();
+             return load != nullptr && !load->buffer.same_as(found_.highest) &&
+                    Tracks(load->buffer);
+           });
   }
   bool UsesTracked(const Expr& e) const {
     return ir::HasExpr(e, [&](const Expr& part) {

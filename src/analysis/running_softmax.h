@@ -11,11 +11,12 @@
 namespace tilelang::analysis {
 
 // A loop whose weights are exponentials relative to a maximum for each row, and whose sums are
-// rescaled when the maximum grows. With e(x) = exp(x * scale), or 2^(x * scale), an iteration
-//   - takes `before` from `highest`, and raises `highest` to the greatest score, or the other way
-//     round: `highest` begins as `before`, which takes its value at the end (`carried`),
+// rescaled when the maximum changes. With e(x) = exp(x * scale), or 2^(x * scale), an iteration
+//   - takes `before` from `highest`, and changes `highest`, or the other way round: `highest`
+//   begins
+//     as `before`, which takes its value at the end (`carried`),
 //   - computes factor[i] = e(before[i] - highest[i]),
-//   - computes weights e(score - highest[i]), of scores that are at most `highest`,
+//   - computes weights e(score - highest[i]),
 //   - multiplies each of `sums` by the factor of its row and adds sums of weights, or products.
 // Nothing else depends on `highest`, `before`, the factor or the weights, in the loop or behind it.
 // Sums are then relative to e(highest), whatever `highest` is.
@@ -27,6 +28,9 @@ struct RunningSoftmax {
   std::vector<ir::Buffer> sums;  // fragments whose first dimension is the row
   std::string exponential;       // "exp" or "exp2"
   double scale = 0;
+  // `highest` is the greatest score so far, or more: it is at least `before`, and scores of weights
+  // are at most `highest`. Otherwise it may be the greatest score of each tile.
+  bool is_greatest = false;
   const ir::ParallelForNode* rescaling = nullptr;  // the loop that computes the factor
 };
 

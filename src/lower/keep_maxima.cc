@@ -50,7 +50,7 @@ class MaximumKeeper : public ir::StmtMutator {
     bool gemms =
         ir::HasStmt(op->body, [](const Stmt& s) { return s->kind == ir::StmtKind::kGemm; });
     auto softmax = gemms ? analysis::FindRunningSoftmax(launch_, op) : std::nullopt;
-    if (!softmax) return false;
+    if (!softmax || !softmax->is_greatest) return false;
     Remark(op->span, "maxima",
            "T.Pipelined: the maximum of a row stays until weights would exceed 2^8, so few "
            "iterations rescale the results. The pass option tl.disable_kept_maxima turns this off");

@@ -54,7 +54,7 @@ class SoftmaxDivider {
         peers_(launch->span, parts) {}
 
   DividedSoftmax Write() {
-    if (!FindStart() || !KeepsIterationsApart()) return found_;
+    if (!FindStart() || !KeepsIterationsApart() || !LeavesMaximum()) return found_;
     bool by_rows = CutBehind();
     if (!by_rows) KeepBehind();
     RowExchange exchange(peers_, softmax_, sums_, maxima_, begin_, chain_.loop->span);
@@ -146,6 +146,18 @@ class SoftmaxDivider {
         "other iterations, or statements outside of the loop, may use what this "
         "statement writes",
         *span);
+  }
+
+  // Returns whether merged maxima are those that statements behind the loop would have.
+  bool LeavesMaximum() {
+    const Buffer& maxima = softmax_.carried;
+    int before = 0;
+    for (const Stmt& s : before_) before += ir::CountEffects(s, maxima);
+    bool read = ir::CountEffects(launch_->body, maxima) >
+                before + ir::CountEffects(chain_.loop->body, maxima);
+    return softmax_.is_greatest || !read ||
+           Refuse("statements behind the loop read the maximum of its last iteration",
+                  chain_.loop->span);
   }
 
   // Cuts the statements behind the loop to the rows of this block. Returns false if they do not

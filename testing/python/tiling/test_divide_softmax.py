@@ -15,15 +15,17 @@ TARGETS = ("sm_100a", "sm_90a")
 
 
 @T.macro
-def softmax(scores, highest, shrink, total, scale, power):
-    """Weights in place of scores, by the greatest score so far; by what earlier ones shrink."""
+def softmax(scores, highest, shrink, total, scale, power, of_tile):
+    """Weights in place of scores, by the greatest score so far, or ``of_tile``; by what earlier
+    ones shrink."""
     rows, columns = scores.shape
     before, added = (T.alloc_fragment((rows,), "float32") for _ in range(2))
     T.copy(highest, before)
     T.fill(highest, -INFINITY)
     T.reduce_max(scores, highest, dim=1, clear=False)
-    for i in T.Parallel(rows):
-        highest[i] = T.max(highest[i], before[i])
+    if not of_tile:
+        for i in T.Parallel(rows):
+            highest[i] = T.max(highest[i], before[i])
     for i in T.Parallel(rows):
         shrink[i] = power((before[i] - highest[i]) * scale)
     for i, j in T.Parallel(rows, columns):
@@ -65,14 +67,15 @@ def log_sum(total, highest, scale, L, first, stored):
 
 def attention(
     queries, keys, dim, tile=(64, 64), begin=-INFINITY, power="exp2", dtype="bfloat16",
-    threads=128, stages=2, real_rows=None, empty="", causal=False, extra="",
+    threads=128, stages=2, real_rows=None, empty="", causal=False, extra="", of_tile=False,
 ):  # fmt: skip
     """O = softmax(Q K^T * factor) V for keys whose mask is set, and L, the log-sum-exp, by rows.
 
     The maxima begin with ``begin``. Scores are multiplied by 1 / sqrt(dim) with "exp2" and "exp";
     with "steep", where the scale of the exponential is 4, by 4 ln 2. Only ``real_rows`` of a tile
     are stored, if given. Where a row has no key, ``empty`` stores zero, by the "highest" score or
-    the "total". ``extra`` is a statement that keeps parts from being apart, or a second output.
+    the "total". ``extra`` is a statement that keeps parts from being apart. With ``of_tile``
+    weights are relative to the greatest score of their tile.
     """
     (rows, columns), stored = tile, real_rows or tile[0]
     factor = math.log2(math.e) / math.sqrt(dim)
@@ -97,8 +100,7 @@ def attention(
             T.copy(Q[first : first + rows, :], q)
             if extra == "store before":
                 T.fill(L[first : first + rows], 0)
-            T.fill(total, int(extra == "one before"))
-            T.fill(result, 0)
+            T.fill(total, int(extra == "one before")), T.fill(result, 0)
             T.fill(highest, begin)
             last = first + rows if causal else keys
             for step in T.Pipelined(T.ceildiv(last, columns), num_stages=stages):
@@ -107,7 +109,7 @@ def attention(
                 T.clear(scores)
                 T.gemm(q, k, scores, transpose_B=True)
                 masked(scores, mask, first, at)
-                softmax(scores, highest, shrink, total, scale, function)
+                softmax(scores, highest, shrink, total, scale, function, of_tile)
                 if extra == "store inside":
                     T.copy(total, L[first : first + rows])
                 T.copy(scores, weights)
@@ -135,8 +137,9 @@ def compiled(function, target, parts, **configs):
     )
 
 
-def check(kernel, queries, keys, dim, seen=None, power="exp2", dtype="bfloat16"):
-    """Compares the kernel with float64. ``seen``: the mask; rows without a key are zero."""
+def check(kernel, queries, keys, dim, seen=None, power="exp2", dtype="bfloat16", lse=True):
+    """Compares the kernel with float64. ``seen``: the mask; rows without a key are zero. ``lse``:
+    the kernel stores L."""
     torch.manual_seed(0)
     kind = getattr(torch, dtype)
     q, k, v = (torch.randn(n, dim).to(kind) for n in (queries, keys, keys))
@@ -148,7 +151,7 @@ def check(kernel, queries, keys, dim, seen=None, power="exp2", dtype="bfloat16")
     scores = (q.double() @ k.double().T * factor).masked_fill(~seen, -INFINITY)
     expected = scores.softmax(-1).nan_to_num(0) @ v.double()
     torch.testing.assert_close(out.double(), expected, rtol=2e-2, atol=2e-2)
-    some = seen.any(1)
+    some = seen.any(1) & lse
     log = torch.logsumexp(scores, -1) / math.log(2)
     torch.testing.assert_close(sums.double()[some], log[some], rtol=1e-3, atol=1e-3)
     return sums
@@ -218,6 +221,18 @@ def test_one_block_completes_rows_that_are_not_all_stored(target):
     kernel = compiled(attention(40, 512, 64, real_rows=10), target, 4)
     assert is_shared(kernel)
     check(kernel, 40, 512, 64)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+def test_maxima_of_tiles(target):
+    """Sums are relative to the greatest score of the last tile, which nothing else uses."""
+    kernel = compiled(attention(100, 448, 64, of_tile=True, extra="store none"), target, 4)
+    assert is_shared(kernel)
+    check(kernel, 100, 448, 64, lse=False)
+    kernel = compiled(attention(100, 448, 64, of_tile=True), target, 4)
+    assert not is_shared(kernel)
+    check(kernel, 100, 448, 64)
 
 
 @pytest.mark.parametrize("target", TARGETS)
