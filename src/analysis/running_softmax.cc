@@ -194,7 +194,8 @@ class Prover {
         written = true;
       }
     }
-    found_.is_greatest = raised;
+    found_.rises = raised;
+    found_.bounds = true;
     return written;
   }
   Stmt AllBefore(size_t end) const {
@@ -330,7 +331,7 @@ class Prover {
              HasOnly(power->args[0], bound.tile, found_.highest) &&
              !ir::Writes(Between(bound.at, at), bound.tile);
     });
-    found_.is_greatest &= bounded;
+    found_.bounds &= bounded;
     return bounded || !ir::HasExpr(power->args[0], [&](const Expr& part) {
              const auto* load = part.as<ir::LoadNode>();
              return load != nullptr && !load->buffer.same_as(found_.highest) &&
@@ -412,7 +413,7 @@ class Prover {
 
   // Returns whether nothing outside of the loop reads what changes with the maximum, but for what
   // is restored.
-  bool EndWithLoop() const {
+  bool EndWithLoop() {
     int outside = 0;
     auto count = [&](const Stmt& s, int by) {
       ir::WalkEffects(s, [&](const ir::Effect& effect) {
@@ -423,7 +424,37 @@ class Prover {
     };
     count(launch_->body, 1);
     count(loop_->body, -1);
+    found_.ends_in_quotients = EndsInQuotients();
     return outside == 0;
+  }
+
+  // Returns whether statements behind the loop divide each result by a sum of its rows before they
+  // read it, and read neither sums of rows nor the maximum otherwise.
+  bool EndsInQuotients() const {
+    std::vector<Stmt> all;
+    Flatten(launch_->body, &all);
+    auto at = std::find_if(all.begin(), all.end(), [&](const Stmt& s) { return s.get() == loop_; });
+    if (at == all.end()) return false;
+    std::vector<Buffer> relative = found_.sums;
+    relative.push_back(found_.carried);
+    for (++at; at != all.end(); ++at) {
+      auto store = AsElementStore(*at);
+      const auto* quotient = store ? store->value.as<ir::BinaryNode>() : nullptr;
+      bool divides = quotient != nullptr && quotient->Op() == BinaryOp::kDiv &&
+                     ir::HasSame(found_.sums, store->tile) && store->loop->vars.size() == 2 &&
+                     store->IsSameElement(store->tile, quotient->a) &&
+                     std::any_of(found_.sums.begin(), found_.sums.end(), [&](const Buffer& sum) {
+                       return store->IsRowOf(sum, quotient->b);
+                     });
+      if (divides) {
+        std::erase_if(relative, [&](const Buffer& b) { return b.same_as(store->tile); });
+        continue;
+      }
+      for (const Buffer& b : relative) {
+        if (ir::CountEffects(*at, b) != 0) return false;
+      }
+    }
+    return true;
   }
 
   const ir::KernelLaunchNode* launch_;

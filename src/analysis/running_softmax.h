@@ -28,9 +28,10 @@ struct RunningSoftmax {
   std::vector<ir::Buffer> sums;  // fragments whose first dimension is the row
   std::string exponential;       // "exp" or "exp2"
   double scale = 0;
-  // `highest` is the greatest score so far, or more: it is at least `before`, and scores of weights
-  // are at most `highest`. Otherwise it may be the greatest score of each tile.
-  bool is_greatest = false;
+  bool rises = false;   // `highest` is at least `before`, and not only the maximum of a tile
+  bool bounds = false;  // scores of weights are at most `highest`
+  // All that is read behind the loop are quotients of sums, which do not depend on `highest`.
+  bool ends_in_quotients = false;
   const ir::ParallelForNode* rescaling = nullptr;  // the loop that computes the factor
 };
 

@@ -50,7 +50,8 @@ class MaximumKeeper : public ir::StmtMutator {
     bool gemms =
         ir::HasStmt(op->body, [](const Stmt& s) { return s->kind == ir::StmtKind::kGemm; });
     auto softmax = gemms ? analysis::FindRunningSoftmax(launch_, op) : std::nullopt;
-    if (!softmax || !softmax->is_greatest) return false;
+    bool fits = softmax && softmax->bounds && (softmax->rises || softmax->ends_in_quotients);
+    if (!fits) return false;
     Remark(op->span, "maxima",
            "T.Pipelined: the maximum of a row stays until weights would exceed 2^8, so few "
            "iterations rescale the results. The pass option tl.disable_kept_maxima turns this off");
@@ -81,6 +82,7 @@ class MaximumKeeper : public ir::StmtMutator {
       stmts->push_back(ir::Copy(ir::Region::Whole(before), ir::Region::Whole(old), loop.span()));
       before = old;
     }
+    if (!softmax_->rises) stmts->push_back(Risen(before, loop.span()));
     stmts->push_back(loop);
     stmts->push_back(Kept(before, loop.span()));
   }
@@ -98,6 +100,15 @@ class MaximumKeeper : public ir::StmtMutator {
       vars.push_back(ir::Var(d == 0 ? "i" : "j", ir::dtypes::kInt32, span));
     }
     return ir::ParallelFor(vars, tile->shape, body(vars), {}, span);
+  }
+
+  // Makes the maximum of a tile that of all tiles so far.
+  Stmt Risen(const Buffer& before, const ir::Span& span) const {
+    const Buffer& highest = softmax_->highest;
+    return ForRows(highest, span, [&](const ir::Array<ir::Var>& at) -> Stmt {
+      Expr greatest = ir::Max(ir::Load(highest, {at[0]}, span), ir::Load(before, {at[0]}, span));
+      return ir::Store(highest, {at[0]}, greatest, span);
+    });
   }
 
   // Notes the true maximum; where the factor is not small, takes the old one back.

@@ -32,6 +32,11 @@ namespace tilelang::lower {
 // above the maximum that its iteration takes. Weights are float32, bfloat16 or
 // float16, which hold 2^8; sums are float32. Results change by roundings only.
 //
+// Many programs take the maximum of each tile alone: they fill m with minus infinity before the
+// reduction. If nothing but quotients o[i, j] / l[i] is read behind the loop, m becomes the maximum
+// of all tiles so far, `m[i] = max(m[i], b[i])`, before the factor is computed. A row of which a
+// tile has no score but minus infinity then has a result, which was no number.
+//
 // Applies to targets with tensor memory (sm_100a). On sm_80, sm_90a and sm_120a results are in
 // registers, and threads multiply all rows in any case. A remark at the loop states it, and the
 // pass option tl.disable_kept_maxima turns it off.

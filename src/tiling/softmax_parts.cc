@@ -148,15 +148,11 @@ class SoftmaxDivider {
         *span);
   }
 
-  // Returns whether merged maxima are those that statements behind the loop would have.
+  // Returns whether statements behind the loop have the same maxima, or do not depend on them.
   bool LeavesMaximum() {
-    const Buffer& maxima = softmax_.carried;
-    int before = 0;
-    for (const Stmt& s : before_) before += ir::CountEffects(s, maxima);
-    bool read = ir::CountEffects(launch_->body, maxima) >
-                before + ir::CountEffects(chain_.loop->body, maxima);
-    return softmax_.is_greatest || !read ||
-           Refuse("statements behind the loop read the maximum of its last iteration",
+    bool same = softmax_.rises && softmax_.bounds;
+    return same || softmax_.ends_in_quotients ||
+           Refuse("statements behind the loop depend on the maximum of its last iteration",
                   chain_.loop->span);
   }
 

@@ -25,6 +25,8 @@ def hide(scores, end):
 def raise_maximum(scores, highest, before, form):
     if form != "carried":
         T.copy(highest, before)
+    if form == "tile":
+        T.fill(highest, -T.infinity("float32"))
     if form in {"afresh", "carried"}:
         T.reduce_max(scores, highest, dim=1, clear=True)
         for i in T.Parallel(ROWS):
@@ -63,12 +65,14 @@ def add(weights, total, shrink, added, form):
 
 
 @T.macro
-def store(result, highest, total, O, Highest, Total):  # noqa: E741
+def store(result, highest, total, O, Highest, Total, form, spoiled):  # noqa: E741
     for i, j in T.Parallel(ROWS, DIM):
         result[i, j] /= total[i]
     T.copy(result, O)
-    T.copy(highest, Highest)
-    T.copy(total, Total)
+    if form != "tile" or spoiled == "highest":
+        T.copy(highest, Highest)
+    if form != "tile" or spoiled == "total":
+        T.copy(total, Total)
 
 
 def attention(form="plain", dtype="bfloat16", masked=0, function="exp2", spoiled=None):
@@ -76,9 +80,9 @@ def attention(form="plain", dtype="bfloat16", masked=0, function="exp2", spoiled
 
     ``form``: "in_place" writes the factor over the old maximum, "afresh" first takes the maximum of
     a tile alone, "apart" in another buffer, "carried" copies the maximum at the end, "separate"
-    rescales sums by themselves.
-    The last ``masked`` keys have no weight. ``spoiled``: what else depends on the maximum, or what
-    lifts weights above those of the maximum.
+    rescales sums by themselves, "tile" has maxima of tiles and stores neither them nor sums. The
+    last ``masked`` keys have no weight. ``spoiled``: what else depends on the maximum, or lifts
+    weights above those of the maximum.
     """
     power = T.exp2 if function == "exp2" else T.exp
     scale = (math.log2(math.e) if function == "exp2" else 1.0) / math.sqrt(DIM)
@@ -128,7 +132,7 @@ def attention(form="plain", dtype="bfloat16", masked=0, function="exp2", spoiled
                     T.copy(highest, before)
             if spoiled == "factor":
                 T.copy(shrink, Spoiled)
-            store(result, carried, total, O, Highest, Total)
+            store(result, carried, total, O, Highest, Total, form, spoiled)
 
     return main
 
@@ -200,6 +204,24 @@ def test_weights_above_the_maximum_do_not_overflow(spoiled):
     kernel(q, k, v, out, *(torch.full((ROWS,), torch.nan) for _ in range(3)))
     weights = torch.softmax(q.double() @ k.double().T / math.sqrt(DIM), dim=1)
     torch.testing.assert_close(out.double(), weights @ v.double(), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("steps", [[0, 3, 3, 3, 3], [2, 20, -30, 7.5, 30], [5, -5, -5, -5, 0]])
+def test_maxima_of_tiles(steps):
+    kernel = tilelang.compile(attention("tile"), target="sm_100a")
+    assert keeps(kernel)
+    q, k, v = growing(steps, "bfloat16")
+    out = torch.full((ROWS, DIM), torch.nan)
+    kernel(q, k, v, out, *(torch.full((ROWS,), torch.nan) for _ in range(3)))
+    weights = torch.softmax(q.double() @ k.double().T / math.sqrt(DIM), dim=1)
+    torch.testing.assert_close(out.double(), weights @ v.double(), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("spoiled", ["highest", "total"])
+def test_maxima_of_tiles_that_are_read_stay(spoiled):
+    """A sum that is stored is relative to the maximum of the last tile."""
+    assert not keeps(tilelang.lower(attention("tile", spoiled=spoiled), target="sm_100a"))
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
