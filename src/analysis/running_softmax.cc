@@ -218,6 +218,7 @@ class Prover {
       return reduce->op == "max" && !reduce->nan_propagate && !Tracks(reduce->src->buffer);
     }
     auto store = AsElementStore(s);
+    if (store && IsGuard(*store)) return found_.guards = true;
     const auto* op = store ? store->value.as<ir::BinaryNode>() : nullptr;
     if (op == nullptr || op->Op() != BinaryOp::kMax) return false;
     auto is_before = [&](const Expr& e) { return store->IsRowOf(found_.before, e); };
@@ -238,6 +239,20 @@ class Prover {
     }
     *raised = is_before(op->a) || is_before(op->b) || (keeps && *raised);
     return fits(op->a) && fits(op->b) && !Uses(store->value, found_.factor, found_.factor);
+  }
+
+  // Returns whether a store puts a finite number in place of minus infinity in `highest`, and keeps
+  // all other maxima.
+  bool IsGuard(const ElementStore& store) const {
+    const auto* choice = store.value.as<ir::SelectNode>();
+    const auto* test = choice != nullptr ? choice->condition.as<ir::BinaryNode>() : nullptr;
+    bool equal = test != nullptr && test->Op() == BinaryOp::kEq;
+    if (!equal && (test == nullptr || test->Op() != BinaryOp::kNe)) return false;
+    const auto* infinity = test->b.as<ir::FloatImmNode>();
+    const auto* number = (equal ? choice->true_value : choice->false_value).as<ir::FloatImmNode>();
+    return store.IsRowOf(found_.highest, test->a) && infinity != nullptr &&
+           infinity->value == -HUGE_VAL && number != nullptr && std::isfinite(number->value) &&
+           store.IsRowOf(found_.highest, equal ? choice->false_value : choice->true_value);
   }
 
   // Notes the maxima of rows of a tile.

@@ -30,6 +30,7 @@ struct RunningSoftmax {
   double scale = 0;
   bool rises = false;   // `highest` is at least `before`, and not only the maximum of a tile
   bool bounds = false;  // scores of weights are at most `highest`
+  bool guards = false;  // another number takes the place of minus infinity in `highest`
   // All that is read behind the loop are quotients of sums, which do not depend on `highest`.
   bool ends_in_quotients = false;
   const ir::ParallelForNode* rescaling = nullptr;  // the loop that computes the factor

@@ -37,8 +37,8 @@ namespace tilelang::tiling {
 // nothing else goes on from one iteration to the next or leaves the loop, if parts keep enough
 // iterations, and if shared memory has room for the rows that a block receives, beside two stages
 // of the operands. Loops of a number known at the launch are taken for long. Maxima may be those of
-// each iteration instead of the greatest so far if statements behind the loop divide results by
-// sums, and use neither in another way.
+// each iteration instead of the greatest so far, or have another number in place of minus infinity,
+// if statements behind the loop divide results by sums, and use neither in another way.
 //
 // For targets with clusters: sm_90a and sm_100a. A remark names the parts, or why there are none.
 // The pass options tl.disable_tile_choice, tl.disable_split_k, tl.disable_block_fitting and

@@ -150,7 +150,7 @@ class SoftmaxDivider {
 
   // Returns whether statements behind the loop have the same maxima, or do not depend on them.
   bool LeavesMaximum() {
-    bool same = softmax_.rises && softmax_.bounds;
+    bool same = softmax_.rises && softmax_.bounds && !softmax_.guards;
     return same || softmax_.ends_in_quotients ||
            Refuse("statements behind the loop depend on the maximum of its last iteration",
                   chain_.loop->span);

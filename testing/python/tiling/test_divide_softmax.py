@@ -15,17 +15,19 @@ TARGETS = ("sm_100a", "sm_90a")
 
 
 @T.macro
-def softmax(scores, highest, shrink, total, scale, power, of_tile):
-    """Weights in place of scores, by the greatest score so far, or ``of_tile``; by what earlier
-    ones shrink."""
+def softmax(scores, highest, shrink, total, scale, power, form):
+    """Weights in place of scores, by the greatest score so far; by what earlier ones shrink."""
     rows, columns = scores.shape
     before, added = (T.alloc_fragment((rows,), "float32") for _ in range(2))
     T.copy(highest, before)
     T.fill(highest, -INFINITY)
     T.reduce_max(scores, highest, dim=1, clear=False)
-    if not of_tile:
+    if form != "tile":
         for i in T.Parallel(rows):
             highest[i] = T.max(highest[i], before[i])
+    if form == "guard":
+        for i in T.Parallel(rows):
+            highest[i] = T.if_then_else(highest[i] == -INFINITY, 0, highest[i])
     for i in T.Parallel(rows):
         shrink[i] = power((before[i] - highest[i]) * scale)
     for i, j in T.Parallel(rows, columns):
@@ -67,15 +69,15 @@ def log_sum(total, highest, scale, L, first, stored):
 
 def attention(
     queries, keys, dim, tile=(64, 64), begin=-INFINITY, power="exp2", dtype="bfloat16",
-    threads=128, stages=2, real_rows=None, empty="", causal=False, extra="", of_tile=False,
+    threads=128, stages=2, real_rows=None, empty="", causal=False, extra="", form="",
 ):  # fmt: skip
     """O = softmax(Q K^T * factor) V for keys whose mask is set, and L, the log-sum-exp, by rows.
 
     The maxima begin with ``begin``. Scores are multiplied by 1 / sqrt(dim) with "exp2" and "exp";
     with "steep", where the scale of the exponential is 4, by 4 ln 2. Only ``real_rows`` of a tile
     are stored, if given. Where a row has no key, ``empty`` stores zero, by the "highest" score or
-    the "total". ``extra`` is a statement that keeps parts from being apart. With ``of_tile``
-    weights are relative to the greatest score of their tile.
+    the "total". ``extra`` is a statement that keeps parts from being apart. ``form``: weights are
+    relative to the maximum of their "tile"; "guard" puts zero in place of minus infinity.
     """
     (rows, columns), stored = tile, real_rows or tile[0]
     factor = math.log2(math.e) / math.sqrt(dim)
@@ -109,7 +111,7 @@ def attention(
                 T.clear(scores)
                 T.gemm(q, k, scores, transpose_B=True)
                 masked(scores, mask, first, at)
-                softmax(scores, highest, shrink, total, scale, function, of_tile)
+                softmax(scores, highest, shrink, total, scale, function, form)
                 if extra == "store inside":
                     T.copy(total, L[first : first + rows])
                 T.copy(scores, weights)
@@ -227,12 +229,27 @@ def test_one_block_completes_rows_that_are_not_all_stored(target):
 @pytest.mark.parametrize("target", TARGETS)
 def test_maxima_of_tiles(target):
     """Sums are relative to the greatest score of the last tile, which nothing else uses."""
-    kernel = compiled(attention(100, 448, 64, of_tile=True, extra="store none"), target, 4)
+    kernel = compiled(attention(100, 448, 64, form="tile", extra="store none"), target, 4)
     assert is_shared(kernel)
     check(kernel, 100, 448, 64, lse=False)
-    kernel = compiled(attention(100, 448, 64, of_tile=True), target, 4)
+    kernel = compiled(attention(100, 448, 64, form="tile"), target, 4)
     assert not is_shared(kernel)
     check(kernel, 100, 448, 64)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+def test_maxima_that_are_never_minus_infinity(target):
+    """Iterations of one block may then have no key, too, so that sums begin relative to zero."""
+    seen = torch.rand(100, 512) < 0.5
+    seen[:50, :256] = False
+    seen[50:75, 128:] = False
+    kernel = compiled(attention(100, 512, 64, form="guard", extra="store none"), target, 4)
+    assert is_shared(kernel)
+    check(kernel, 100, 512, 64, seen, lse=False)
+    kernel = compiled(attention(100, 512, 64, form="guard"), target, 4)
+    assert not is_shared(kernel)
+    check(kernel, 100, 512, 64, seen)
 
 
 @pytest.mark.parametrize("target", TARGETS)
