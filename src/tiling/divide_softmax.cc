@@ -7,6 +7,7 @@
 
 #include "analysis/grid_blocks.h"
 #include "analysis/running_softmax.h"
+#include "arith/analyzer.h"
 #include "ir/remark.h"
 #include "ir/settings.h"
 #include "ir/visitor.h"
@@ -16,6 +17,7 @@
 #include "tiling/loop_stages.h"
 #include "tiling/residency.h"
 #include "tiling/softmax_parts.h"
+#include "tiling/tile_cost.h"
 
 namespace tilelang::tiling {
 
@@ -23,10 +25,9 @@ using ir::Stmt;
 
 namespace {
 
-// The exchange takes as long as two or three iterations of a block.
-constexpr int64_t kShortestSoftmax = 8;
-// Iterations of a part.
-constexpr int64_t kFewestOfPart = 2;
+// The exchange takes as long as so many iterations of a block.
+constexpr int64_t kIterationsOfExchange = 3;
+constexpr int64_t kIterationsOfLaunch = 1 << 20;
 
 class SoftmaxSharer : public ir::StmtMutator {
  public:
@@ -67,13 +68,14 @@ class SoftmaxSharer : public ir::StmtMutator {
       return given <= largest && fits(given) ? given : 1;
     }
     int64_t blocks = analysis::BlocksOf(op);
-    auto iterations = ir::AsInt(loop->extent);
-    if (iterations && *iterations < kShortestSoftmax) return 1;
+    arith::Analyzer analyzer;
+    analyzer.BindLaunch(op);
+    // Many if the launch says how many.
+    int64_t iterations = std::min(analyzer.ConstBounds(loop->extent).hi, kIterationsOfLaunch);
     int64_t parts = 1;
-    for (int64_t more = 2; more <= largest && fits(more); more *= 2) {
-      bool room = blocks <= ClustersAtOnce(more, target_);
-      bool enough = !iterations || *iterations >= more * kFewestOfPart;
-      if (room && enough) parts = more;
+    for (int64_t more = 2; more <= largest && more <= iterations && fits(more); more *= 2) {
+      bool saves = iterations - CeilDiv(iterations, more) >= kIterationsOfExchange;
+      if (saves && blocks <= ClustersAtOnce(more, target_)) parts = more;
     }
     return parts;
   }

@@ -34,7 +34,7 @@ namespace tilelang::tiling {
 // statements.
 //
 // It applies to loops of chained GEMMs that are a running softmax (analysis/running_softmax.h), if
-// nothing else goes on from one iteration to the next or leaves the loop, if parts keep enough
+// nothing else goes on from one iteration to the next or leaves the loop, if parts save enough
 // iterations, and if shared memory has room for the rows that a block receives, beside two stages
 // of the operands. Loops of a number known at the launch are taken for long. Maxima may be those of
 // each iteration instead of the greatest so far, or have another number in place of minus infinity,
