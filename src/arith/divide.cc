@@ -105,10 +105,9 @@ Poly Knowledge::QuotientByConstant(const Poly& n, int64_t c, ir::DType t) {
   }
   if (auto constant = ConstantQuotient(Bounds(rest), c)) return whole + *constant;
   ModularSet set = Modular(rest);
-  int64_t known_rest = FloorModInt(set.base, c);
-  if (set.coeff % c == 0 && known_rest != 0) {
-    return whole + QuotientByConstant(rest + -known_rest, c, t);
-  }
+  // (g * k + r) // c = (g * k) // c, where g divides c and r < g
+  int64_t known_rest = FloorModInt(set.base, std::gcd(set.coeff, c));
+  if (known_rest != 0) return whole + QuotientByConstant(rest + -known_rest, c, t);
   int64_t g = 0;
   Poly high, low;
   if (SplitDigits(rest, c, &g, &high, &low)) return whole + QuotientByConstant(high, c / g, t);

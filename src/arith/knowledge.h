@@ -137,6 +137,7 @@ class Knowledge {
   Poly MinOrMax(ir::BinaryOp op, const Poly& a, const Poly& b, ir::DType t);
   Poly Bits(ir::BinaryOp op, const Poly& a, const Poly& b, ir::DType t);
   std::optional<Poly> SplitBits(ir::BinaryOp op, const Poly& a, const Poly& b, ir::DType t);
+  std::optional<Poly> KnownBits(ir::BinaryOp op, const Poly& a, const Poly& b);
 
   // prove.cc
   struct Search {

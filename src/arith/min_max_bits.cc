@@ -37,6 +37,16 @@ std::optional<Poly> Knowledge::SplitBits(BinaryOp op, const Poly& a, const Poly&
   return op == BinaryOp::kBitAnd ? bits : bits + low;
 }
 
+// a = g * high + low with a constant low < g, a power of two, and a constant b in [0, g).
+std::optional<Poly> Knowledge::KnownBits(BinaryOp op, const Poly& a, const Poly& b) {
+  ModularSet set = Modular(a);
+  int64_t g = set.coeff & -set.coeff;
+  if (!b.IsConstant() || b.base < 0 || b.base >= g) return std::nullopt;
+  int64_t low = ir::FloorModInt(set.base, g);
+  if (op == BinaryOp::kBitAnd) return Poly::Constant(low & b.base);
+  return a + ((op == BinaryOp::kBitXor ? low ^ b.base : low | b.base) - low);
+}
+
 Poly Knowledge::Bits(BinaryOp op, const Poly& a, const Poly& b, ir::DType t) {
   if (a.IsConstant() && b.IsConstant()) {
     return Poly::Constant(ir::Wrap(t, *ir::FoldInt(op, t, a.base, b.base)));
@@ -48,6 +58,7 @@ Poly Knowledge::Bits(BinaryOp op, const Poly& a, const Poly& b, ir::DType t) {
   if (mask && op == BinaryOp::kBitAnd) return RemainderByConstant(a, b.base + 1, t);
   if (auto split = SplitBits(op, a, b, t)) return *split;
   if (auto split = SplitBits(op, b, a, t)) return *split;
+  if (auto known = KnownBits(op, a, b)) return *known;
   bool swap = !b.IsConstant() && (a.IsConstant() || b < a);
   return Operation(AtomKind::kBits, op, swap ? b : a, swap ? a : b, t);
 }

@@ -31,6 +31,10 @@ bool Knowledge::NonNegative(const Poly& p) {
   Interval bounds = Bounds(p);
   if (bounds.lo >= 0) return true;
   if (bounds.hi < 0) return false;
+  // The smallest value may be above the lower bound: an even number above -2 is none below zero.
+  if (ModularSet set = Modular(p); set.coeff > 0 && bounds.lo > -set.coeff) {
+    if (bounds.lo + ir::FloorModInt(set.base - bounds.lo, set.coeff) >= 0) return true;
+  }
   Search search{kMaxSteps, {}};
   try {
     return Prove(p, kMaxDepth, &search);
