@@ -157,6 +157,7 @@ class KernelPrinter {
     info_->tiles = NamedTilesOf(launch_);
     CollectParams();
     PrintBody();
+    info_->alignment = exprs_.alignment();
     return KernelInfo(ffi::ObjectPtr<KernelInfoNode>(info_));
   }
   const SourceWriter& source() const { return out_; }

@@ -56,6 +56,14 @@ class ExprPrinter {
   // Tensors that nobody writes while the kernel runs.
   void AddConstant(const ir::Buffer& buffer) { constants_.insert(buffer.get()); }
   bool IsConstant(const ir::Buffer& buffer) const { return constants_.count(buffer.get()) != 0; }
+  // Notes that vectors of the tensor, of as many bytes, begin at multiples of their length if the
+  // tensor does.
+  void RequireAligned(const ir::Buffer& tensor, int64_t bytes) {
+    auto known = alignment_.Get(tensor);
+    if (!known || *known < bytes) alignment_.Set(tensor, bytes);
+  }
+  // Returns the bytes at whose multiples tensors must begin for such vectors.
+  const ir::Map<ir::Buffer, int64_t>& alignment() const { return alignment_; }
   // Makes arrivals publish the stores before them to threads of other blocks that wait on the
   // mbarrier.
   void PublishToBlocks() { publishes_ = true; }
@@ -104,6 +112,7 @@ class ExprPrinter {
   std::unordered_map<const ir::ExprNode*, std::string> replaced_;
   std::set<const ffi::Object*> tensor_maps_;
   std::set<const ffi::Object*> constants_;
+  ir::Map<ir::Buffer, int64_t> alignment_;
   bool publishes_ = false;  // to other blocks
   arith::Analyzer analyzer_;
   std::set<std::string> headers_;

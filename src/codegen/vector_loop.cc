@@ -8,6 +8,9 @@
 //   for (int i = 0; i < 8; ++i) C_vec[i] = f(A_vec[i]);
 //   tl::store(C + b, C_vec);
 #include <functional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "arith/host_eval.h"
 #include "arith/lazy_loads.h"
@@ -27,7 +30,17 @@ struct VectorLoad {
   const LoadNode* load;
   Expr guard;                         // null: always executed
   const SelectNode* whole = nullptr;  // of the load, where the guard holds, and else of a constant
-  int64_t sharing = 1;                // lanes in a row that load the same element
+  // Of an aligned vector of `elements` that holds what all lanes load: the element of each lane.
+  // Otherwise empty, and each lane has the element of its own number.
+  std::vector<int64_t> places = {};
+  int64_t elements = 0;
+
+  bool IsPermuted() const { return !places.empty(); }
+  // Returns where the vector begins, given the place of the first lane.
+  Array<Expr> StartOf(const Array<Expr>& lane, arith::Analyzer* analyzer) const {
+    if (!IsPermuted() || places[0] == 0) return lane;
+    return {analyzer->Simplify(lane[0] - Const(lane[0].dtype(), places[0]))};
+  }
 };
 
 // Finds the vector loads and what guards them.
@@ -35,14 +48,14 @@ class LoadFinder : public ExprVisitor {
  public:
   using ExprVisitor::Visit;
 
-  LoadFinder(const ForNode* loop, arith::Analyzer* analyzer) : loop_(loop), analyzer_(analyzer) {}
+  LoadFinder(const ForNode* loop, const ExprPrinter* exprs, arith::Analyzer* analyzer)
+      : loop_(loop), exprs_(exprs), analyzer_(analyzer) {}
   std::vector<VectorLoad> loads;
 
   void Visit(const LoadNode* op) override {
     ExprVisitor::Visit(op);
     if (!IsVectorAccess(loop_, op->buffer, op->indices)) {
-      int64_t sharing = guard_.defined() ? 1 : Sharing(op);
-      if (sharing > 1) loads.push_back({op, guard_, nullptr, sharing});
+      if (!guard_.defined() && apart_ == 0) FindPermuted(op);
       return;
     }
     TL_CHECK(!guard_.defined() || !UsesVar(guard_, loop_->var), loop_->span,
@@ -59,11 +72,16 @@ class LoadFinder : public ExprVisitor {
       loads.push_back({load, op->condition, op});
       return;
     }
-    bool by_lane =
-        UsesVar(op->condition, loop_->var) && !arith::DecidesOnLoads(op, /*guarded=*/true);
-    Expr otherwise = Not(op->condition);
-    Under(by_lane ? OfAllLanes(op->condition) : op->condition, op->true_value);
-    Under(by_lane ? OfAllLanes(otherwise) : otherwise, op->false_value);
+    bool by_lane = UsesVar(op->condition, loop_->var);
+    bool free = by_lane && !arith::DecidesOnLoads(op, /*guarded=*/true);
+    auto under = [&](const Expr& condition, const Expr& value) {
+      bool taken = by_lane && IsTaken(condition);
+      apart_ += by_lane && !taken ? 1 : 0;
+      Under(free || taken ? OfAllLanes(condition) : condition, value);
+      apart_ -= by_lane && !taken ? 1 : 0;
+    };
+    under(op->condition, op->true_value);
+    under(Not(op->condition), op->false_value);
   }
   void Visit(const BinaryNode* op) override {
     VisitExpr(op->a);
@@ -81,37 +99,52 @@ class LoadFinder : public ExprVisitor {
   }
 
  private:
-  // Returns how many lanes in a row load the same element of a shared tile, where all lanes
-  // together load an aligned vector: bytes with several narrow values each. Otherwise returns 1.
-  int64_t Sharing(const LoadNode* op) const {
+  // Notes a load if all lanes together load elements of one aligned vector that lies in the buffer:
+  // each byte for several narrow values, or pairs of elements in another order. Of shared memory,
+  // which other threads may write meanwhile, lanes load the whole vector.
+  void FindPermuted(const LoadNode* op) {
     const Expr& index = op->indices[0];
     bool whole_bytes = op->dtype.bits % 8 == 0 && op->dtype.lanes == 1;
-    if (!op->buffer.IsShared() || !whole_bytes || !UsesVar(index, loop_->var)) return 1;
-    int64_t lanes = *AsInt(loop_->extent);
-    for (int64_t sharing : {2, 4, 8}) {
-      int64_t elements = lanes / sharing;
-      bool vector = lanes % sharing == 0 && elements > 1 && (elements & (elements - 1)) == 0;
-      if (!vector || elements * Bytes(op->dtype) > kMostBytes) continue;
-      const auto* swizzled = index.as<BinaryNode>();
-      if (swizzled != nullptr && swizzled->Op() != BinaryOp::kBitXor) swizzled = nullptr;
-      if (!InTurn(swizzled != nullptr ? swizzled->a : index, elements, sharing)) continue;
-      if (swizzled == nullptr || KeepsVectors(op->buffer, index, swizzled->a, elements))
-        return sharing;
+    if (!whole_bytes || !UsesVar(index, loop_->var)) return;
+    const auto* swizzled = index.as<BinaryNode>();
+    if (swizzled != nullptr && swizzled->Op() != BinaryOp::kBitXor) swizzled = nullptr;
+    const Expr& place = swizzled != nullptr && op->buffer.IsShared() ? swizzled->a : index;
+    for (int64_t elements = 1; elements * Bytes(op->dtype) <= kMostBytes; elements *= 2) {
+      if (!HoldsVectors(op->buffer, elements)) return;
+      std::vector<int64_t> places = PlacesOfLanes(place, elements);
+      if (places.empty()) continue;
+      if (op->buffer.IsShared()) {
+        std::set<int64_t> loaded(places.begin(), places.end());
+        if (static_cast<int64_t>(loaded.size()) != elements) return;
+        if (!place.same_as(index) && !KeepsVectors(op->buffer, index, place, elements)) continue;
+      }
+      loads.push_back({op, guard_, nullptr, places, elements});
+      return;
     }
-    return 1;
   }
-  // Returns whether the place of lane i is i / sharing after that of the first one, which is a
-  // multiple of `elements`.
-  bool InTurn(const Expr& place, int64_t elements, int64_t sharing) const {
+  // Returns whether an aligned vector of which the buffer has one element lies in it as a whole,
+  // and nothing else writes elements of it.
+  bool HoldsVectors(const Buffer& buffer, int64_t elements) const {
+    if (buffer.IsShared()) return true;
+    if (!buffer.IsGlobal() || !exprs_->IsConstant(buffer)) return false;
+    return analyzer_->Divides(buffer->shape[0], elements);
+  }
+  // Returns the element of each lane in an aligned vector; nothing if they are in several.
+  std::vector<int64_t> PlacesOfLanes(const Expr& place, int64_t elements) const {
     auto at = [&](int64_t lane) {
       return Substitute(place, {{loop_->var, Const(loop_->var.dtype(), lane)}});
     };
     auto number = [&](int64_t value) { return Const(place.dtype(), value); };
-    bool in_turn = analyzer_->CanProveEqual(FloorMod(at(0), number(elements)), number(0));
-    for (int64_t lane = 1; lane < *AsInt(loop_->extent) && in_turn; ++lane) {
-      in_turn = analyzer_->CanProveEqual(at(lane), at(0) + number(lane / sharing));
+    auto first = AsInt(analyzer_->Simplify(FloorMod(at(0), number(elements))));
+    if (!first) return {};
+    std::vector<int64_t> places;
+    for (int64_t lane = 0; lane < *AsInt(loop_->extent); ++lane) {
+      auto step = AsInt(analyzer_->Simplify(at(lane) - at(0)));
+      bool inside = step && 0 <= *first + *step && *first + *step < elements;
+      if (!inside) return {};
+      places.push_back(*first + *step);
     }
-    return in_turn;
+    return places;
   }
   // Returns whether `index` is a function of `place` alone that has aligned vectors of so many
   // elements where `place` has them, as swizzles of larger units do.
@@ -150,6 +183,15 @@ class LoadFinder : public ExprVisitor {
     return true;
   }
 
+  // Returns whether the condition holds in some lane of every vector. What that lane loads is part
+  // of a permuted vector of all lanes, which other lanes then may load as well.
+  bool IsTaken(const Expr& condition) const {
+    for (int64_t lane = 0; lane < *AsInt(loop_->extent); ++lane) {
+      Expr number = Const(loop_->var.dtype(), lane);
+      if (analyzer_->CanProve(Substitute(condition, {{loop_->var, number}}))) return true;
+    }
+    return false;
+  }
   // Returns the part of `condition` that is the same for all lanes and can be tested before its
   // loads; null if there is none.
   Expr OfAllLanes(const Expr& condition) {
@@ -173,9 +215,33 @@ class LoadFinder : public ExprVisitor {
   static constexpr int64_t kMostElements = int64_t{1} << 18;  // of a shared tile
 
   const ForNode* loop_;
+  const ExprPrinter* exprs_;
   arith::Analyzer* analyzer_;
   Expr guard_;
+  int apart_ = 0;  // choices around, of which each lane may make the other one
 };
+
+// Returns the element of each lane in a vector as an expression of the lane.
+std::string PlaceOf(const std::string& lane, const VectorLoad& access) {
+  if (!access.IsPermuted()) return lane;
+  const std::vector<int64_t>& places = access.places;
+  auto all = [&](const auto& place) {
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (places[i] != place(static_cast<int64_t>(i))) return false;
+    }
+    return true;
+  };
+  int64_t sharing = static_cast<int64_t>(places.size()) / access.elements;
+  if (all([](int64_t i) { return i; })) return lane;
+  if (sharing > 0 && all([&](int64_t i) { return i / sharing; })) {
+    return lane + " / " + std::to_string(sharing);
+  }
+  // A digit of 4 bits for each lane.
+  static constexpr const char* kDigits = "0123456789abcdef";
+  std::string table;
+  for (int64_t place : places) table.insert(table.begin(), kDigits[place]);
+  return "0x" + table + "ull >> " + lane + " * 4 & 15";
+}
 
 // The function that moves a vector of a buffer.
 std::string Moving(const char* verb, const ForNode* loop, const Buffer& buffer) {
@@ -229,7 +295,7 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
     return Array<Expr>{Substitute(indices[0], {{loop->var, Const(loop->var.dtype(), 0)}})};
   };
   exprs_->analyzer()->Bind(loop->var, loop->min, loop->extent);
-  LoadFinder finder(loop, exprs_->analyzer());
+  LoadFinder finder(loop, exprs_, exprs_->analyzer());
   finder.VisitExpr(store->value);
   bool vector_store = IsVectorAccess(loop, store->buffer, store->indices);
   int64_t width = *AsInt(loop->extent);
@@ -238,7 +304,7 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
 
   const auto* copied = store->value.as<LoadNode>();
   if (vector_store && copied != nullptr && finder.loads.size() == 1 &&
-      finder.loads[0].load == copied && finder.loads[0].sharing == 1 &&
+      finder.loads[0].load == copied && !finder.loads[0].IsPermuted() &&
       copied->dtype == store->buffer->dtype) {
     std::string source = exprs_->Pointer(copied->buffer, at_first_lane(copied->indices), width);
     out_->Line(Moving("store", loop, store->buffer) + "(" + target + ", " +
@@ -252,8 +318,12 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
     const Buffer& buffer = access.load->buffer;
     Expr holds = access.guard.defined() ? access.guard : Expr(Const(dtypes::kBool, 1));
     arith::Analyzer::Scope scope(exprs_->analyzer(), holds);
-    std::string at = exprs_->Pointer(buffer, at_first_lane(access.load->indices));
-    std::string elements = std::to_string(width / access.sharing);
+    if (access.IsPermuted() && buffer.IsGlobal()) {
+      exprs_->RequireAligned(buffer, access.elements * Bytes(buffer->dtype));
+    }
+    Array<Expr> start = at_first_lane(access.load->indices);
+    std::string at = exprs_->Pointer(buffer, access.StartOf(start, exprs_->analyzer()));
+    std::string elements = std::to_string(access.IsPermuted() ? access.elements : width);
     std::string call = Moving("load", loop, buffer) + "<" + elements + ">(" + at + ")";
     std::string otherwise = access.whole == nullptr ? "" : exprs_->Print(access.whole->false_value);
     std::string key =
@@ -270,9 +340,7 @@ void StmtPrinter::PrintVectorStore(const ForNode* loop, const StoreNode* store) 
     }
     const ExprNode* stands_for = access.load;
     if (access.whole != nullptr) stands_for = access.whole;
-    std::string element =
-        access.sharing == 1 ? lane : lane + " / " + std::to_string(access.sharing);
-    exprs_->Replace(stands_for, it->second + "[" + element + "]");
+    exprs_->Replace(stands_for, it->second + "[" + PlaceOf(lane, access) + "]");
   }
 
   std::string element =

@@ -64,7 +64,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def_ro("cooperative", &KernelInfoNode::cooperative)
       .def_ro("dependent", &KernelInfoNode::dependent)
       .def_ro("params", &KernelInfoNode::params)
-      .def_ro("tiles", &KernelInfoNode::tiles);
+      .def_ro("tiles", &KernelInfoNode::tiles)
+      .def_ro("alignment", &KernelInfoNode::alignment);
   refl::ObjectDef<CompiledFuncNode>()
       .def_ro("source", &CompiledFuncNode::source)
       .def_ro("lined_source", &CompiledFuncNode::lined_source)

@@ -72,6 +72,8 @@ class KernelInfoNode : public ffi::Object {
   // of the function or a symbolic dimension. TensorMapInfo: a tensor map by value.
   Array<Any> params;
   Array<NamedTile> tiles;
+  // Bytes at whose multiples tensors must begin, beside what vectors of the function need.
+  ir::Map<ir::Buffer, int64_t> alignment;
 
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tl.KernelInfo", KernelInfoNode, ffi::Object);
 };

@@ -108,6 +108,7 @@ class ParallelLowerer : public AccessLowerer {
       vectors_ = vectors.buffers;
       unaligned_ = vectors.unaligned;
       ragged_ = vectors.ragged;
+      choices_ = vectors.choices;
     }
     if (unaligned_.empty()) RemarkNarrowRows(info_, width_, ctx_);
     if (!ragged_.empty()) return LowerRagged();
@@ -144,7 +145,8 @@ class ParallelLowerer : public AccessLowerer {
     return AccessLowerer::Rewrite(op);
   }
   Expr Rewrite(const ir::SelectNode* op) override {
-    Expr condition = AtFirstLane(Mutate(op->condition), arith::DecidesOnLoads(op));
+    bool by_lane = std::find(choices_.begin(), choices_.end(), op) != choices_.end();
+    Expr condition = AtFirstLane(Mutate(op->condition), arith::DecidesOnLoads(op) && !by_lane);
     if (auto value = ir::AsInt(condition)) {
       return Mutate(*value != 0 ? op->true_value : op->false_value);
     }
@@ -441,9 +443,10 @@ class ParallelLowerer : public AccessLowerer {
   Expr replica_;
   Array<Var> moving_;  // variables of the loop that differ between iterations of a thread
   std::vector<RaggedCondition> ragged_;
-  bool whole_ = false;       // the ragged conditions hold
-  bool by_element_ = false;  // iterations of a group are lowered on their own
-  bool divided_ = false;     // among the threads that run an iteration: the first writes memory
+  std::vector<const ir::SelectNode*> choices_;  // of each lane
+  bool whole_ = false;                          // the ragged conditions hold
+  bool by_element_ = false;                     // iterations of a group are lowered on their own
+  bool divided_ = false;  // among the threads that run an iteration: the first writes memory
   Map<Var, Expr> coords_;
 };
 

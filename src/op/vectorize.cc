@@ -54,6 +54,7 @@ class Vectorizer : public ir::StmtVisitor {
     unaligned_.clear();
     obstacles_.clear();
     ragged_.clear();
+    choices_.clear();
     longest_ = 0;
     VisitStmt(body);
     return ok_;
@@ -71,6 +72,8 @@ class Vectorizer : public ir::StmtVisitor {
   // Returns the runs of elements that are no vectors because they may begin anywhere.
   const std::vector<Access>& Obstacles() const { return obstacles_; }
   const std::vector<RaggedCondition>& Ragged() const { return ragged_; }
+  // Returns the choices that each lane makes for itself.
+  const std::vector<const ir::SelectNode*>& Choices() const { return choices_; }
   // Returns the bytes of the longest vector.
   int64_t Longest() const { return longest_; }
   // Returns how often kMostLanes iterations access the buffers, counted for each buffer.
@@ -99,8 +102,10 @@ class Vectorizer : public ir::StmtVisitor {
   void Visit(const ir::SelectNode* op) override {
     VisitExpr(op->condition);
     bool decides = arith::DecidesOnLoads(op);
-    if (conditions_once_ && decides) RequireUniform(op->condition);
-    bool by_lane = !conditions_once_ && decides && ir::UsesVar(op->condition, var_);
+    bool each = !conditions_once_ || (ragged_loop_ != nullptr && IsOfLane(op->condition));
+    if (!each && decides) RequireUniform(op->condition);
+    bool by_lane = each && decides && ir::UsesVar(op->condition, var_);
+    if (by_lane) choices_.push_back(op);
     Within(op->true_value, by_lane);
     Within(op->false_value, by_lane);
   }
@@ -289,6 +294,20 @@ class Vectorizer : public ir::StmtVisitor {
       ok_ = false;
     }
   }
+  // Returns whether the condition depends on the place of an iteration in its group alone, and is
+  // not the same for all of them.
+  bool IsOfLane(const Expr& condition) {
+    int64_t holds = 0;
+    bool known = InGroups([&](const Var& lane, const auto& at) {
+      for (int64_t i = 0; i < width_; ++i) {
+        auto value = ir::AsInt(ctx_->analyzer->Simplify(at(condition, ir::Const(lane.dtype(), i))));
+        if (!value) return false;
+        holds += *value;
+      }
+      return true;
+    });
+    return known && 0 < holds && holds < width_;
+  }
   bool Uniform(const Expr& e) {
     if (!ir::UsesVar(e, var_)) return true;
     const auto* op = e.as<ir::BinaryNode>();
@@ -325,6 +344,7 @@ class Vectorizer : public ir::StmtVisitor {
   Array<Buffer> unaligned_;
   std::vector<Access> obstacles_;
   std::vector<RaggedCondition> ragged_;
+  std::vector<const ir::SelectNode*> choices_;
   std::map<std::tuple<const ffi::Object*, int64_t, int64_t>, bool> runs_;
 };
 
@@ -402,7 +422,7 @@ Vectors VectorsOf(const ParallelInfo& info, int64_t width, Context* ctx) {
   Vectorizer vectorizer = VectorizerOf(info, /*anywhere=*/true, ctx);
   bool fits = vectorizer.Examine(info.loop()->body, width) && vectorizer.Obstacles().empty();
   TL_CHECK(fits, info.loop()->span, "vectors of " << width << " elements do not fit the loop");
-  return {vectorizer.Vectors(), vectorizer.Unaligned(), vectorizer.Ragged()};
+  return {vectorizer.Vectors(), vectorizer.Unaligned(), vectorizer.Ragged(), vectorizer.Choices()};
 }
 
 Stmt LowerVectorized(const ir::ForNode* loop, const Stmt& body, PhysicalBuffers* buffers,

@@ -13,7 +13,9 @@ namespace tilelang::op {
 // The result is 1, or a number for which some access is a vector, and no access is a run of
 // elements that may be misaligned or longer than 16 bytes. Of these numbers it is the one with the
 // fewest accesses: 16 elements of float8 are a vector, but where they become float16 in a swizzled
-// tile, 8 are. Conditions around accesses have one value in a group of this size, or are ragged.
+// tile, 8 are. Conditions around statements have one value in a group of this size, or are ragged.
+// Choices within expressions may also depend on the place in the group, as j % 2 does: what they
+// load is no vector.
 int64_t VectorWidth(const ParallelInfo& info, int64_t limit, Context* ctx);
 
 // The same of the iterations that a thread has in a layout. Where no vectors are aligned they may
@@ -33,6 +35,8 @@ struct Vectors {
   // The comparisons in the body, and bounds of unaligned vectors, that may hold for a part of a
   // group of iterations.
   std::vector<RaggedCondition> ragged;
+  // Choices with loads that each iteration of a group makes for itself.
+  std::vector<const ir::SelectNode*> choices;
 };
 Vectors VectorsOf(const ParallelInfo& info, int64_t width, Context* ctx);
 

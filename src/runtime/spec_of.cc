@@ -111,6 +111,7 @@ LaunchSpec SpecOfKernel(const KernelInfo& kernel, VectorAccesses* accesses) {
   node->shared_memory = kernel->smem_at_call.has_value()
                             ? kernel->smem_at_call.value()
                             : ir::Const(ir::dtypes::kInt32, kernel->dyn_smem_bytes);
+  for (const auto& [buffer, bytes] : kernel->alignment) accesses->Require(buffer, bytes);
   for (const ffi::Any& param : kernel->params) {
     if (auto buffer = param.as<ir::Buffer>()) {
       node->args.push_back(Logical(*buffer));

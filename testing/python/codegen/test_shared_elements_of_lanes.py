@@ -54,12 +54,63 @@ def test_every_alignment(bits, offset, stride, dtype, target):
 
 
 def test_aligned_bytes_are_loaded_at_once():
-    source = tilelang.compile(unpacked(4), target="sm_100a").get_kernel_source()
-    assert re.search(r"a_vec = tl::load<4>", source)
-    assert (
-        "a_vec = tl::load"
-        not in tilelang.compile(unpacked(4, offset=1), target="sm_100a").get_kernel_source()
-    )
+    def source(fused, **options):
+        configs = {"tl.disable_block_fitting": not fused}
+        kernel = tilelang.compile(unpacked(4, **options), target="sm_100a", pass_configs=configs)
+        return kernel.get_kernel_source()
+
+    assert "a_vec = tl::load<4>" in source(fused=False)
+    assert "a_vec = tl::load" not in source(fused=False, offset=1)
+    assert "A_vec = tl::load<4>" in source(fused=True)
+    assert "A_vec = tl::load" not in source(fused=True, offset=1)
+
+
+def reordered(columns, order, dtype="bfloat16", to="float32"):
+    """B[i, j] = A[i, order(j)]."""
+
+    @T.prim_func
+    def main(A: T.Tensor((ROWS, columns), dtype), B: T.Tensor((ROWS, columns), to)):
+        with T.Kernel(1, threads=64):
+            for i, j in T.Parallel(ROWS, columns):
+                B[i, j] = A[i, ORDERS[order](j)]
+
+    return main
+
+
+ORDERS = {
+    "other of a pair": lambda j: j ^ 1,
+    "first of a pair": lambda j: j // 2 * 2,
+    "last of four": lambda j: j // 4 * 4 + 3,
+    "backwards in four": lambda j: j // 4 * 4 + 3 - j % 4,
+    "one of sixteen": lambda j: j // 16 * 16 + 5,
+    "half": lambda j: j // 2,
+    "next pair": lambda j: (j + 2) % 64,
+}
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a", "sm_80", "sm_120a"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("columns", "dtype"), [(64, "bfloat16"), (64, "int8"), (64, "float32")])
+def test_elements_of_one_vector_in_any_order(target, order, columns, dtype):
+    element = getattr(torch, dtype)
+    a = torch.arange(ROWS * columns).reshape(ROWS, columns).remainder(100).to(element)
+    b = torch.full((ROWS, columns), torch.nan)
+    tilelang.compile(reordered(columns, order, dtype), target=target)(a, b)
+    places = torch.tensor([ORDERS[order](j) for j in range(columns)])
+    assert torch.equal(b, a[:, places].float())
+
+
+def test_an_order_within_vectors_loads_them():
+    def loads(order, columns=64):
+        kernel = tilelang.compile(reordered(columns, order), target="sm_100a")
+        return re.findall(r"A_vec\w* = tl::load<(\d)>", kernel.get_kernel_source())
+
+    assert loads("other of a pair") == ["4"]
+    assert loads("backwards in four") == ["4"]
+    assert loads("one of sixteen") == ["1"]
+    # The tensor's last vector is not whole.
+    assert loads("other of a pair", columns=63) == []
 
 
 @pytest.mark.parametrize("target", ["sm_100a", "sm_80"])
@@ -111,3 +162,10 @@ def test_repeated_elements(directly, times, dtype, target):
     b = torch.zeros(ROWS, COLUMNS, dtype=a.dtype)
     tilelang.compile(main, target=target)(a, b)
     assert torch.equal(b, a.repeat_interleave(times, dim=1))
+
+
+def test_tensors_must_begin_where_their_vectors_do():
+    kernel = tilelang.compile(reordered(64, "other of a pair"), target="sm_100a")
+    a = torch.zeros(ROWS * 64 + 1, dtype=torch.bfloat16)[1:].view(ROWS, 64)
+    with pytest.raises(ValueError, match="'A' must start at a multiple of 8 bytes"):
+        kernel(a, torch.zeros(ROWS, 64))

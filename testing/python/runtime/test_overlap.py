@@ -70,7 +70,8 @@ def through_tma(A: T.Tensor((128, 64), "float16"), B: T.Tensor((128, 64), "float
 
 @pytest.mark.every_schedule
 def test_tiles_in_place() -> None:
-    kernel = tilelang.compile(through_tma, target="sm_100a")
+    kept = {"tl.disable_block_fitting": True}
+    kernel = tilelang.compile(through_tma, target="sm_100a", pass_configs=kept)
     assert "tma_store" in kernel.get_kernel_source()
     a = torch.randn(128, 64).half()
     expected = a * 2
@@ -382,20 +383,20 @@ def test_views_keep_the_alignment_of_the_host() -> None:
     """The lowest of overlapping views may begin where a vector may not."""
 
     @T.prim_func
-    def reverse_and_copy(
+    def shuffle_and_copy(
         A: T.Tensor((N,), "float32"),
         B: T.Tensor((N,), "float32"),
         C: T.Tensor((2, N), "float32"),
     ):
         with T.Kernel(1, threads=128):
             for i in T.Parallel(N):
-                C[0, i] = A[N - 1 - i]
+                C[0, i] = A[i * 37 % N]
             for i in T.Parallel(N):
                 C[1, i] = B[i]
 
-    kernel = tilelang.compile(reverse_and_copy, target="sm_100a")
+    kernel = tilelang.compile(shuffle_and_copy, target="sm_100a")
     assert "v4" in kernel.get_ptx()
     memory, result = torch.randn(2 * N), torch.full((2, N), float("nan"))
     odd, even = memory[1 : N + 1], memory[4 : N + 4]
     kernel(odd, even, result)
-    torch.testing.assert_close(result, torch.stack([odd.flip(0), even]))
+    torch.testing.assert_close(result, torch.stack([odd[torch.arange(N) * 37 % N], even]))
