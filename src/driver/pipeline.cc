@@ -87,6 +87,7 @@
 #include "transform/expand_unrolled.h"
 #include "transform/fuse_elements.h"
 #include "transform/hoist_branches.h"
+#include "transform/join_stores.h"
 #include "transform/join_vectorized.h"
 #include "transform/lead_pairs.h"
 #include "transform/load_first.h"
@@ -193,6 +194,7 @@ const std::vector<Step>& Pipeline() {
       {"join_vectorized", ForAll(transform::JoinVectorized)},
       {"name_copies", ForAll(transform::NameCopies)},
       Optional("fuse_elements", ForAll(transform::FuseElements), "tl.disable_block_fitting"),
+      {"join_stores", ForAll(transform::JoinStores)},
       {"promote_accumulators", ForAll(transform::PromoteAccumulators)},
       {"apply_scale_factors", transform::ApplyScaleFactors},
       {"own_fragments", ForAll(transform::OwnFragments)},

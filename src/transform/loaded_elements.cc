@@ -25,16 +25,7 @@ class LoadReplacer : public ir::StmtMutator {
  public:
   LoadReplacer(const ir::ParallelForNode* loop,
                const std::function<bool(const ir::LoadNode*)>& stays)
-      : loop_(loop), stays_(stays) {
-    ir::WalkStmts(loop->body, [&](const Stmt& s) {
-      const auto* bind = s.as<ir::BindNode>();
-      if (bind == nullptr || ir::IsFloat(bind->value.dtype()) || ir::HasLoad(bind->value)) {
-        return true;
-      }
-      names_.Set(bind->var, ir::Substitute(bind->value, names_));
-      return true;
-    });
-  }
+      : loop_(loop), stays_(stays), names_(IndexNames(loop)) {}
 
   using StmtMutator::Rewrite;
   // A branch is left alone, since not all threads execute it.
@@ -99,6 +90,19 @@ class LoadReplacer : public ir::StmtMutator {
 };
 
 }  // namespace
+
+ir::Map<Var, Expr> IndexNames(const ir::ParallelForNode* loop) {
+  ir::Map<Var, Expr> names;
+  ir::WalkStmts(loop->body, [&](const Stmt& s) {
+    const auto* bind = s.as<ir::BindNode>();
+    if (bind == nullptr || ir::IsFloat(bind->value.dtype()) || ir::HasLoad(bind->value)) {
+      return true;
+    }
+    names.Set(bind->var, ir::Substitute(bind->value, names));
+    return true;
+  });
+  return names;
+}
 
 Stmt LoadedElements::Load(const ir::Span& span) const {
   Array<Expr> at(vars.begin(), vars.end());

@@ -31,6 +31,9 @@ struct SplitLoop {
 SplitLoop SplitLoads(const ir::ParallelForNode* loop,
                      const std::function<bool(const ir::LoadNode*)>& stays);
 
+// Returns the values of the names in the loop that are computed from indices alone.
+ir::Map<ir::Var, ir::Expr> IndexNames(const ir::ParallelForNode* loop);
+
 }  // namespace tilelang::transform
 
 #endif  // TILELANG_TRANSFORM_LOADED_ELEMENTS_H_
