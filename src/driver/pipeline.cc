@@ -100,6 +100,7 @@
 #include "transform/simplify.h"
 #include "transform/split_gathers.h"
 #include "transform/split_loops.h"
+#include "transform/stage_columns.h"
 #include "transform/stage_rows.h"
 #include "transform/substitute_values.h"
 #include "transform/trim_parallel.h"
@@ -195,6 +196,7 @@ const std::vector<Step>& Pipeline() {
       {"name_copies", ForAll(transform::NameCopies)},
       Optional("fuse_elements", ForAll(transform::FuseElements), "tl.disable_block_fitting"),
       {"join_stores", ForAll(transform::JoinStores)},
+      Optional("stage_columns", ForAll(transform::StageColumns), "tl.disable_column_staging"),
       {"promote_accumulators", ForAll(transform::PromoteAccumulators)},
       {"apply_scale_factors", transform::ApplyScaleFactors},
       {"own_fragments", ForAll(transform::OwnFragments)},

@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/cast.h>
 
+#include "ir/effects.h"
 #include "ir/tmem_views.h"
 #include "ir/visitor.h"
 
@@ -73,6 +74,14 @@ const ffi::Object* MemoryOf(const Buffer& buffer) {
 }
 
 bool MayOverlap(const Buffer& a, const Buffer& b) { return MemoryOf(a) == MemoryOf(b); }
+
+bool MayWrite(const Stmt& s, const Buffer& buffer) {
+  bool writes = false;
+  WalkEffects(s, [&](const Effect& effect) {
+    writes = writes || (effect.Writes() && MayOverlap(effect.buffer, buffer));
+  });
+  return writes;
+}
 
 bool MayOverlapOthers(const Buffer& tensor) { return tensor->attrs.count(kMemory) != 0; }
 

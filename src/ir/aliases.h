@@ -18,6 +18,9 @@ const ffi::Object* MemoryOf(const Buffer& buffer);
 // Returns whether two buffers are the same, or may overlap.
 bool MayOverlap(const Buffer& a, const Buffer& b);
 
+// Returns whether an effect of `s` may write memory in which the buffer lies.
+bool MayWrite(const Stmt& s, const Buffer& buffer);
+
 // Returns whether the tensor may overlap others.
 bool MayOverlapOthers(const Buffer& tensor);
 

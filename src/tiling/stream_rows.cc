@@ -67,14 +67,6 @@ struct RowLoads {
   int64_t bytes = 0;
 };
 
-bool IsWritten(const Buffer& tensor, const Stmt& body) {
-  bool written = false;
-  ir::WalkEffects(body, [&](const ir::Effect& effect) {
-    written = written || (effect.Writes() && ir::MayOverlap(effect.buffer, tensor));
-  });
-  return written;
-}
-
 RowLoads FindLoads(const ir::KernelLaunchNode* launch) {
   RowLoads loads;
   for (const Stmt& s : launch->body.as<ir::SeqNode>()->stmts) {
@@ -82,7 +74,7 @@ RowLoads FindLoads(const ir::KernelLaunchNode* launch) {
     bool fills = copy != nullptr && copy->src->buffer.IsGlobal() &&
                  copy->dst->buffer.IsFragment() && copy->dst.IsWhole() &&
                  ir::OverwritesFirst(launch->body, copy->dst->buffer) &&
-                 !IsWritten(copy->src->buffer, launch->body);
+                 !ir::MayWrite(launch->body, copy->src->buffer);
     auto shape = fills ? ir::AsInts(copy->dst->buffer->shape) : std::nullopt;
     if (!shape || !ir::IsConst(copy->src->extents.back(), shape->back())) continue;
     int64_t bits = copy->src->buffer->dtype.bits;

@@ -39,6 +39,7 @@ class PassConfigKey(str, Enum):
     TL_KEEP_STAGES = "tl.keep_stages"
     TL_DISABLE_SPLIT_K = "tl.disable_split_k"
     TL_DISABLE_ROW_REALIGNMENT = "tl.disable_row_realignment"
+    TL_DISABLE_COLUMN_STAGING = "tl.disable_column_staging"
     TL_DISABLE_ROW_STAGING = "tl.disable_row_staging"
     TL_DISABLE_FACTOR_PACKING = "tl.disable_factor_packing"
     TL_DISABLE_TILE_CHOICE = "tl.disable_tile_choice"

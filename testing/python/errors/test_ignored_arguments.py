@@ -213,6 +213,7 @@ def test_a_pass_option_has_an_effect_or_a_remark(key):
         "tl.disable_tile_choice", "tl.tile_columns", "tl.tile_pairs", "tl.tile_parts",
         "tl.disable_exp2_polynomials", "tl.disable_stage_fitting", "tl.keep_stages",
         "tl.disable_factor_packing", "tl.disable_row_staging", "tl.disable_register_choice",
+        "tl.disable_column_staging",
         "tl.disable_load_early", "tl.disable_approximate_functions", "tl.disable_tile_renaming",
         "tl.disable_kept_maxima", "tl.disable_load_staging", "tl.disable_load_sharing",
         "tl.disable_out_of_bound_warning",  # there is no such warning

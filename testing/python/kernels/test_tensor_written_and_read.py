@@ -124,7 +124,7 @@ def test_two_stores_of_other_threads():
             for i, j in T.Parallel(64, 64):
                 C[i, j] = 1
             for i, j in T.Parallel(64, 8):
-                C[j, i] = 2
+                C[j, 63 - i] = 2
 
     built, barriers = compiled(kernel)
     assert barriers == 1
