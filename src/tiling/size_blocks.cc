@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "analysis/grid_blocks.h"
 #include "analysis/kernel_scope.h"
 #include "arith/analyzer.h"
+#include "arith/structural.h"
 #include "ir/effects.h"
 #include "ir/launch_extent.h"
 #include "ir/remark.h"
@@ -21,23 +23,29 @@ using ir::Stmt;
 
 namespace {
 
-// Registers for what a thread loads.
+// Registers for what a thread of joined blocks loads.
 constexpr int64_t kMostRegisters = 32;
 constexpr int64_t kRegisterBytes = 4;
 constexpr int64_t kVectorBytes = 16;
+// Bytes that a thread loads or stores, beyond which more threads bring more than longer ones.
+constexpr int64_t kEnoughBytes = 32;
 
 // An elementwise program: its loop, and sizes.
 struct ElementLoop {
   const ir::ParallelForNode* loop = nullptr;
   int64_t threads = 1;
   int64_t elements = 1;
-  int64_t rows = 1;                  // of the first dimension of the loop, if there are others
-  int64_t loaded_bytes = 0;          // of an iteration
+  std::vector<int64_t> extents;
+  int64_t loaded_bytes = 0;          // of an iteration, from rows of tensors
+  int64_t stored_bytes = 0;          // of an iteration
   int64_t narrowest = kVectorBytes;  // bytes of an element
   bool contiguous = true;            // no index has another stride in the last variable than one
 
   bool LoadsTooMuch(int64_t of_thread) const {
     return of_thread * loaded_bytes > kMostRegisters * kRegisterBytes;
+  }
+  bool MovesMuch(int64_t of_thread) const {
+    return of_thread * std::max(loaded_bytes, stored_bytes) > kEnoughBytes;
   }
   bool HasVector(int64_t of_thread) const { return of_thread * narrowest >= kVectorBytes; }
 };
@@ -52,6 +60,17 @@ bool IsContiguous(const ir::Effect& effect, const ir::Var& var) {
     contiguous = contiguous && (stride == 0 || (stride == 1 && d + 1 == effect.indices.size()));
   }
   return contiguous;
+}
+
+bool AreSame(const ir::Effect& a, const ir::Effect& b) {
+  return a.buffer.same_as(b.buffer) &&
+         std::equal(a.indices.begin(), a.indices.end(), b.indices.begin(), b.indices.end(),
+                    arith::SameStructure);
+}
+
+// Returns whether neighbouring iterations of the variable read elements of their own.
+bool IsRow(const ir::Effect& effect, const ir::Var& var) {
+  return !effect.indices.empty() && arith::Analyzer().StrideOf(effect.indices.back(), var) == 1;
 }
 
 // Returns the one statement of a launch if it is a parallel loop.
@@ -70,12 +89,20 @@ std::optional<ElementLoop> FindElements(const ir::KernelLaunchNode* launch) {
   auto extents = ir::AsInts(loop->extents);
   if (!extents) return std::nullopt;
   for (int64_t extent : *extents) found.elements *= extent;
-  if (extents->size() > 1) found.rows = extents->front();
+  found.extents = *extents;
   bool simple = found.elements > 0;
+  std::vector<ir::Effect> loaded;
   ir::WalkEffects(loop->body, [&](const ir::Effect& effect) {
     simple &= effect.buffer.IsGlobal() && effect.kind != ir::EffectKind::kAddress;
     int64_t bytes = ir::Bytes(effect.buffer->dtype);
-    if (effect.Reads()) found.loaded_bytes += bytes;
+    if (effect.Writes()) {
+      found.stored_bytes += bytes;
+    } else if (IsRow(effect, loop->vars.back()) &&
+               std::none_of(loaded.begin(), loaded.end(),
+                            [&](const ir::Effect& known) { return AreSame(known, effect); })) {
+      found.loaded_bytes += bytes;
+      loaded.push_back(effect);
+    }
     found.narrowest = std::min(found.narrowest, bytes);
     found.contiguous = found.contiguous && IsContiguous(effect, loop->vars.back());
   });
@@ -105,40 +132,58 @@ class BlockSizer : public ir::StmtMutator {
     auto found = FindElements(op);
     if (!found) return self;
     if (Stmt joined = Joined(op, *found); joined.defined()) return joined;
-    int64_t parts = target_->has_tcgen05 ? PartsOfBlock(*found) : 1;
-    return parts > 1 ? Divided(op, *found, parts) : self;
+    // By rows first: a warp then moves longer parts of them.
+    Stmt divided = self;
+    int64_t parts = 1;
+    for (size_t dimension : {size_t{0}, found->extents.size() - 1}) {
+      const auto* launch = divided.as<ir::KernelLaunchNode>();
+      found = FindElements(launch);
+      int64_t more = PartsAlong(dimension, *found);
+      if (more > 1) divided = Divided(launch, *found, dimension, more);
+      parts *= more;
+    }
+    if (parts > 1) RemarkParts(op, parts);
+    return divided;
   }
 
  private:
-  // Returns the parts that divide a block whose threads load too much.
-  static int64_t PartsOfBlock(const ElementLoop& found) {
+  // Returns the parts along a dimension that divide a block whose threads move much. Parts of rows
+  // keep whole vectors.
+  static int64_t PartsAlong(size_t dimension, const ElementLoop& found) {
     auto of_thread = [&](int64_t parts) { return found.elements / parts / found.threads; };
+    bool columns = dimension + 1 == found.extents.size();
+    int64_t unit = columns ? kVectorBytes / found.narrowest : 1;
     int64_t parts = 1;
-    while (found.LoadsTooMuch(of_thread(parts)) && found.rows % (2 * parts) == 0 &&
-           found.HasVector(of_thread(2 * parts))) {
+    while (found.MovesMuch(of_thread(parts)) && found.HasVector(of_thread(2 * parts)) &&
+           found.extents[dimension] % (2 * parts * unit) == 0) {
       parts *= 2;
     }
     return parts;
   }
 
-  static Stmt Divided(const ir::KernelLaunchNode* op, const ElementLoop& found, int64_t parts) {
+  static void RemarkParts(const ir::KernelLaunchNode* op, int64_t parts) {
     Remark(op->span, "blocks",
            "T.Kernel: " + std::to_string(parts) +
-               " blocks compute what one does in the program, each a part of the rows: a thread "
-               "loads at most " +
-               std::to_string(kMostRegisters) +
-               " registers, and more blocks share a multiprocessor. The pass option "
+               " blocks compute what one does in the program, each a part of the tile: a thread "
+               "moves about " +
+               std::to_string(kEnoughBytes) +
+               " bytes, and more threads of a multiprocessor do so at a time. The pass option "
                "tl.disable_block_fitting turns this off");
+  }
+
+  static Stmt Divided(const ir::KernelLaunchNode* op, const ElementLoop& found, size_t dimension,
+                      int64_t parts) {
     const ir::ParallelForNode* loop = found.loop;
-    int64_t rows = found.rows / parts;
+    int64_t extent = found.extents[dimension] / parts;
     const ir::Var& whole = op->block_vars[0];
     ir::Var block(whole->name, whole->dtype, op->span);
-    const ir::Var& row = loop->vars[0];
-    Expr first = ir::FloorMod(block, Of(whole, parts)) * Of(whole, rows);
+    const ir::Var& var = loop->vars[dimension];
+    Expr first = ir::FloorMod(block, Of(whole, parts)) * Of(whole, extent);
     Stmt body = ir::Substitute(loop->body, {{whole, ir::FloorDiv(block, Of(whole, parts))},
-                                            {row, row + ir::CastTo(row->dtype, first)}});
+                                            {var, var + ir::CastTo(var->dtype, first)}});
     ir::Array<Expr> extents = loop->extents;
-    extents.Set(0, ir::Const(extents[0].dtype(), rows));
+    auto place = static_cast<int64_t>(dimension);
+    extents.Set(place, ir::Const(extents[place].dtype(), extent));
     Expr inside = ir::ExtentInside(op->grid[0]);
     return Launch(op, 0, block, inside * ir::Const(inside.dtype(), parts),
                   ir::ParallelFor(loop->vars, extents, body, loop->annotations, loop->span));

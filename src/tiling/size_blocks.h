@@ -18,15 +18,14 @@ namespace tilelang::tiling {
 // Each SM still has a block. The indices of tensors must not have another stride than one in the
 // last variable of the loop, so that longer vectors are possible. On all targets.
 //
-// A block whose threads load more than 32 registers is divided. Each block then computes a part of
-// the rows of the loop:
+// A block whose threads load or store more than 32 bytes is divided. Each block then computes a
+// part of the rows of the loop, or of its columns where there is one row:
 //
 //     block 0: rows 0..63   ->   block 0: rows 0..31, block 1: rows 32..63
 //
-// All loads of a block are under way at once, and then all its stores. Smaller blocks, of which an
-// SM holds more, mix the two, and the last wave is shorter. A part leaves each thread 16 bytes of
-// each tensor. On targets with tcgen05. Others have less HBM bandwidth for each SM: the timing
-// model predicts no difference on sm_80, sm_90a and sm_120a.
+// A thread with several vectors waits for each of them, and needs registers for all. Threads with
+// one or two vectors are as many as an SM holds, and the last wave is shorter. A part leaves each
+// thread 16 bytes of each tensor. On all targets.
 //
 // A remark says each choice, and the pass option tl.disable_block_fitting turns the pass off.
 ir::Func SizeBlocks(const ir::Func& func, const Target& target);

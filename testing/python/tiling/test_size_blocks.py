@@ -43,14 +43,16 @@ def run(kernel, m, n, dtype):
 @pytest.mark.every_schedule
 @pytest.mark.parametrize("sizes", [(128, 256), (200, 264), (61, 131), (1, 1)], ids=str)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "int32"])
-def test_parts_cover_all_rows(sizes, dtype):
-    kernel = tilelang.compile(add(*sizes, dtype=dtype), target="sm_100a")
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a", "sm_80", "sm_120a"])
+@pytest.mark.parametrize("tile", [(64, 128), (1, 4096), (2, 2048), (3, 1024)], ids=str)
+def test_parts_cover_all_elements(sizes, dtype, target, tile):
+    kernel = tilelang.compile(add(*sizes, *tile, dtype=dtype), target=target)
     assert DIVIDED in said(kernel)
     run(kernel, *sizes, dtype)
 
 
-def test_a_part_loads_at_most_32_registers_a_thread():
-    for dtype, parts in (("bfloat16", 2), ("float32", 4)):
+def test_a_part_loads_at_most_32_bytes_a_thread():
+    for dtype, parts in (("bfloat16", 8), ("float32", 16)):
         kernel = tilelang.compile(add(512, 512, dtype=dtype), target="sm_100a")
         assert kernel.profile().timing.ctas == parts * 4 * 8, dtype
         assert f"{parts} {DIVIDED}" in said(kernel)
@@ -67,9 +69,8 @@ def test_dynamic_sizes():
 @pytest.mark.parametrize(
     ("options", "target", "configs"),
     [
-        ({}, "sm_90a", {}),
         ({}, "sm_100a", {"tl.disable_block_fitting": True}),
-        ({"rows": 16}, "sm_100a", {}),
+        ({"rows": 8}, "sm_100a", {}),
         ({"panel": 2}, "sm_100a", {}),
     ],
     ids=str,
