@@ -73,9 +73,71 @@ def test_results(target, scope, sizes, block, threads, dtype, own):
     torch.testing.assert_close(a if own else c, wanted, rtol=0, atol=1e-6)
 
 
-def test_blocks_whose_threads_have_vectors_keep_their_tiles():
-    assert not is_fused(scaled_sum(64, 1024, (1, 1024), 128))
-    assert is_fused(scaled_sum(64, 1024, (1, 1024), 256))
+def test_rows_without_vectors_keep_their_tiles_where_threads_have_vectors():
+    assert is_fused(scaled_sum(64, 1024, (1, 1024), 128))
+    assert is_fused(scaled_sum(64, 1023, (1, 1024), 256))
+    assert not is_fused(scaled_sum(64, 1023, (1, 1024), 128))
+
+
+def elsewhere(kind, rows=48, columns=128, tile=(16, 64)):
+    """C = 2 A of other elements than the loop's own; D has half of the columns."""
+    tall, wide = tile
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, columns), "bfloat16"),
+        D: T.Tensor((rows, columns // 2), "bfloat16"),
+        F: T.Tensor((columns,), "float32"),
+        C: T.Tensor((rows, columns), "bfloat16"),
+    ):
+        with T.Kernel(T.ceildiv(columns, wide), T.ceildiv(rows, tall), threads=128) as (bx, by):
+            a = T.alloc_shared(tile, "bfloat16")
+            d = T.alloc_shared((tall, wide // 2), "bfloat16")
+            f = T.alloc_fragment((wide,), "float32")
+            c = T.alloc_fragment(tile, "bfloat16")
+            T.copy(A[by * tall, bx * wide], a)
+            T.copy(D[by * tall, bx * (wide // 2)], d)
+            T.copy(F[bx * wide], f)
+            if kind == "computed factor":
+                for j in T.Parallel(wide):
+                    f[j] = T.exp(f[j])
+            for i, j in T.Parallel(*tile):
+                if kind == "other of a pair":
+                    c[i, j] = a[i, j ^ 1] * 2
+                elif kind == "half":
+                    c[i, j] = d[i, j // 2] * 2
+                elif kind == "window":
+                    c[i, j] = a[i, T.min(j + 1, wide - 1)] + a[i, j]
+                elif kind in ("factor", "computed factor"):
+                    c[i, j] = a[i, j] * f[j]
+            T.copy(c, C[by * tall, bx * wide])
+
+    return main
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("kind", "fuses"),
+    [("other of a pair", True), ("half", True), ("factor", True), ("window", False),
+     ("computed factor", False)],
+)  # fmt: skip
+def test_other_elements_of_tiles(target, kind, fuses):
+    program = elsewhere(kind)
+    assert is_fused(program) == fuses
+    torch.manual_seed(0)
+    a, d = torch.randn(48, 128).bfloat16(), torch.randn(48, 64).bfloat16()
+    f, c = torch.randn(128), torch.full((48, 128), torch.nan).bfloat16()
+    tilelang.compile(program, target=target)(a, d, f, c)
+    at = torch.arange(128)
+    wanted = {
+        "other of a pair": a[:, at ^ 1] * 2,
+        "half": d[:, at // 2] * 2,
+        "window": a[:, torch.minimum(at + 1, at // 64 * 64 + 63)] + a,
+        "factor": a.float() * f,
+        "computed factor": a.float() * f.exp(),
+    }[kind].bfloat16()
+    torch.testing.assert_close(c, wanted, rtol=1e-2, atol=0)
 
 
 def test_the_chosen_blocks_take_less_time():
