@@ -177,3 +177,81 @@ def test_iterations_that_wait_for_each_other(target):
     a, c = torch.randn(40), torch.full((40,), torch.nan)
     kernel(a, c)
     torch.testing.assert_close(c, torch.roll(a, -7) + 7, rtol=1e-5, atol=1e-5)
+
+
+def padded(condition: str, dtype: str = "float32"):
+    """C = A with zeros, which a condition chooses; in registers first, ``held`` beside them."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 7), dtype), L: T.Tensor((1,), "int32"), C: T.Tensor((64, 7), "float32")
+    ):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            held = T.alloc_local((7,), dtype)
+            for i in T.unroll(7):
+                row = tx * 2
+                if condition == "thread":
+                    held[i] = T.if_then_else(row < 80, A[tx, i], T.cast(0, dtype))
+                elif condition == "iteration":
+                    held[i] = T.if_then_else(row + i < 80, A[tx, i], T.cast(0, dtype))
+                elif condition == "memory":
+                    held[i] = T.if_then_else(row < L[0], A[tx, i], T.cast(0, dtype))
+            for i in T.unroll(7):
+                C[tx, i] = T.cast(held[i], "float32") * 2.0
+
+    return main
+
+
+@pytest.mark.parametrize("condition", ["thread", "iteration", "memory"])
+def test_a_choice_of_loads_is_around_the_loop(condition):
+    text = str(run_pass("hoist_branches", padded(condition), "sm_90a"))
+    assert ("select(" not in text) == (condition == "thread")
+    assert text.count("in unroll(7)") == (3 if condition == "thread" else 2)
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("condition", ["thread", "iteration", "memory"])
+def test_results_of_choices(condition, dtype, target):
+    a = torch.arange(64 * 7).reshape(64, 7).remainder(50).to(getattr(torch, dtype))
+    c = torch.full((64, 7), torch.nan)
+    tilelang.compile(padded(condition, dtype), target=target)(a, torch.tensor([80]).int(), c)
+    rows, columns = torch.arange(64)[:, None] * 2, torch.arange(7)
+    within = rows + columns * (condition == "iteration") < 80
+    assert torch.equal(c, torch.where(within, a.float() * 2, 0.0))
+
+
+def rows_of_softmax(rows, columns, tall, dtype):
+    @T.prim_func
+    def main(X: T.Tensor((rows, columns), dtype), Y: T.Tensor((rows, columns), "float32")):
+        with T.Kernel(T.ceildiv(rows, tall), threads=128) as block:
+            x = T.alloc_fragment((tall, columns), "float32")
+            most = T.alloc_fragment((tall,), "float32")
+            T.copy(X[block * tall, 0], x)
+            T.reduce_max(x, most, dim=1)
+            for i, j in T.Parallel(tall, columns):
+                x[i, j] = x[i, j] - most[i]
+            T.copy(x, Y[block * tall, 0])
+
+    return main
+
+
+@pytest.mark.every_schedule
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("rows", "columns", "tall", "dtype"),
+    [(61, 777, 4, "bfloat16"), (5, 1023, 2, "float16"), (9, 333, 8, "float32"), (3, 1, 4, "int8")],
+)
+def test_results_of_rows_beyond_the_tensor(rows, columns, tall, dtype, target):
+    x = torch.randint(-9, 9, (rows, columns)).to(getattr(torch, dtype))
+    y = torch.full((rows, columns), torch.nan)
+    tilelang.compile(rows_of_softmax(rows, columns, tall, dtype), target=target)(x, y)
+    assert torch.equal(y, x.float() - x.float().amax(1, keepdim=True))
+
+
+def test_loads_of_ragged_rows_are_under_way_together():
+    full = tilelang.compile(rows_of_softmax(8192, 777, 4, "bfloat16"), target="sm_100a")
+    ragged = tilelang.compile(rows_of_softmax(8191, 777, 4, "bfloat16"), target="sm_100a")
+    assert ragged.profile().timing.grid_us < 1.3 * full.profile().timing.grid_us
