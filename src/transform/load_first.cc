@@ -7,7 +7,10 @@
 
 #include "analysis/kernel_scope.h"
 #include "analysis/scoped_mutator.h"
+#include "ir/aliases.h"
 #include "ir/effects.h"
+#include "ir/intrinsics.h"
+#include "ir/visitor.h"
 #include "layout/layout.h"
 #include "transform/loaded_elements.h"
 
@@ -35,9 +38,11 @@ class LoadSplitter : public analysis::ScopedMutator {
   }
   Stmt Rewrite(const ir::ParallelForNode* op) override {
     Stmt self = ffi::GetRef<Stmt>(op);
-    if (!Fits(op)) return self;
-    SplitLoop split = SplitLoads(op, [](const ir::LoadNode*) { return false; });
-    if (split.loaded.size() < 2 || !InRegisters(split.loaded, op)) return self;
+    size_t fewest = AddsAtomically(op) ? 1 : Computes(op) ? 2 : 0;
+    if (fewest == 0) return self;
+    SplitLoop split = SplitLoads(
+        op, [&](const ir::LoadNode* load) { return ir::MayWrite(op->body, load->buffer); });
+    if (split.loaded.size() < fewest || !InRegisters(split.loaded, op)) return self;
     std::vector<Stmt> stmts;
     for (const LoadedElements& elements : split.loaded) {
       if (elements.vars.empty()) return self;
@@ -49,17 +54,33 @@ class LoadSplitter : public analysis::ScopedMutator {
   }
 
  private:
-  // A loop that reads memory and fragments, and writes fragments alone, under no condition but one
-  // around all.
-  static bool Fits(const ir::ParallelForNode* op) {
-    if (!op->annotations.empty()) return false;
-    bool fits = true;
-    bool accumulates = false;
+  // Returns whether the loop only adds to elements of memory by atomic operations, whose results
+  // nobody uses.
+  static bool AddsAtomically(const ir::ParallelForNode* op) {
+    bool adds = op->annotations.empty() && HasKinds(op, ir::StmtKind::kEvaluate);
     ir::WalkStmts(op->body, [&](const Stmt& s) {
-      fits &= s->kind == ir::StmtKind::kSeq || s->kind == ir::StmtKind::kStore ||
-              (s->kind == ir::StmtKind::kIf && s.same_as(op->body));
-      return fits;
+      const auto* evaluate = s.as<ir::EvaluateNode>();
+      const auto* call = evaluate != nullptr ? evaluate->value.as<ir::CallNode>() : nullptr;
+      adds = adds && (evaluate == nullptr || (call != nullptr && ir::IsAtomic(call)));
+      return adds;
     });
+    return adds;
+  }
+
+  // Returns whether all statements of the loop are of a kind, under no condition but one around
+  // all.
+  static bool HasKinds(const ir::ParallelForNode* op, ir::StmtKind kind) {
+    return !ir::HasStmt(op->body, [&](const Stmt& s) {
+      return s->kind != ir::StmtKind::kSeq && s->kind != kind &&
+             !(s->kind == ir::StmtKind::kIf && s.same_as(op->body));
+    });
+  }
+
+  // Returns whether the loop reads memory and fragments, and writes fragments alone.
+  static bool Computes(const ir::ParallelForNode* op) {
+    if (!op->annotations.empty()) return false;
+    bool fits = HasKinds(op, ir::StmtKind::kStore);
+    bool accumulates = false;
     ir::WalkEffects(op->body, [&](const ir::Effect& e) {
       if (e.Writes()) fits &= e.buffer.IsFragment();
       accumulates |= e.buffer.IsFragment() && e.Reads();

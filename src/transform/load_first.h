@@ -12,9 +12,14 @@ namespace tilelang::transform {
 //
 //   copies of DY, X and s into fragments, of the variables that each follows; the loop on them
 //
-// Loads whose places are read from memory, or that a condition in an expression guards, stay where
-// they are, and loops whose elements would take too many registers as a whole. Kernels with gemms
-// stay as they are: their accumulators take the registers.
+// So are loops of atomic operations, such as those of a histogram, which would otherwise wait for
+// the element that one adds or by which it is chosen, before the next one is loaded:
+//
+//   for i in Parallel: atomic_add(H[X[i]], 1)
+//
+// Loads of what the loop writes, whose places are read from memory, or that a condition in an
+// expression guards, stay where they are, and loops whose elements would take too many registers as
+// a whole. Kernels with gemms stay as they are: their accumulators take the registers.
 ir::Func LoadFirst(const ir::Func& func);
 
 }  // namespace tilelang::transform

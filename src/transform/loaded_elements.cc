@@ -42,7 +42,14 @@ class LoadReplacer : public ir::StmtMutator {
     return lazy ? ffi::GetRef<Expr>(op) : StmtMutator::Rewrite(op);
   }
   Expr Rewrite(const ir::CallNode* op) override {
-    return op->Is(ir::Builtin::kAddressOf) ? ffi::GetRef<Expr>(op) : StmtMutator::Rewrite(op);
+    if (!op->Is(ir::Builtin::kAddressOf)) return StmtMutator::Rewrite(op);
+    // The element itself is not loaded.
+    const auto* element = op->args[0].as<ir::LoadNode>();
+    if (element == nullptr) return ffi::GetRef<Expr>(op);
+    Array<Expr> indices;
+    for (const Expr& index : element->indices) indices.push_back(Mutate(index));
+    return ir::Call(op->dtype, op->name, {ir::Load(element->buffer, indices, element->span)},
+                    op->attrs, op->span);
   }
   Expr Rewrite(const ir::LoadNode* op) override {
     Expr self = ffi::GetRef<Expr>(op);
