@@ -23,7 +23,7 @@ using ir::Stmt;
 namespace {
 
 constexpr int64_t kLeastIterations = 4;
-constexpr int64_t kLeastTileStages = 2, kMostTileStages = 4;
+constexpr int64_t kLeastTileStages = 2, kMostTileStages = 16;
 
 // Bytes of loads under way on an SM: beyond `enough`, stages bring nothing; `wanted` keeps memory
 // busy while blocks compute.
@@ -136,7 +136,8 @@ class LoopPipeliner : public ir::StmtMutator {
   // Returns the stages of a loop; 0 for one that stays.
   int64_t Stages(const ir::KernelLaunchNode* op, const ir::ForNode* loop) const {
     if (loop->Kind() != ir::ForKind::kSerial || !loop->annotations.empty()) return 0;
-    if (arith::Analyzer().ConstBounds(loop->extent).hi < kLeastIterations) return 0;
+    int64_t iterations = arith::Analyzer().ConstBounds(loop->extent).hi;
+    if (iterations < kLeastIterations) return 0;
     if (!HasTileStatementsOnly(loop)) return 0;
     LoopLoads loads = FindLoads(op, loop);
     if (!loads.found) return 0;
@@ -144,7 +145,9 @@ class LoopPipeliner : public ir::StmtMutator {
     const BytesOfSm& bytes = target_->has_tcgen05 ? kWithTcgen05 : kOthers;
     int64_t of_sm = BlocksPerSm(op, target_, loads.shared_bytes) * loads.shared_bytes;
     if (of_sm > bytes.enough) return 0;
-    return std::clamp((bytes.wanted + of_sm - 1) / of_sm, kLeastTileStages, kMostTileStages);
+    // Stages that most iterations do not fill again bring nothing.
+    int64_t most = std::min(kMostTileStages, iterations / 2);
+    return std::clamp((bytes.wanted + of_sm - 1) / of_sm, kLeastTileStages, most);
   }
 
   static Stmt Pipelined(const ir::ForNode* loop, int64_t stages) {

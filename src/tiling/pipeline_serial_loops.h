@@ -8,12 +8,13 @@ namespace tilelang::tiling {
 
 // Pipelines serial loops that go over tiles of tensors, in launches without GEMMs:
 //
-//   for k in serial:                     for k in pipelined, 2 to 4 stages:
+//   for k in serial:                     for k in pipelined, 2 to 16 stages:
 //     X[row, k] -> x                 ->    X[row, k] -> x
 //     sum += x                             sum += x
 //
 // A serial iteration waits for its own loads, so memory is idle while an iteration computes, and an
-// SM has few bytes under way. A block has as many stages as its SM needs to keep memory busy.
+// SM has few bytes under way. A block has as many stages as its SM needs to keep memory busy, but
+// no more than half of the iterations.
 //
 // A loop qualifies if the body of the launch has it, if it has only copies, fills, reductions,
 // parallel loops and assignments, runs four times or more, and if each iteration loads another part

@@ -66,11 +66,22 @@ def test_shared_tiles_on_other_targets(target):
     assert PIPELINED not in said(kernel)
 
 
+def test_few_blocks_have_many_stages():
+    """A block that has an SM for itself loads about 128 KiB ahead."""
+    few = tilelang.compile(squares(64, 4096), target="sm_100a")
+    assert f"{PIPELINED} 16 stages" in said(few)
+    many = tilelang.compile(squares(32 * 148 * 8, 4096), target="sm_100a")
+    assert f"{PIPELINED} 4 stages" in said(many)
+    short = tilelang.compile(squares(64, 640), target="sm_100a")
+    assert f"{PIPELINED} 5 stages" in said(short)
+
+
+@pytest.mark.every_schedule
 def test_dynamic_sizes():
     m, n = T.dynamic("m, n")
     kernel = tilelang.compile(squares(m, n), target="sm_100a")
     assert PIPELINED in said(kernel)
-    for sizes in ((40, 520), (3, 24), (1, 1), (33, 131)):
+    for sizes in ((40, 520), (3, 24), (1, 1), (33, 131), (2, 1023), (1, 1088), (5, 2048)):
         run_squares(kernel, *sizes, "bfloat16")
 
 
