@@ -7,7 +7,6 @@
 #include "ir/gemm.h"
 #include "ir/remark.h"
 #include "ir/same.h"
-#include "ir/settings.h"
 #include "ir/visitor.h"
 #include "lower/stage_tensor_memory.h"
 #include "memory/plan_shared_memory.h"
@@ -19,6 +18,8 @@ namespace {
 
 // An attribute of changed loops (int): the stages that the program asks for.
 constexpr const char* kStagesAsked = "stages_asked";
+// An attribute of functions (bool): no pass gives blocks larger or more shared tiles.
+constexpr const char* kOwnTiles = "own_tiles";
 
 class StageReducer : public ir::StmtMutator {
  public:
@@ -74,17 +75,17 @@ ir::Func WithAttr(const ir::Func& func, const char* name, ir::Any value) {
 
 }  // namespace
 
-ir::Func WithOwnTiles(const ir::Func& func) { return WithAttr(func, ir::kOwnTiles, true); }
+ir::Func WithOwnTiles(const ir::Func& func) { return WithAttr(func, kOwnTiles, true); }
 
-bool HasOwnTiles(const ir::Func& func) { return func->attrs.count(ir::kOwnTiles) != 0; }
+bool HasOwnTiles(const ir::Func& func) { return func->attrs.count(kOwnTiles) != 0; }
 
 void RemarkOwnTiles(const ir::Func& func) {
   if (!HasOwnTiles(func)) return;
   ir::WalkStmts(func->body, [](const ir::Stmt& s) {
     if (s->kind != ir::StmtKind::kKernelLaunch) return true;
     Remark(s.span(), "tiles",
-           "T.Kernel: blocks compute the tiles of the program: with the tiles that the model of "
-           "tiles prefers, its other shared tiles do not fit shared memory");
+           "T.Kernel: blocks compute the tiles of the program: with the tiles and stages that the "
+           "compiler prefers, its other shared tiles do not fit shared memory");
     return false;
   });
 }

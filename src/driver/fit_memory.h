@@ -16,8 +16,9 @@ std::optional<ir::Func> WithFewerStages(const ir::Func& func);
 // Remarks on the loops that WithFewerStages has changed.
 void RemarkFewerStages(const ir::Func& func);
 
-// Returns the function with an attribute by which the tiles of its GEMMs stay as the program says:
-// other tiles may need more memory for the tiles that the program has beside the operands.
+// Returns the function with an attribute by which its loops, and the tiles of its GEMMs, stay as
+// the program says: other tiles and stages may need more memory for the tiles that the program has
+// beside the operands.
 ir::Func WithOwnTiles(const ir::Func& func);
 bool HasOwnTiles(const ir::Func& func);
 // Adds a remark if the function has it.

@@ -130,6 +130,7 @@ struct Step {
       std::nullopt;               // the stage of its result, where it is a new one
   const char* setting = nullptr;  // under which it runs
   Pass instead = nullptr;         // in this way
+  bool grows_tiles = false;       // blocks may get more shared memory than the program asks for
 };
 
 // A pass that does not depend on the target.
@@ -142,6 +143,14 @@ Func Unchanged(const Func& func, const Target&) { return func; }
 // A pass that a setting turns off.
 Step Optional(const char* name, Pass pass, const char* off) {
   return {name, std::move(pass), std::nullopt, off, Unchanged};
+}
+
+// A pass that a setting turns off, and which gives blocks larger or more shared tiles. It does not
+// run where these were found not to fit.
+Step Growing(const char* name, Pass pass, const char* off) {
+  Step step = Optional(name, std::move(pass), off);
+  step.grows_tiles = true;
+  return step;
 }
 
 // A pass that a setting runs in another way.
@@ -207,20 +216,20 @@ const std::vector<Step>& Pipeline() {
       {"order_pairs", ForAll(sync::OrderPairs)},
       {"pad_operands", lower::PadOperands},
       {"split_fragments", lower::SplitFragments},
-      Optional("rename_tiles", tiling::RenameTiles, "tl.disable_tile_renaming"),
+      Growing("rename_tiles", tiling::RenameTiles, "tl.disable_tile_renaming"),
       Optional("drop_layouts", ForAll(tiling::DropLayouts), "tl.disable_tile_choice"),
       Optional("fit_warps", tiling::FitWarps, "tl.disable_block_fitting"),
-      Optional("loosen_gemms", tiling::LoosenGemms, "tl.disable_tile_choice"),
+      Growing("loosen_gemms", tiling::LoosenGemms, "tl.disable_tile_choice"),
       {"inline_names", ForAll(tiling::InlineNames)},
-      Optional("widen_rows", tiling::WidenRows, "tl.disable_tile_choice"),
+      Growing("widen_rows", tiling::WidenRows, "tl.disable_tile_choice"),
       Optional("narrow_chains", tiling::NarrowChains, "tl.disable_tile_choice"),
       Optional("realign_rows", tiling::RealignRows, "tl.disable_row_realignment"),
       Optional("pack_factors", tiling::PackFactors, "tl.disable_factor_packing"),
       Optional("version_launches", ForAll(tiling::VersionLaunches), "tl.disable_launch_versions"),
-      Optional("choose_tiles", tiling::ChooseTiles, "tl.disable_tile_choice"),
-      Optional("divide_softmax", tiling::DivideSoftmax, "tl.disable_tile_choice"),
+      Growing("choose_tiles", tiling::ChooseTiles, "tl.disable_tile_choice"),
+      Growing("divide_softmax", tiling::DivideSoftmax, "tl.disable_tile_choice"),
       Optional("spare_stages", tiling::SpareStages, "tl.disable_block_fitting"),
-      Optional("stage_loads", lower::StageLoads, "tl.disable_load_staging"),
+      Growing("stage_loads", lower::StageLoads, "tl.disable_load_staging"),
       Optional("keep_maxima", lower::KeepMaxima, "tl.disable_kept_maxima"),
       {"slice_epilogue", epilogue::SliceEpilogue},
       {"mask_results", lower::MaskResults},
@@ -236,9 +245,9 @@ const std::vector<Step>& Pipeline() {
       Optional("fit_threads", tiling::FitThreads, "tl.disable_block_fitting"),
       Optional("fit_blocks", tiling::FitBlocks, "tl.disable_block_fitting"),
       Optional("size_blocks", tiling::SizeBlocks, "tl.disable_block_fitting"),
-      Optional("pipeline_serial_loops", tiling::PipelineSerialLoops, "tl.disable_load_early"),
+      Growing("pipeline_serial_loops", tiling::PipelineSerialLoops, "tl.disable_load_early"),
       Optional("load_rows", tiling::LoadRows, "tl.disable_load_early"),
-      Optional("stream_rows", tiling::StreamRows, "tl.disable_persistent_blocks"),
+      Growing("stream_rows", tiling::StreamRows, "tl.disable_persistent_blocks"),
       Optional("trim_loads", tiling::TrimLoads, "tl.disable_load_trimming"),
       Optional("share_loads", tiling::ShareLoads, "tl.disable_load_sharing"),
       Optional("order_blocks", tiling::OrderBlocks, "tl.disable_block_order"),
@@ -338,7 +347,8 @@ CompiledFunc CompileOnce(const Func& kernel, const Target& target, const PassCon
   Func planned;  // before anything is moved
   for (const Step& step : Pipeline()) {
     std::string_view name = step.name;
-    bool changed = step.setting != nullptr && IsSet(configs, step.setting);
+    bool changed = (step.setting != nullptr && IsSet(configs, step.setting)) ||
+                   (step.grows_tiles && HasOwnTiles(kernel));
     if (name == "pipeline_loops") planned = func;
     if (name == "lower_tile_ops") *laid_out = func;
     try {

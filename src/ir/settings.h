@@ -14,8 +14,6 @@ inline constexpr const char* kGivenBlocks = "given_blocks";
 // Blocks keep the order of their grid, and compute the tiles that the program gives each (bool).
 inline constexpr const char* kGivenOrder = "given_order";
 inline constexpr const char* kOneTileEach = "one_tile_each";
-// Blocks of straightforward GEMMs compute the tiles that the program says (bool).
-inline constexpr const char* kOwnTiles = "own_tiles";
 // Each block loads its own tiles (bool).
 inline constexpr const char* kOwnLoads = "own_loads";
 // Tiles of grids of more than a wave are as wide as the program's (bool).

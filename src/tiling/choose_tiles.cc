@@ -263,8 +263,7 @@ class TileChooser : public ir::StmtMutator {
 }  // namespace
 
 ir::Func ChooseTiles(const ir::Func& func, const Target& target) {
-  bool has_rules = target->has_tma && (target->has_tcgen05 || target->has_wgmma);
-  if (!has_rules || func->attrs.count(ir::kOwnTiles) != 0) return func;
+  if (!target->has_tma || (!target->has_tcgen05 && !target->has_wgmma)) return func;
   return func.WithBody(TileChooser(func, target).MutateStmt(func->body));
 }
 
