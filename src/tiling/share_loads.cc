@@ -92,6 +92,18 @@ bool StoresEndWithGrid(const Stmt& body, const ir::Var& block, const Expr& count
   return end;
 }
 
+// Returns whether the statement has the loop, and may run it in some blocks only, or otherwise
+// often: a condition or an extent depends on the names or on memory.
+bool Divides(const Stmt& s, const ir::ForNode* loop, const BlockNames& names) {
+  std::vector<Expr> decides;
+  if (const auto* branch = s.as<ir::IfNode>()) decides = {branch->condition};
+  if (const auto* around = s.as<ir::ForNode>()) decides = {around->min, around->extent};
+  if (const auto* around = s.as<ir::WhileNode>()) decides = {around->condition};
+  bool may = std::any_of(decides.begin(), decides.end(),
+                         [&](const Expr& e) { return names.In(e) || ir::HasLoad(e); });
+  return may && ir::HasStmt(s, [&](const Stmt& inner) { return inner.get() == loop; });
+}
+
 // Returns whether a load brings an operand that has elements along the dimension.
 bool LoadsAlong(const PlainGemm& plain, const ir::CopyNode* load, ir::GemmDim dim) {
   return std::any_of(plain.gemms.begin(), plain.gemms.end(), [&](const ir::GemmNode* gemm) {
@@ -166,8 +178,12 @@ std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,
     const auto* assume = s.as<ir::AssumeNode>();
     return assume != nullptr && names.In(assume->condition);
   });
+  // Each block of a pair waits for the other one in the loop.
+  bool apart =
+      ir::HasStmt(launch->body, [&](const Stmt& s) { return Divides(s, plain.loop, names); });
   bool whole = rows && *rows % 2 == 0;
-  if (assumes || (!whole && !StoresEndWithGrid(launch->body, block, extent, &analyzer))) return {};
+  if (assumes || apart || (!whole && !StoresEndWithGrid(launch->body, block, extent, &analyzer)))
+    return {};
   std::vector<const ir::CopyNode*> loads;
   std::copy_if(plain.loads.begin(), plain.loads.end(), std::back_inserter(loads),
                [&](const ir::CopyNode* load) { return !names.In(load->src); });

@@ -21,6 +21,7 @@ namespace tilelang::tiling {
 
 // Returns the loads of B of a plain gemm, where they are the same for all blocks whose second index
 // alone differs: one block of a pair of such neighbours can load them for both by a multicast. None
+// where only one of them may run the loop, as under `if bx >= by` or behind an early return, or
 // where a pair that has one block of the grid only would do what the program does not: store to a
 // tensor that goes on after the grid.
 std::vector<const ir::CopyNode*> LoadsToShare(const ir::Func& func,

@@ -52,3 +52,43 @@ def test_each_block_has_its_own_end(tile, ends, target):
     row = torch.arange(m)
     seen = row[None] < ((row // tile[0] + 1) * tile[0])[:, None]
     torch.testing.assert_close(c.double(), (a.double() * seen) @ b.double(), rtol=1e-3, atol=1e-2)
+
+
+def some_rows(form):
+    """Blocks of some rows multiply: by their index, by a tensor, or behind an early return."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((512, 256), "bfloat16"),
+        B: T.Tensor((256, 256), "bfloat16"),
+        L: T.Tensor((4,), "int32"),
+        C: T.Tensor((512, 256), "float32"),
+    ):
+        with T.Kernel(2, 4, threads=128) as (bx, by):
+            a = T.alloc_shared((128, 64), "bfloat16")
+            b = T.alloc_shared((64, 128), "bfloat16")
+            c = T.alloc_fragment((128, 128), "float32")
+            if form == "early return" and L[by] == 0:
+                T.thread_return()
+            if by % 2 == 0 if form == "index" else L[by] > 0:
+                T.clear(c)
+                for k in T.Pipelined(4, num_stages=2):
+                    T.copy(A[by * 128, k * 64], a)
+                    T.copy(B[k * 64, bx * 128], b)
+                    T.gemm(a, b, c)
+                T.copy(c, C[by * 128, bx * 128])
+
+    return main
+
+
+@pytest.mark.parametrize("target", ["sm_100a", "sm_90a"])
+@pytest.mark.parametrize("form", ["index", "tensor", "early return"])
+def test_blocks_that_do_not_multiply_are_in_no_pair(form, target):
+    kernel = tilelang.compile(some_rows(form), target=target)
+    assert not any("pairs of blocks multiply" in r.message for r in kernel.remarks)
+    a, b = torch.randint(-2, 3, (512, 256)).bfloat16(), torch.randint(-2, 3, (256, 256)).bfloat16()
+    multiplies = torch.tensor([1, 0, 1, 0], dtype=torch.int32)
+    c = torch.full((512, 256), -7.0)
+    kernel(a, b, multiplies, c)
+    wanted = torch.where(multiplies.repeat_interleave(128)[:, None] > 0, a.float() @ b.float(), -7)
+    torch.testing.assert_close(c, wanted, rtol=0, atol=0)
