@@ -121,8 +121,7 @@ class SoftmaxSharer : public ir::StmtMutator {
 }  // namespace
 
 ir::Func DivideSoftmax(const ir::Func& func, const Target& target) {
-  bool whole = func->attrs.count(ir::kWholeSums) != 0 || func->attrs.count(ir::kGivenBlocks) != 0 ||
-               func->attrs.count(ir::kOwnTiles) != 0;
+  bool whole = func->attrs.count(ir::kWholeSums) != 0 || func->attrs.count(ir::kGivenBlocks) != 0;
   if (target->max_cluster_size == 1 || whole) return func;
   return func.WithBody(SoftmaxSharer(func, target).MutateStmt(func->body));
 }
