@@ -166,11 +166,12 @@ class ChainNarrower : public ir::StmtMutator {
     int64_t columns = Extent(chain.gemms.back(), ir::GemmDim::kN);
     bool tiles = (rows == kUsualRows || rows == kWgmmaRows) && keys % kKeys == 0 &&
                  rows * keys > kWgmmaRows * kKeys;
-    bool wgmma = op::MultipliesByWgmma(chain.gemms[0], kWarpgroup) &&
-                 std::all_of(chain.gemms.begin(), chain.gemms.end(), [](const auto* gemm) {
-                   const ir::GemmOperandNode* b = gemm->Operand(ir::GemmOperandKind::kB);
-                   return b->buffer().IsShared() && b->buffer()->dtype.bits == kResultBits;
-                 });
+    bool wgmma = op::MultipliesByWgmma(chain.gemms[0], kWarpgroup);
+    for (const ir::GemmNode* gemm : chain.gemms) {
+      for (const ir::GemmOperandNode* input : gemm->Inputs()) {
+        wgmma = wgmma && input->buffer()->dtype.bits == kResultBits;
+      }
+    }
     if (!tiles || !wgmma || columns == 0 || columns > kMostOfResult) return false;
     arith::Analyzer analyzer;
     analyzer.BindLaunch(op);
