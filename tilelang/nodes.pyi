@@ -27,6 +27,7 @@ class KernelInfo(Object):
     dependent: bool
     params: Sequence[Any]
     tiles: Sequence[NamedTile]
+    alignment: Mapping[Buffer, int]
 from .layout.layout import Layout as Layout
 class NamedTile(Object):
     name: str
