@@ -124,6 +124,7 @@ def test_arrays_beside_each_other_in_the_address_space():
         np.testing.assert_array_equal(out, np.arange(16))
         wide = BY_VALUE.replace("global.u32 %r2, [%d0]", "global.v2.u32 {%r2, %r3}, [%d0]")
         wide = wide.replace("%r0, 4, %d0", "%r0, 8, %d0")
+        wide = wide.replace("add.u32 %r2, %r2, %r1", "add.u32 %r2, %r2, %r3")  # reads both
         with pytest.raises(EmulatorError, match="out of bounds") as caught:
             device.load_ptx(wide)["k"].launch(1, 8, [Arguments(base, to.address, 0)])
         assert (caught.value.lane, caught.value.address) == (3, base + 24)
