@@ -35,8 +35,6 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kSharing = 2;
-
 class BlockPersister : public ir::StmtMutator {
  public:
   BlockPersister(const ir::Func& func, const Target& target) : func_(func), target_(target) {}
@@ -72,7 +70,7 @@ class BlockPersister : public ir::StmtMutator {
     Expr tiles = rest.defined() ? op::I32(*known - *known % target_->sm_count) : grid.Tiles();
     RemarkPersistence(op, tiles, rest.as<ir::KernelLaunchNode>(), plan);
     TileSequence sequence{target_->sm_count, 1};
-    if (plan.shares_loads) sequence = {target_->sm_count / kSharing, kSharing};
+    if (plan.shares_loads) sequence = {target_->sm_count / kSharingBlocks, kSharingBlocks};
     Stmt blocks = InSequence(op, sequence, plan.shares_loads ? Expr() : tiles).launch;
     Stmt persistent = WithStages(blocks, plain.loop, count);
     if (plan.shares_loads) persistent = ForBothBlocks(persistent, LoadsToShare(func_, op, plain));

@@ -27,7 +27,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kBothBlocks = 0b11;
+constexpr int64_t kBothBlocks = (1 << kSharingBlocks) - 1;
 constexpr size_t kRowAxis = 1;
 
 // The index of a block along an axis, and the names whose values depend on it.
@@ -148,9 +148,11 @@ class PairMaker : public ir::StmtMutator {
     Stmt shared = ForBothBlocks(self, LoadsToShare(func_, op, plain));
     // All blocks run at a time, so that their order does not matter.
     ir::KernelLaunch launch = WithoutPanels(shared.as<ir::KernelLaunchNode>());
-    launch = ir::WithAttr(launch.operator->(), "cluster_dims", ir::Array<int64_t>{1, 2, 1});
+    launch =
+        ir::WithAttr(launch.operator->(), "cluster_dims", ir::Array<int64_t>{1, kSharingBlocks, 1});
     ir::Array<Expr> grid = launch->grid;
-    grid.Set(kRowAxis, ir::Const(grid[kRowAxis].dtype(), CeilDiv(rows, 2) * 2));
+    grid.Set(kRowAxis,
+             ir::Const(grid[kRowAxis].dtype(), CeilDiv(rows, kSharingBlocks) * kSharingBlocks));
     return ir::WithGrid(launch.operator->(), grid);
   }
 

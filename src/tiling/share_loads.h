@@ -19,6 +19,9 @@
 
 namespace tilelang::tiling {
 
+// Blocks of a cluster that load a tile together.
+inline constexpr int64_t kSharingBlocks = 2;
+
 // Returns the loads of B of a plain gemm, where they are the same for all blocks whose second index
 // alone differs: one block of a pair of such neighbours can load them for both by a multicast. None
 // where only one of them may run the loop, as under `if bx >= by` or behind an early return, or
