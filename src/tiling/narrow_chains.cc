@@ -2,7 +2,6 @@
 
 #include <tvm/ffi/cast.h>
 
-#include <algorithm>
 #include <string>
 
 #include "analysis/running_softmax.h"
@@ -10,6 +9,7 @@
 #include "ir/effects.h"
 #include "ir/named_values.h"
 #include "ir/remark.h"
+#include "ir/same.h"
 #include "ir/visitor.h"
 #include "op/gemm_wgmma.h"
 #include "target/warp.h"
@@ -120,10 +120,8 @@ class FirstKey {
     ir::WalkEffects(loop_->body, [&](const ir::Effect& effect) {
       const ir::Buffer& buffer = effect.buffer;
       if (!effect.Writes() || effect.By<ir::AllocNode>() != nullptr) return;
-      bool of_softmax = buffer.same_as(softmax_.carried) || buffer.same_as(softmax_.highest) ||
-                        buffer.same_as(softmax_.before) ||
-                        std::any_of(softmax_.sums.begin(), softmax_.sums.end(),
-                                    [&](const ir::Buffer& sum) { return sum.same_as(buffer); });
+      bool of_softmax = buffer.same_as(softmax_.highest) || buffer.same_as(softmax_.before) ||
+                        ir::HasSame(softmax_.sums, buffer);
       passes = passes && IsTile(buffer) && (of_softmax || ir::OverwritesFirst(loop_->body, buffer));
     });
     return passes;
