@@ -12,9 +12,8 @@ namespace tilelang::analysis {
 
 // A loop whose weights are exponentials relative to a maximum for each row, and whose sums are
 // rescaled when the maximum changes. With e(x) = exp(x * scale), or 2^(x * scale), an iteration
-//   - takes `before` from `highest`, and changes `highest`, or the other way round: `highest`
-//   begins
-//     as `before`, which takes its value at the end (`carried`),
+//   - takes `before` from `highest`, and changes `highest`; or the other way round: `highest`
+//     begins as `before`, which takes its value at the end (`carried`),
 //   - computes factor[i] = e(before[i] - highest[i]),
 //   - computes weights e(score - highest[i]),
 //   - multiplies each of `sums` by the factor of its row and adds sums of weights, or products.

@@ -30,7 +30,7 @@ struct VectorLoad {
   const LoadNode* load;
   Expr guard;                         // null: always executed
   const SelectNode* whole = nullptr;  // of the load, where the guard holds, and else of a constant
-  // Of an aligned vector of `elements` that holds what all lanes load: the element of each lane.
+  // The element of each lane, if one aligned vector of `elements` holds what all lanes load.
   // Otherwise empty, and each lane has the element of its own number.
   std::vector<int64_t> places = {};
   int64_t elements = 0;

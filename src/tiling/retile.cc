@@ -122,7 +122,7 @@ Stmt CutIterations(const ir::Func& func, const ir::KernelLaunchNode* op, const P
   cut.loop = loop;
   TileCutter cutter(func, op, plain, cut);
   Stmt body = cutter.Body();
-  // What follows the loop may read no tile of an iteration, and what comes before may write none.
+  // Statements outside of the loop may use no tile of an iteration.
   Stmt none = WithLoop(op, loop, ir::MakeSeq({}, loop->span));
   if (!body.defined() || cutter.Names(none)) return Stmt();
   Expr extent = IterationsOf(loop->extent, ExtentOfTensor(plain, ir::GemmDim::kN), from, to);

@@ -125,7 +125,7 @@ TileGrid TileGrid::SharingLoads(int64_t rows) const {
 }
 
 bool TileGrid::GainsByPairs(int64_t rows, const Target& target) const {
-  // Of whole sectors, L2 serves equal requests of neighbours once: pairs gained nothing with three
+  // L2 serves equal requests of neighbours for whole sectors once: pairs gained nothing with three
   // such GEMMs on an H200, whatever the estimate said.
   if (rows == 0 || target->sm_count % 2 != 0 || lines.of_b <= kSectorAligned) return false;
   TileGrid pairs = SharingLoads(rows);

@@ -15,7 +15,7 @@ NARROW = "64 rows and take 64 keys an iteration"
 
 
 class Masks(NamedTuple):
-    """What happens to scores; ``window``: keys behind a query; ``first``: the first key."""
+    """Changes of scores; ``window``: keys behind a query; ``first``: the first key."""
 
     causal: bool = False
     window: int = 0
